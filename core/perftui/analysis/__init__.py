@@ -1,0 +1,1 @@
+"""Pure functions from a Trace to tables: activity, operators, kernels, gaps, steps, the step budget."""

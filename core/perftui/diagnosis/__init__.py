@@ -1,0 +1,1 @@
+"""What is slow, on which evidence, at what cost."""

@@ -1,0 +1,110 @@
+"""What a diagnosis says: findings with their evidence, cost and confidence."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Severity(enum.IntEnum):
+    """Ordered from worst to best."""
+
+    CRITICAL = 3
+    WARNING = 2
+    INFO = 1
+    HEALTHY = 0
+
+
+class Confidence(str, enum.Enum):
+    """How much evidence stands behind a finding."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number came from, so that a screen can jump there; what is unknown is None."""
+
+    rank: int | None = None
+    step: int | None = None
+    start: int | None = None
+    """Nanoseconds since the trace's start 0."""
+    end: int | None = None
+    trace_row: int | None = None
+    operator: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def source(self) -> str | None:
+        """``file:line`` where known."""
+        return f"{self.file}:{self.line}" if self.file and self.line else None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number of evidence. ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` or
+    empty for text; ``threshold`` is the policy's limit in the same unit, where one was crossed."""
+
+    label: str
+    value: float | int | str
+    unit: str = ""
+    threshold: float | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause of lost time."""
+
+    rule: str
+    severity: Severity
+    sentence: str
+    """For a person, with the numbers, without the fix."""
+    facts: tuple[Fact, ...] = ()
+    cost_ns: int = 0
+    """Lost from each (median) step."""
+    step_ns: int = 0
+    """The median step the cost was measured against."""
+    confidence: Confidence = Confidence.MEDIUM
+    fixes: tuple[str, ...] = ()
+    """Identifiers from the catalogue of fixes, best first."""
+    would_raise_confidence: str = ""
+
+    @property
+    def share(self) -> float:
+        """Cost as a share of the step, 0 to 1."""
+        return self.cost_ns / self.step_ns if self.step_ns else 0.0
+
+    @property
+    def best_speedup(self) -> float | None:
+        """Times faster if the whole cost went away (Amdahl); None where it cannot be said."""
+        left = self.step_ns - self.cost_ns
+        return self.step_ns / left if self.cost_ns and left > 0 else None
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """A rule that could not judge, and why."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The outcome of all rules, findings ranked by severity of cost."""
+
+    findings: tuple[Finding, ...] = ()
+    abstentions: tuple[Abstention, ...] = ()
+    steady_steps: int = 0
+    """Steps the judgement rests on, warm-up and profiled steps left out."""
+    progress: str = ""
+    """What is being waited for, where it is too early to judge ("collecting, 3 of 20 steps")."""
+
+    @property
+    def top(self) -> Finding | None:
+        """The costliest finding, or the healthy one, or None while there is no data."""
+        return self.findings[0] if self.findings else None

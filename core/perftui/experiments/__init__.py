@@ -1,0 +1,1 @@
+"""Runs compared: what a fix changed, and how sure that is."""

@@ -1,0 +1,58 @@
+"""What a fix is: a change for one run, a patch of the source, or advice."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.run.manifest import Override
+
+
+class Risk(str, enum.Enum):
+    """What a fix may change besides speed."""
+
+    NONE = "none"
+    NUMERICS = "changes numerics"
+    MEMORY = "uses more memory"
+    RANDOMNESS = "changes random augmentation"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A change of one source file, as whole contents before and after."""
+
+    path: Path
+    before: bytes
+    after: bytes
+
+    def diff(self) -> str:
+        """Unified diff, for a person; undecodable bytes are shown escaped."""
+        old, new = (
+            side.decode("utf-8", "backslashreplace").split("\n")
+            for side in (self.before, self.after)
+        )
+        name = self.path.name
+        return "\n".join(difflib.unified_diff(old, new, f"{name} (now)", f"{name} (fixed)", lineterm=""))
+
+
+@dataclass(frozen=True)
+class FixOption:
+    """One fix as it can be offered for this run.
+
+    ``override`` is None where it cannot be tried at run time, ``patch`` where it cannot be written;
+    ``why_not`` then says why, and ``advice`` shows the line to change.
+    """
+
+    fix: str
+    title: str
+    """What will change, in a few words: ``num_workers 0 -> 2``."""
+    explanation: str
+    risks: tuple[Risk, ...] = ()
+    override: Override | None = None
+    patch: Patch | None = None
+    why_not: str = ""
+    advice: str = ""
+    file: str | None = None
+    line: int | None = None

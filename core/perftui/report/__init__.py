@@ -1,0 +1,1 @@
+"""The diagnosis without a terminal: text and JSON."""

@@ -1,0 +1,39 @@
+"""The columns of a rank's journals."""
+
+from __future__ import annotations
+
+from perftui.run.journal import Column
+
+PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "profiler", "other")
+"""The exclusive parts of a step, in the order they are drawn; they sum to the step exactly.
+
+``input_wait``: the training thread is in the data loader's ``__next__``. ``loader_start``: it
+creates the loader's iterator (and its workers). ``profiler``: perftui started, stopped or saved a
+window. ``other``: everything else the script does between those.
+"""
+
+STEP_COLUMNS = (
+    Column("index", "count", "step"),
+    Column("kind", "", "train, eval or infer"),
+    Column("start", "ns", "start"),
+    Column("duration", "ns", "duration"),
+    *(Column(phase, "ns", phase.replace("_", " ")) for phase in PHASES),
+    Column("micro_batches", "count", "micro batches"),
+    Column("profiled", "count", "1 where a window was open"),
+    Column("overhead", "ns", "estimated cost of perftui inside the step"),
+    Column("batches_ready", "count", "batches waiting in the loader's queue, -1 unknown"),
+    Column("allocated", "B", "GPU memory allocated at the end of the step, -1 unknown"),
+    Column("reserved", "B", "GPU memory reserved at the end of the step, -1 unknown"),
+    Column("peak_allocated", "B", "highest GPU memory allocated so far, -1 unknown"),
+)
+
+EVENT_COLUMNS = (
+    Column("time", "ns", "when"),
+    Column("kind", "", "what"),
+    Column("duration", "ns", "how long, 0 for an instant"),
+    Column("step", "count", "during which step, -1 before the first"),
+    Column("data", "", "an object, by kind"),
+)
+"""Kinds: ``process`` (pid, rank, python, torch, devices), ``loader`` (configuration and call site
+of a DataLoader, and what an override made of it), ``window`` (file, steps, events, stall),
+``gc`` (generation), ``warning`` (message), ``error`` (message)."""

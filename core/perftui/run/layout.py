@@ -1,0 +1,126 @@
+"""Every name inside a runs directory, in one place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+RUNS_DIRECTORY = Path(".perftui") / "runs"
+"""Where runs are kept, beside the script, unless ``--runs`` says otherwise."""
+
+PRIVATE_MODE = 0o700
+"""A run holds the script's output and source lines: nobody but its owner reads it."""
+
+
+@dataclass(frozen=True)
+class RunLayout:
+    """Paths inside the run directory at ``root``; nothing is created by asking for one."""
+
+    root: Path
+
+    @property
+    def manifest(self) -> Path:
+        """What ran, where, with which outcome; replaced atomically."""
+        return self.root / "run.json"
+
+    @property
+    def output(self) -> Path:
+        """The script's terminal output, raw bytes."""
+        return self.root / "output.log"
+
+    @property
+    def control(self) -> Path:
+        """Requests from viewers, one JSON file each, removed by the recorder once served."""
+        return self.root / "control"
+
+    @property
+    def findings(self) -> Path:
+        """The diagnosis, written when the run has ended."""
+        return self.root / "findings.json"
+
+    @property
+    def recorder_log(self) -> Path:
+        """What the recorder itself could not do, in words."""
+        return self.root / "recorder.log"
+
+    def telemetry(self, host: str) -> Path:
+        """Samples of the machine ``host``."""
+        return self.root / f"telemetry-{host}.jsonl"
+
+    def telemetry_files(self) -> list[Path]:
+        """The telemetry journals of every host that has written one, by name."""
+        return sorted(self.root.glob("telemetry-*.jsonl"))
+
+    def rank(self, rank: int) -> RankLayout:
+        """Paths of one rank."""
+        return RankLayout(self.root / f"rank-{rank}")
+
+    def ranks(self) -> list[int]:
+        """The ranks that have written anything, ascending."""
+        found = []
+        for path in self.root.glob("rank-*"):
+            suffix = path.name.removeprefix("rank-")
+            if suffix.isdecimal() and path.is_dir():
+                found.append(int(suffix))
+        return sorted(found)
+
+
+@dataclass(frozen=True)
+class RankLayout:
+    """Paths of one rank inside a run directory."""
+
+    root: Path
+
+    @property
+    def steps(self) -> Path:
+        """One line a step."""
+        return self.root / "steps.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """Everything that is not a step: loader facts, pauses, windows, warnings."""
+        return self.root / "events.jsonl"
+
+    @property
+    def windows(self) -> Path:
+        """Profiled windows as plain Kineto traces."""
+        return self.root / "windows"
+
+    def window(self, first_step: int) -> Path:
+        """The trace of the window that began at ``first_step``."""
+        return self.windows / f"{first_step}.pt.trace.json"
+
+    def window_files(self) -> list[Path]:
+        """Traces of all windows so far, by the step they begin at."""
+        numbered = []
+        for path in self.windows.glob("*.pt.trace.json*"):
+            first_step = path.name.split(".", 1)[0]
+            if first_step.isdecimal():
+                numbered.append((int(first_step), path))
+        return [path for _, path in sorted(numbered)]
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether ``path`` is a run directory (it holds a manifest)."""
+    return RunLayout(path).manifest.is_file()
+
+
+def create_run_directory(runs: Path, run_id: str) -> RunLayout:
+    """Make the private directory of a new run under ``runs``.
+
+    The parent ``.perftui`` gets a ``.gitignore`` so that runs are never committed by accident.
+
+    Raises:
+        FileExistsError: a run of that id is already there.
+        OSError: the directory cannot be made.
+    """
+    runs.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+    if runs.parent.name == ".perftui":
+        ignore = runs.parent / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+    layout = RunLayout(runs / run_id)
+    os.mkdir(layout.root, PRIVATE_MODE)
+    layout.control.mkdir(PRIVATE_MODE)
+    return layout

@@ -1,0 +1,125 @@
+"""The manifest of a run: what was started, where, and how it ended."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perftui.run.atomic import replace_file
+
+SCHEMA = 1
+
+
+class Status(str, enum.Enum):
+    """How far a run has come."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+    """The script ended by itself; ``exit_code`` says how."""
+    KILLED = "killed"
+    """A signal ended the script; ``exit_code`` is 128 plus its number."""
+    LOST = "lost"
+    """The recorder died before the script ended. Never written: a reader concludes it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be written."""
+        return self in (Status.EXITED, Status.KILLED, Status.LOST)
+
+
+@dataclass(frozen=True)
+class Override:
+    """A change made at run time, for one run, without touching the source.
+
+    ``target`` is ``"DataLoader"`` (``arguments`` are constructor arguments, applied at the call
+    site ``file:line`` where given, else at every call), or ``"environment"`` (``arguments`` are
+    variables set for the script).
+    """
+
+    target: str
+    arguments: dict[str, Any]
+    file: str | None = None
+    line: int | None = None
+    fix: str | None = None
+    """Identifier of the fix this tries."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Contents of ``run.json``. Never an environment dump, never a secret."""
+
+    run_id: str
+    command: tuple[str, ...]
+    """The full command of the training process, its interpreter first."""
+    cwd: str
+    started_ns: int
+    """Wall-clock nanoseconds since the epoch, as are all times in a run directory."""
+    host: str
+    schema: int = SCHEMA
+    name: str | None = None
+    """What the user calls this run."""
+    interpreter: str = ""
+    python_version: str | None = None
+    torch_version: str | None = None
+    cpu_count: int = 0
+    """Cores the training may use."""
+    memory_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    overrides: tuple[Override, ...] = ()
+    parent: str | None = None
+    """The run this one repeats with a change."""
+    profile: dict[str, Any] = field(default_factory=dict)
+    """Options of the profiler in force (windows, NVTX), for the reader's eyes."""
+    status: Status = Status.STARTING
+    pid: int | None = None
+    recorder_pid: int | None = None
+    ended_ns: int | None = None
+    exit_code: int | None = None
+    message: str | None = None
+    """Why the script could not be started, where that is so."""
+    perftui_version: str = ""
+
+    @property
+    def script(self) -> str:
+        """The part of the command a person recognises: the script, or ``-m module``."""
+        rest = self.command[1:]
+        if len(rest) >= 2 and rest[0] == "-m":
+            return f"-m {rest[1]}"
+        return Path(rest[0]).name if rest else Path(self.command[0]).name
+
+
+class ManifestError(ValueError):
+    """The file is not a manifest this version can read; the message says why."""
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Replace the manifest at ``path`` atomically."""
+    replace_file(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read the manifest at ``path``; unknown fields of a newer version are ignored.
+
+    Raises:
+        ManifestError: it is missing, damaged, or of a schema newer than this version's.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror}") from error
+    try:
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise ManifestError(f"{path}: not a run manifest ({error})") from error
+    if manifest.schema > SCHEMA:
+        raise ManifestError(
+            f"{path}: written by a newer perftui (schema {manifest.schema}, this one reads {SCHEMA})"
+        )
+    return manifest

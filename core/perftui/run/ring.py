@@ -1,0 +1,126 @@
+"""Reads the ring that the agent writes: a memory-mapped file that describes itself.
+
+Layout: a header page of JSON, NUL-padded to ``data_offset`` bytes, with the fields of
+``RingHeader``; at ``head_offset`` inside it, the number of records ever written as a
+little-endian unsigned 64-bit integer, stored after each record; from ``data_offset`` on,
+``capacity`` slots of ``record`` (a ``struct`` format). Record number n (from 0) is in slot
+``n % capacity`` and holds n in its first field, so that a slot overwritten during the copy shows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+RECORD = "<QqqqqIBBH"
+"""sequence, start (monotonic ns), duration (ns), value, extra, step, kind, flag, thread."""
+
+HEAD = struct.Struct("<Q")
+
+
+class RingHeader(msgspec.Struct, frozen=True):
+    """What the agent says of itself at the start of a ring."""
+
+    version: int
+    record: str
+    capacity: int
+    data_offset: int
+    head_offset: int
+    kinds: dict[str, int]
+    pid: int
+    rank: int
+    local_rank: int
+    world_size: int
+    wall_ns: int
+    """``time.time_ns()`` at the anchor."""
+    monotonic_ns: int
+    """``time.perf_counter_ns()`` at the same instant; records count from this clock."""
+
+
+class Record(NamedTuple):
+    """One finished interval, times on the wall clock."""
+
+    sequence: int
+    start: int
+    duration: int
+    value: int
+    extra: int
+    step: int
+    kind: str
+    flag: int
+    thread: int
+
+
+class RingError(ValueError):
+    """The file is not a ring this version can read."""
+
+
+class RingReader:
+    """Follows one ring from another process; it never writes and never waits.
+
+    Raises:
+        RingError: the file is not (yet) a ring.
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(file).st_size < 4096:
+                raise RingError(f"{path} is too short")
+            self._map = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+        finally:
+            os.close(file)
+        try:
+            self.header = msgspec.json.decode(
+                self._map[:4096].split(b"\0", 1)[0], type=RingHeader
+            )
+        except msgspec.MsgspecError as error:
+            raise RingError(f"{path}: {error}") from error
+        if self.header.record != RECORD:
+            raise RingError(f"{path}: records of another version ({self.header.record})")
+        self._struct = struct.Struct(self.header.record)
+        self._kinds = {number: name for name, number in self.header.kinds.items()}
+        self._clock = self.header.wall_ns - self.header.monotonic_ns
+        self._next = 0
+        self.lost = 0
+        """Records overwritten before they were read."""
+
+    def poll(self, limit: int = 1 << 20) -> list[Record]:
+        """The records written since the last poll, in order, at most ``limit``."""
+        head = self._head()
+        first = max(self._next, head - self.header.capacity)
+        last = min(head, first + limit)
+        records = [record for n in range(first, last) if (record := self._record(n)) is not None]
+        # The oldest slots may have been overwritten while they were copied.
+        horizon = self._head() - self.header.capacity
+        kept = [record for record in records if record.sequence >= horizon]
+        self.lost += last - self._next - len(kept)
+        self._next = last
+        return kept
+
+    def close(self) -> None:
+        """Unmap the file."""
+        self._map.close()
+
+    def _head(self) -> int:
+        head: int = HEAD.unpack_from(self._map, self.header.head_offset)[0]
+        return head
+
+    def _record(self, number: int) -> Record | None:
+        offset = self.header.data_offset + (number % self.header.capacity) * self._struct.size
+        sequence, start, duration, value, extra, step, kind, flag, thread = (
+            self._struct.unpack_from(self._map, offset)
+        )
+        if sequence != number:
+            return None
+        name = self._kinds.get(kind, "")
+        return Record(
+            sequence, start + self._clock, duration, value, extra, step, name, flag, thread
+        )

@@ -1,0 +1,47 @@
+"""The spool: a small host-local directory through which the agents of a run hand over data.
+
+The run directory may be on a slow shared file system; what the training process touches never is.
+The recorder makes the spool, tells the agents of it through ``PERFTUI_SPOOL``, moves what arrives
+into the run directory, and removes the spool when the training has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SPOOL_VARIABLE = "PERFTUI_SPOOL"
+"""Absolute path of the spool; its presence is what arms the agent."""
+
+OPTIONS_VARIABLE = "PERFTUI_OPTIONS"
+"""JSON object of the agent's options, see ``recorder.options``."""
+
+OVERRIDES_VARIABLE = "PERFTUI_OVERRIDES"
+"""JSON array of overrides, each with ``target``, ``arguments``, ``file``, ``line``, ``fix``."""
+
+CONTROL_SIZE = 64
+"""Bytes of the control page: capture requests made so far, little-endian u64, at offset 0."""
+
+
+@dataclass(frozen=True)
+class Spool:
+    """Names inside the spool at ``root``."""
+
+    root: Path
+
+    @property
+    def control(self) -> Path:
+        """A page the agents map and compare at step boundaries."""
+        return self.root / "control"
+
+    def rings(self) -> list[Path]:
+        """Rings (``ring-<pid>``) that agents have finished creating."""
+        return sorted(path for path in self.root.glob("ring-*") if path.name[5:].isdecimal())
+
+    def notes(self, pid: int) -> Path:
+        """Lines of JSON ``{"time", "kind", "duration", "step", "data"}`` by process ``pid``."""
+        return self.root / f"notes-{pid}.jsonl"
+
+    def window(self, pid: int, number: int) -> Path:
+        """A finished window of process ``pid``; it is named in a ``window`` note."""
+        return self.root / f"window-{pid}-{number}.json"

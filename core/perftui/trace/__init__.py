@@ -1,0 +1,1 @@
+"""Saved profiler traces of every format, all ending in one columnar Trace."""

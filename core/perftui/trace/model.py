@@ -1,0 +1,104 @@
+"""The one columnar form that every trace format ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+NONE = -1
+"""Stands for "absent" in every integer column (no correlation, no stream, no parent...)."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """A row of the trace file: one thread of one process, or one stream of one device.
+
+    ``process`` and ``thread`` are the file's own ids as text, since files use both numbers and
+    words. ``device`` and ``stream`` are set where the track holds GPU activity.
+    """
+
+    process: str
+    thread: str
+    process_name: str = ""
+    thread_name: str = ""
+    device: int = NONE
+    stream: int = NONE
+
+    @property
+    def is_device(self) -> bool:
+        """Whether kernels and copies run here."""
+        return self.device != NONE
+
+
+@dataclass(frozen=True)
+class LoadWarning:
+    """Something in the file that could not be read, and where (byte offset, uncompressed)."""
+
+    message: str
+    offset: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Events with a duration, ordered by (track, start, longest first, file order).
+
+    All columns have the same length. Times are exact integer nanoseconds: ``start`` since
+    ``origin``, ``duration`` >= 0. ``depth`` and ``parent`` (a row index) nest the rows of one
+    track; rows outside the call stack (async ranges) have parent NONE and depth 0.
+    """
+
+    path: Path
+    start: Int64
+    duration: Int64
+    name: Int32
+    """Index into ``names``."""
+    category: Int32
+    """Index into ``categories``."""
+    track: Int32
+    """Index into ``tracks``."""
+    correlation: Int64
+    """Joins a launch on the CPU to its activity on the device."""
+    external_id: Int64
+    """Joins device activity to the operator that caused it."""
+    bytes: Int64
+    """Size of copies and sets."""
+    parent: Int32
+    depth: Int32
+    names: tuple[str, ...]
+    categories: tuple[str, ...]
+    """Lower-cased, legacy spellings mapped to today's (``cpu_op``, ``kernel``, ...)."""
+    tracks: tuple[Track, ...]
+    origin: int
+    """Nanoseconds to add to ``start`` for the file's absolute time."""
+    wall_origin: int | None
+    """Wall-clock nanoseconds since the epoch of ``start`` 0, where the file says."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """``deviceProperties``, ``distributedInfo`` and the file's other top-level fields."""
+    warnings: tuple[LoadWarning, ...] = ()
+    read_arguments: Callable[[int], Mapping[str, Any]] = lambda row: {}
+    """Arguments of one row, read from the file when asked for."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def end(self) -> Int64:
+        """Start plus duration."""
+        return self.start + self.duration
+
+    def in_category(self, *categories: str) -> npt.NDArray[np.bool_]:
+        """Mask of the rows whose category is one of ``categories``."""
+        wanted = [index for index, name in enumerate(self.categories) if name in categories]
+        return np.isin(self.category, wanted)
+
+    def name_of(self, row: int) -> str:
+        """Name of one event."""
+        return self.names[self.name[row]]

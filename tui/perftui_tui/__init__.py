@@ -1,0 +1,1 @@
+"""The perftui command and its Textual app."""

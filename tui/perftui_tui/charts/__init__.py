@@ -1,0 +1,1 @@
+"""Pure drawing: values and a size in, rows of text out."""

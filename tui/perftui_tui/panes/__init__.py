@@ -1,0 +1,1 @@
+"""The live panes of the Overview."""

@@ -1,0 +1,163 @@
+"""Tables that analysis makes from a trace. All times are integer nanoseconds."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from perftui.trace.model import Int64, Trace
+
+
+@dataclass(frozen=True)
+class DeviceActivity:
+    """What one device did; ``busy`` is the union over its streams, never a sum of overlaps."""
+
+    device: int
+    name: str
+    kernel_count: int
+    kernel_sum: int
+    memcpy_count: int
+    memcpy_sum: int
+    memset_count: int
+    memset_sum: int
+    start: int
+    """First start of a kernel, copy or set."""
+    end: int
+    """Last end."""
+    busy: int
+    unlinked: int
+    """GPU events whose launch is not in the file."""
+
+    @property
+    def span(self) -> int:
+        """From the first start to the last end."""
+        return self.end - self.start
+
+    @property
+    def idle(self) -> int:
+        """Span without any activity."""
+        return self.span - self.busy
+
+
+@dataclass(frozen=True, eq=False)
+class OpTable:
+    """CPU operators grouped by name; every column as long as ``names``.
+
+    ``total`` counts recursion once, ``self`` leaves children out; the self times of one thread sum
+    to the time that thread spent in operators. Device time is that of the activity an operator (or,
+    for the total, anything it called) launched.
+    """
+
+    names: tuple[str, ...]
+    calls: Int64
+    cpu_total: Int64
+    cpu_self: Int64
+    device_total: Int64
+    device_self: Int64
+    first_row: Int64
+    """A trace row of each, the longest one, to jump to."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTable:
+    """Device activity grouped by name; every column as long as ``names``."""
+
+    names: tuple[str, ...]
+    categories: tuple[str, ...]
+    """``kernel``, ``gpu_memcpy`` or ``gpu_memset``."""
+    calls: Int64
+    total: Int64
+    shortest: Int64
+    longest: Int64
+    first_row: Int64
+    """A trace row of each, the longest one, to jump to."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class GapCause(str, enum.Enum):
+    """Why a device had nothing to do, by what the launching thread was doing meanwhile."""
+
+    INPUT_WAIT = "input wait"
+    SYNCHRONISATION = "synchronisation"
+    LAUNCH = "launch-bound"
+    PYTHON = "python"
+    ALLOCATION = "allocation"
+    PROFILER = "profiler"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A stretch in which a device is idle, between two activities on it."""
+
+    device: int
+    start: int
+    end: int
+    previous_row: int
+    next_row: int
+    cause: GapCause
+    launch_row: int
+    """The runtime call that launched ``next_row``, NONE where it is not in the file."""
+    operator_row: int
+    """Innermost operator or annotation on the launching thread over most of the gap, or NONE."""
+    phase: str = ""
+    """``forward``, ``backward``, ``optimizer``, ``input_wait``... where marks are in the file."""
+
+    @property
+    def duration(self) -> int:
+        """How long the device idled."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training step as the trace marks it."""
+
+    index: int
+    start: int
+    end: int
+    row: int
+
+    @property
+    def duration(self) -> int:
+        """Wall time of the step."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class StepBudget:
+    """Where one step's wall time went: exclusive parts, in drawing order, that sum to the step.
+
+    With a GPU: ``gpu compute``, ``exposed communication``, ``exposed copies``, then idle by
+    ``GapCause``. Without: ``input_wait``, ``forward``, ``backward``, ``optimizer``, ``other``.
+    """
+
+    step: Step
+    parts: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TraceAnalysis:
+    """All tables of one trace."""
+
+    trace: Trace
+    activity: tuple[DeviceActivity, ...]
+    ops: OpTable
+    kernels: KernelTable
+    gaps: tuple[Gap, ...]
+    """Longest first."""
+    steps: tuple[Step, ...]
+    budgets: tuple[StepBudget, ...]
+    """One for each step, or one over the whole trace where it marks no steps (index -1)."""
+    notes: tuple[str, ...] = ()
+    """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether any device activity was recorded."""
+        return bool(self.activity)

@@ -34,7 +34,9 @@ class Patch:
             for side in (self.before, self.after)
         )
         name = self.path.name
-        return "\n".join(difflib.unified_diff(old, new, f"{name} (now)", f"{name} (fixed)", lineterm=""))
+        return "\n".join(
+            difflib.unified_diff(old, new, f"{name} (now)", f"{name} (fixed)", lineterm="")
+        )
 
 
 @dataclass(frozen=True)

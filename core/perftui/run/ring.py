@@ -78,9 +78,7 @@ class RingReader:
         finally:
             os.close(file)
         try:
-            self.header = msgspec.json.decode(
-                self._map[:4096].split(b"\0", 1)[0], type=RingHeader
-            )
+            self.header = msgspec.json.decode(self._map[:4096].split(b"\0", 1)[0], type=RingHeader)
         except msgspec.MsgspecError as error:
             raise RingError(f"{path}: {error}") from error
         if self.header.record != RECORD:

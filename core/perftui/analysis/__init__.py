@@ -1,1 +1,1 @@
-"""Pure functions from a Trace to tables: activity, operators, kernels, gaps, steps, the step budget."""
+"""Pure functions from a Trace to tables: operators, kernels, gaps, steps, the step budget."""

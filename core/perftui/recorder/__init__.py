@@ -1,1 +1,1 @@
-"""The process beside the training: terminal, signals, exit code, and the one writer of the run directory."""
+"""The process beside the training: terminal, signals, exit code, writer of the run directory."""

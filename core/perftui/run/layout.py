@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,6 +120,6 @@ def create_run_directory(runs: Path, run_id: str) -> RunLayout:
         if not ignore.exists():
             ignore.write_text("*\n")
     layout = RunLayout(runs / run_id)
-    os.mkdir(layout.root, PRIVATE_MODE)
+    layout.root.mkdir(PRIVATE_MODE)
     layout.control.mkdir(PRIVATE_MODE)
     return layout

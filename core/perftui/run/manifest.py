@@ -120,6 +120,6 @@ def read_manifest(path: Path) -> Manifest:
         raise ManifestError(f"{path}: not a run manifest ({error})") from error
     if manifest.schema > SCHEMA:
         raise ManifestError(
-            f"{path}: written by a newer perftui (schema {manifest.schema}, this one reads {SCHEMA})"
+            f"{path}: written by a newer perftui (schema {manifest.schema}; this reads {SCHEMA})"
         )
     return manifest

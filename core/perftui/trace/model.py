@@ -17,6 +17,11 @@ NONE = -1
 """Stands for "absent" in every integer column (no correlation, no stream, no parent...)."""
 
 
+def no_arguments(row: int) -> Mapping[str, Any]:  # noqa: ARG001 - the signature of a reader
+    """Arguments of a trace that was not read from a file: none."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Track:
     """A row of the trace file: one thread of one process, or one stream of one device.
@@ -83,7 +88,7 @@ class Trace:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """``deviceProperties``, ``distributedInfo`` and the file's other top-level fields."""
     warnings: tuple[LoadWarning, ...] = ()
-    read_arguments: Callable[[int], Mapping[str, Any]] = lambda row: {}
+    read_arguments: Callable[[int], Mapping[str, Any]] = no_arguments
     """Arguments of one row, read from the file when asked for."""
 
     def __len__(self) -> int:
@@ -101,4 +106,4 @@ class Trace:
 
     def name_of(self, row: int) -> str:
         """Name of one event."""
-        return self.names[self.name[row]]
+        return self.names[int(self.name[row])]

@@ -1,0 +1,1 @@
+"""The training that `perftui demo` runs, shipped as a script."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ class Table:
     """
 
     columns: tuple[Column, ...] = ()
-    values: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
+    values: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.values.values()), ()))

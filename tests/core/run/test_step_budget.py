@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.step_budget import exact_means, nearest_rank, step_budget
+from perftui.run.table import GrowingTable
+
+PHASE_TIMES = st.lists(st.integers(0, 10**10), min_size=len(PHASES), max_size=len(PHASES))
+
+
+def steps(phases: list[list[int]], wrong_by: dict[int, int] | None = None):
+    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    wrong = wrong_by or {}
+    table.extend(
+        [
+            [at, "train", 0, sum(row) + wrong.get(at, 0), *row, 1, 0, 0, -1, -1, -1, -1]
+            for at, row in enumerate(phases)
+        ]
+    )
+    return table.freeze()
+
+
+@given(st.lists(PHASE_TIMES, min_size=1, max_size=30))
+def test_parts_sum_to_the_mean_step_and_are_the_means(rows) -> None:
+    share = step_budget(steps(rows), np.ones(len(rows), dtype=bool))
+    assert share is not None
+    assert sum(part for _, part in share.parts) == share.mean
+    assert share.mean == sum(map(sum, rows)) // len(rows)
+    for at, (_, part) in enumerate(share.parts):
+        assert abs(part - Fraction(sum(row[at] for row in rows), len(rows))) < 1
+
+
+@given(st.lists(st.integers(0, 10**15), min_size=1, max_size=12), st.integers(1, 10**6))
+def test_means_are_exact(totals, count) -> None:
+    mean, parts = exact_means(totals, count)
+    assert sum(parts) == mean == sum(totals) // count
+    assert all(abs(Fraction(t, count) - p) < 1 for t, p in zip(totals, parts, strict=True))
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(0, 100))
+def test_a_quantile_is_the_smallest_value_that_enough_do_not_exceed(values, percent) -> None:
+    ordered = np.sort(np.array(values))
+    enough = [
+        v for v in sorted(values) if 100 * sum(x <= v for x in values) >= percent * len(values)
+    ]
+    assert nearest_rank(ordered, percent) == enough[0]
+
+
+def test_the_mask_chooses_the_steps() -> None:
+    rows = [[1_000, 0, 5, 0, 0, 0, 0], [10, 0, 5, 0, 0, 0, 0], [20, 0, 5, 0, 0, 0, 0]]
+    share = step_budget(steps(rows), np.array([False, True, True]))
+    assert share is not None
+    assert (share.count, share.mean, share.part("input_wait"), share.p50) == (2, 20, 15, 15)
+    assert share.steps_per_second == pytest.approx(5e7)
+
+
+def test_steps_whose_phases_do_not_sum_are_left_out_and_counted() -> None:
+    row = [10, 0, 5, 5, 0, 0, 0]
+    share = step_budget(steps([row, row, row], wrong_by={1: 7}), np.ones(3, dtype=bool))
+    assert share is not None
+    assert (share.count, share.inconsistent, share.mean) == (2, 1, 20)
+    assert step_budget(steps([row], wrong_by={0: 1}), np.ones(1, dtype=bool)) is None
+
+
+def test_no_steps_have_no_budget() -> None:
+    assert step_budget(steps([]), np.zeros(0, dtype=bool)) is None
+    assert step_budget(steps([[1] * 7]), np.zeros(1, dtype=bool)) is None

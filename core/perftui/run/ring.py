@@ -22,6 +22,33 @@ RECORD = "<QqqqqIBBH"
 
 HEAD = struct.Struct("<Q")
 
+PROFILED_FLAG, EVAL_FLAG, INFER_FLAG = 1, 2, 4
+"""Bits of ``flag`` in a ``step`` record; without EVAL and INFER it is a training step."""
+
+NO_STEP = 0xFFFFFFFF
+"""``step`` of a record made before the first step."""
+
+KINDS = (
+    "step",
+    "input_wait",
+    "loader_start",
+    "forward",
+    "backward",
+    "optimizer",
+    "profiler",
+    "gc",
+    "memory",
+    "memory_peak",
+)
+"""Kinds of records, written when the interval has finished, on the thread that trains.
+
+``step``: ``value`` micro batches, ``extra`` the agent's own cost in ns, ``step`` its index.
+``input_wait``: ``value`` batches that were ready when the wait began, or -1. ``gc``: ``value`` the
+generation. ``memory``, ``memory_peak``: instants at the end of the step whose index ``step`` is,
+before or after its own record; ``value`` allocated (or peak) bytes, ``extra`` reserved bytes. The
+others carry nothing more. Intervals may lie inside one another; the reader makes them exclusive.
+"""
+
 
 class RingHeader(msgspec.Struct, frozen=True):
     """What the agent says of itself at the start of a ring."""

@@ -39,7 +39,12 @@ class Spool:
         return sorted(path for path in self.root.glob("ring-*") if path.name[5:].isdecimal())
 
     def notes(self, pid: int) -> Path:
-        """Lines of JSON ``{"time", "kind", "duration", "step", "data"}`` by process ``pid``."""
+        """Lines of JSON ``{"time", "kind", "duration", "step", "data"}`` by process ``pid``.
+
+        ``time`` is on the wall clock in ns; ``data`` of a ``window`` note holds ``file`` (its name
+        in the spool) and ``first_step``, that of a ``process`` note ``python``, ``torch`` and
+        ``devices`` (a name for each GPU).
+        """
         return self.root / f"notes-{pid}.jsonl"
 
     def window(self, pid: int, number: int) -> Path:

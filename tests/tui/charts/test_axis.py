@@ -1,0 +1,53 @@
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui_tui.charts.axis import exact_ns, nice_step, nice_ticks, ruler, time_ticks
+
+
+def test_ticks_are_round():
+    assert nice_ticks(0, 103, 5) == [0, 50, 100]
+    assert nice_ticks(0.13, 0.39, 3) == [0.2, 0.30000000000000004]
+
+
+def test_exact_times_lose_no_digit():
+    assert exact_ns(71_585_000) == "71.585 ms"
+    assert exact_ns(1_234_567_891) == "1.234567891 s"
+    assert exact_ns(0) == "0 ns"
+    assert exact_ns(-20_000) == "-20 us"
+
+
+def test_ruler_marks_round_times():
+    assert ruler(0, 100_000_000, 40) == "╷0 ns               ╷50 ms              "
+
+
+def test_ruler_says_offsets_when_zoomed():
+    assert ruler(71_585_000, 71_586_200, 60) == (
+        "╷71.585 ms               ╷+500 ns                 ╷+1 us    "
+    )
+
+
+def test_ruler_in_ascii():
+    assert ruler(0, 100_000_000, 40, ascii_only=True).isascii()
+
+
+@given(st.integers(0, 10**13), st.integers(1, 10**12), st.integers(1, 300))
+def test_ruler_fits_and_ticks_are_inside(start, span, width):
+    assert len(ruler(start, start + span, width)) == width
+    for column, time in time_ticks(start, start + span, width):
+        assert 0 <= column < width
+        assert start <= time < start + span
+
+
+@given(st.floats(1e-6, 1e15), st.integers(1, 50))
+def test_steps_are_one_two_or_five(span, count):
+    step = nice_step(span, count)
+    assert f"{step:e}"[0] in "125"
+    assert span / step <= count * 1.001
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_exact_times_read_back(ns):
+    figure, unit = exact_ns(ns).split(" ")
+    assert Fraction(figure) * {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit] == ns

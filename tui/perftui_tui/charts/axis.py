@@ -1,0 +1,74 @@
+"""Ticks at round values, and the time ruler."""
+
+from __future__ import annotations
+
+import math
+
+_TICK = "╷"
+_ASCII_TICK = "|"
+_LABEL_CELLS = 12
+"""Room for one tick: its mark, a label of up to eight characters and a blank or two."""
+
+_PLAIN_LABEL = 8
+"""A longer label repeats digits that do not change on screen: an offset says it better."""
+
+_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
+
+
+def nice_step(span: float, count: int) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that cuts ``span`` into at most ``count``."""
+    if span <= 0 or count < 1:
+        return 1.0
+    raw = span / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+
+
+def nice_ticks(low: float, high: float, count: int) -> list[float]:
+    """At most ``count`` + 1 round values in ``low`` to ``high``, both included."""
+    step = nice_step(high - low, count)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def exact_ns(nanoseconds: int) -> str:
+    """All digits of a time, in the largest unit that is not larger than it: ``71.585 ms``."""
+    size = abs(nanoseconds)
+    scale, unit = next(((s, u) for s, u in _UNITS if size >= s), _UNITS[-1])
+    whole, rest = divmod(size, scale)
+    digits = f"{rest:0{len(str(scale)) - 1}d}".rstrip("0") if rest else ""
+    return f"{'-' if nanoseconds < 0 else ''}{whole}{'.' if digits else ''}{digits} {unit}"
+
+
+def time_ticks(start: int, end: int, width: int) -> list[tuple[int, int]]:
+    """(column, time in ns) of the round times in ``start`` to ``end`` over ``width`` columns."""
+    span = end - start
+    if span <= 0 or width < 1:
+        return []
+    step = max(round(nice_step(span, max(width // _LABEL_CELLS, 1))), 1)
+    first = -(-start // step) * step
+    return [((time - start) * width // span, time) for time in range(first, end, step)]
+
+
+def ruler(start: int, end: int, width: int, ascii_only: bool = False) -> str:
+    """One row of exactly ``width`` cells: a mark and a label at each round time.
+
+    Where labels share their leading digits, the first says the time in full and the others the
+    distance from it: ``71.585 ms   +20 us   +40 us``.
+    """
+    cells = [" "] * max(width, 0)
+    ticks = time_ticks(start, end, width)
+    free_from = 0
+    for (column, _), label in zip(ticks, _labels([time for _, time in ticks]), strict=True):
+        text = (_ASCII_TICK if ascii_only else _TICK) + label
+        if column >= free_from and column + len(text) <= width:
+            cells[column : column + len(text)] = text
+            free_from = column + len(text) + 1
+    return "".join(cells)
+
+
+def _labels(times: list[int]) -> list[str]:
+    plain = [exact_ns(time) for time in times]
+    if all(len(label) <= _PLAIN_LABEL for label in plain):
+        return plain
+    return plain[:1] + [f"+{exact_ns(time - times[0])}" for time in times[1:]]

@@ -1,0 +1,39 @@
+"""How often values fall where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from perftui_tui.charts.area import area
+from perftui_tui.charts.blocks import LOWER_EIGHTHS
+
+
+def bin_counts(values: Sequence[float], bins: int, low: float, high: float) -> list[int]:
+    """How many of ``values`` fall in each of ``bins`` equal bins of ``low`` to ``high``.
+
+    Values outside count in the first or last bin, so the counts sum to the number of values that
+    are not NaN. Where ``high`` is not above ``low`` everything falls in the first bin.
+    """
+    counts = [0] * bins
+    span = high - low
+    for value in values:
+        if not math.isnan(value):
+            place = (value - low) / span * bins if span > 0 else 0
+            counts[min(max(int(place), 0), bins - 1)] += 1
+    return counts
+
+
+def histogram(
+    values: Sequence[float],
+    width: int,
+    height: int,
+    low: float,
+    high: float,
+    ramp: str = LOWER_EIGHTHS,
+) -> list[str]:
+    """Rows, top first: one bin a column, the fullest as high as the chart, empty bins blank."""
+    counts = bin_counts(values, width, low, high)
+    return area(
+        [count or math.nan for count in counts], width, height, 0, max(max(counts), 1), ramp
+    )

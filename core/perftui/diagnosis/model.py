@@ -65,9 +65,9 @@ class Finding:
     """For a person, with the numbers, without the fix."""
     facts: tuple[Fact, ...] = ()
     cost_ns: int = 0
-    """Lost from each (median) step."""
+    """Lost from each step, in the mean; part of the same budget that is shown."""
     step_ns: int = 0
-    """The median step the cost was measured against."""
+    """The mean steady step the cost was measured against."""
     confidence: Confidence = Confidence.MEDIUM
     fixes: tuple[str, ...] = ()
     """Identifiers from the catalogue of fixes, best first."""

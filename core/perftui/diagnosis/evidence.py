@@ -1,0 +1,111 @@
+"""Everything the rules read, gathered once from a run, a trace, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
+from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
+from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
+from perftui.run.manifest import Manifest
+from perftui.run.reader import RankSnapshot, RunSnapshot
+from perftui.run.steady import Mask, steady
+from perftui.run.step_budget import StepShare, nearest_rank, step_budget
+from perftui.run.table import Table
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known; None stands for what is not."""
+
+    manifest: Manifest | None = None
+    """None for a trace without a run."""
+    rank: int | None = None
+    train_steps: int = 0
+    """Training steps recorded, warm-up and profiled ones included."""
+    share: StepShare | None = None
+    """Mean steady step of the run by phase of the training thread; None without steady steps."""
+    wait_p95: int | None = None
+    """95th percentile of the wait for data, ns."""
+    batches_ready: int | None = None
+    """Median number of batches that waited in the loader's queue."""
+    loader: LoaderFacts | None = None
+    machine: MachineFacts = field(default_factory=MachineFacts)
+    peak_reserved: int | None = None
+    """Most GPU memory PyTorch held at the end of a step, bytes."""
+    trace: TraceFacts | None = None
+    notes: tuple[str, ...] = ()
+    """What the evidence cannot say, in words."""
+
+    @property
+    def has_gpu(self) -> bool | None:
+        """Whether the training has a GPU; None where nothing tells."""
+        if self.trace and self.trace.has_gpu:
+            return True
+        if self.manifest and (self.manifest.gpus or self.peak_reserved is not None):
+            return True
+        return None if self.manifest is None else False
+
+    @property
+    def steady_steps(self) -> int:
+        """Steps the judgement rests on: the run's, or the trace's where there is no run."""
+        if self.share:
+            return self.share.count
+        return self.trace.steps if self.trace and not self.manifest else 0
+
+
+def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 0) -> Evidence:
+    """Gather evidence on one rank of ``run`` and on ``analysis``, either of which may be absent."""
+    facts = trace_facts(analysis) if analysis else None
+    notes = analysis.notes if analysis else ()
+    snapshot = run.rank(rank) if run else None
+    if run is None or snapshot is None:
+        return Evidence(manifest=run.manifest if run else None, trace=facts, notes=notes)
+    steps = snapshot.steps
+    mask = steady(steps)
+    return Evidence(
+        manifest=run.manifest,
+        rank=snapshot.rank,
+        train_steps=int((steps["kind"] == "train").sum()),
+        share=step_budget(steps, mask),
+        wait_p95=_quantile(steps, "input_wait", mask, 95),
+        batches_ready=_quantile(steps, "batches_ready", mask, 50),
+        loader=training_loader(snapshot.events),
+        machine=_machine(run, snapshot, mask),
+        peak_reserved=_known_peak(steps, "reserved"),
+        trace=facts,
+        notes=(*notes, *_run_notes(run)),
+    )
+
+
+def _machine(run: RunSnapshot, snapshot: RankSnapshot, mask: Mask) -> MachineFacts:
+    during = None
+    if mask.any():
+        chosen = snapshot.steps.where(mask)
+        during = (int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max()))
+    cores = run.manifest.cpu_count or None
+    return machine_facts(run.telemetry, run.manifest.host, cores, during)
+
+
+def _quantile(steps: Table, column: str, mask: Mask, percent: int) -> int | None:
+    if column not in steps:
+        return None
+    values = steps[column][mask]
+    known = np.sort(values[values >= 0])
+    return nearest_rank(known, percent) if len(known) else None
+
+
+def _known_peak(steps: Table, column: str) -> int | None:
+    if column not in steps or not len(steps):
+        return None
+    peak = int(steps[column].max())
+    return peak if peak >= 0 else None
+
+
+def _run_notes(run: RunSnapshot) -> tuple[str, ...]:
+    if not run.skipped_lines:
+        return ()
+    return (f"{run.skipped_lines} damaged journal lines were left out",)

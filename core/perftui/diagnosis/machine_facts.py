@@ -1,0 +1,115 @@
+"""What telemetry says of the machine while the steady steps ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.run.table import Table
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Memory of one device over a whole run, in bytes."""
+
+    device: int
+    total: int
+    peak: int
+    """Highest use sampled."""
+
+    @property
+    def share(self) -> float:
+        """Peak over total."""
+        return self.peak / self.total
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """Means over the steady steps; None stands for what was not sampled."""
+
+    cores: int | None = None
+    """Cores the training may use."""
+    tree_cores: float | None = None
+    """Cores kept busy by the training and its workers."""
+    machine_cores: float | None = None
+    """Cores kept busy by everything on the machine."""
+    pressure: float | None = None
+    """Percent of the time some task waited for a core (pressure stall, ten-second average)."""
+    gpu_busy: float | None = None
+    """Share of the time a kernel ran, as NVML samples it, of the busiest device; 0 to 1."""
+    memory: tuple[DeviceMemory, ...] = ()
+
+    @property
+    def other_cores(self) -> float | None:
+        """Cores kept busy by processes that are not the training's."""
+        if self.tree_cores is None or self.machine_cores is None:
+            return None
+        return max(self.machine_cores - self.tree_cores, 0.0)
+
+
+def machine_facts(
+    telemetry: Mapping[str, Table], host: str, cores: int | None, during: tuple[int, int] | None
+) -> MachineFacts:
+    """Aggregate the samples of ``host``; ``during`` is a (start, end) in ns, None for all."""
+    table = telemetry.get(host) or next(iter(telemetry.values()), Table())
+    rows = _within(table, during)
+    tree = _mean(table, "processes.cpu", rows)
+    machine = _mean(table, "cpu.utilization", rows)
+    return MachineFacts(
+        cores=cores,
+        tree_cores=None if tree is None else tree / 100,
+        machine_cores=None if machine is None or not cores else machine / 100 * cores,
+        pressure=_mean(table, "pressure.cpu", rows),
+        gpu_busy=_busiest(table, rows),
+        memory=_memory(table),
+    )
+
+
+def _within(table: Table, during: tuple[int, int] | None) -> Mask:
+    """Samples taken inside ``during``, or all where none was (steps shorter than the interval)."""
+    everything = np.ones(len(table), dtype=np.bool_)
+    if during is None or "time" not in table:
+        return everything
+    inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
+    return inside if inside.any() else everything
+
+
+def _mean(table: Table, name: str, rows: Mask) -> float | None:
+    values = _finite(table, name, rows)
+    return float(values.mean()) if len(values) else None
+
+
+def _finite(table: Table, name: str, rows: Mask) -> npt.NDArray[np.float64]:
+    if name not in table:
+        return np.zeros(0)
+    values = np.asarray(table[name][rows], dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _busiest(table: Table, rows: Mask) -> float | None:
+    means = [_mean(table, f"gpu{device}.utilization", rows) for device in _devices(table)]
+    known = [mean for mean in means if mean is not None]
+    return max(known) / 100 if known else None
+
+
+def _memory(table: Table) -> tuple[DeviceMemory, ...]:
+    """Peaks over the whole run: memory that ran short in the warm-up ran short."""
+    everything = np.ones(len(table), dtype=np.bool_)
+    found = []
+    for device in _devices(table):
+        used = _finite(table, f"gpu{device}.memory_used", everything)
+        total = _finite(table, f"gpu{device}.memory_total", everything)
+        if len(used) and len(total) and total.max() > 0:
+            found.append(DeviceMemory(device, int(total.max()), int(used.max())))
+    return tuple(found)
+
+
+def _devices(table: Table) -> list[int]:
+    names = (re.match(r"gpu(\d+)\.", column.name) for column in table.columns)
+    return sorted({int(match[1]) for match in names if match})

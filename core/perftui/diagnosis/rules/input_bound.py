@@ -1,0 +1,63 @@
+"""``input-bound``: the training waits for data."""
+
+from __future__ import annotations
+
+from perftui.diagnosis import words
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.model import Abstention, Fact, Finding, Place
+from perftui.diagnosis.policy import Policy
+from perftui.diagnosis.rules.input_wait import InputWait, facts, input_wait, judge, sure, would_help
+
+RULE = "input-bound"
+
+
+def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
+    """Find waits for data of at least ``policy.input_warning`` of the step, whatever the cause."""
+    wait = input_wait(evidence, policy, RULE)
+    if isinstance(wait, Abstention):
+        return wait
+    severity = judge(wait, policy.input_warning, policy)
+    if severity is None:
+        return None
+    return Finding(
+        RULE,
+        severity,
+        f"The training waits {wait.words()} for data{_because(evidence)}.",
+        (*facts(wait, evidence, policy.input_warning), *_loader_facts(evidence)),
+        wait.wait,
+        wait.step,
+        sure(wait, policy),
+        _fixes(evidence, wait),
+        would_help(wait, policy),
+    )
+
+
+def _because(evidence: Evidence) -> str:
+    """The part of the cause that is certain: how many workers could not keep up."""
+    workers = evidence.loader.num_workers if evidence.loader else None
+    if workers is None:
+        return ""
+    if workers == 0:
+        return ": the loader runs in the main thread (num_workers=0)"
+    verb = "does" if workers == 1 else "do"
+    return f": {words.several(workers, 'worker')} {verb} not keep up"
+
+
+def _loader_facts(evidence: Evidence) -> list[Fact]:
+    loader = evidence.loader
+    found = []
+    if loader and loader.num_workers is not None:
+        place = Place(rank=evidence.rank, file=loader.file, line=loader.line)
+        found.append(Fact("num_workers", loader.num_workers, "count", place=place))
+    if evidence.batches_ready is not None:
+        found.append(Fact("batches ready, median", evidence.batches_ready, "count"))
+    if evidence.machine.tree_cores is not None:
+        found.append(Fact("cores used by the training", round(evidence.machine.tree_cores, 1)))
+    if evidence.machine.cores is not None:
+        found.append(Fact("cores", evidence.machine.cores, "count"))
+    return found
+
+
+def _fixes(evidence: Evidence, wait: InputWait) -> tuple[str, ...]:
+    """Fixes edit a known loader of a run; a trace alone names none."""
+    return ("loader-workers", "loader-pin") if wait.from_run and evidence.loader else ()

@@ -1,0 +1,64 @@
+"""``input-in-main-thread``: batches are fetched and collated between steps, by the main thread."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.model import Abstention, Fact, Finding, Place
+from perftui.diagnosis.policy import Policy
+from perftui.diagnosis.rules.input_wait import facts, input_wait, judge, sure, would_help
+
+RULE = "input-in-main-thread"
+
+_SINGLE_PROCESS = "_SingleProcessDataLoaderIter"
+"""PyTorch's iterator without workers; it names the range around each fetch."""
+
+
+def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
+    """Find ``num_workers=0`` where fetching costs ``policy.main_thread_warning`` of the step."""
+    workers = _workers(evidence)
+    if workers:
+        return None
+    wait = input_wait(evidence, policy, RULE)
+    if isinstance(wait, Abstention):
+        return wait
+    severity = judge(wait, policy.main_thread_warning, policy)
+    if severity is None:
+        return None
+    if workers is None:
+        return Abstention(RULE, "the loader's num_workers was not recorded")
+    return Finding(
+        RULE,
+        severity,
+        f"The training waits {wait.words()} for data: "
+        "the loader runs in the main thread (num_workers=0).",
+        (*facts(wait, evidence, policy.main_thread_warning), *_loader_facts(evidence)),
+        wait.wait,
+        wait.step,
+        sure(wait, policy),
+        ("loader-workers", "loader-pin") if evidence.loader else (),
+        would_help(wait, policy),
+    )
+
+
+def _workers(evidence: Evidence) -> int | None:
+    """The loader's workers, from its configuration or from the iterator that a trace names."""
+    if evidence.loader and evidence.loader.num_workers is not None:
+        return evidence.loader.num_workers
+    trace = evidence.trace.analysis.trace if evidence.trace else None
+    named = trace and any(_SINGLE_PROCESS in name for name in trace.names)
+    return 0 if named else None
+
+
+def _loader_facts(evidence: Evidence) -> list[Fact]:
+    loader = evidence.loader
+    found = []
+    if loader:
+        place = Place(rank=evidence.rank, file=loader.file, line=loader.line)
+        found.append(Fact("num_workers", 0, "count", place=place))
+        if loader.dataset:
+            found.append(Fact("dataset", loader.dataset))
+        if loader.source:
+            found.append(Fact("loader made at", loader.source, place=place))
+    if evidence.machine.cores is not None:
+        found.append(Fact("cores", evidence.machine.cores, "count"))
+    return found

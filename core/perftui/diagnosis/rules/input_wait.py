@@ -1,0 +1,107 @@
+"""The wait for data that input rules judge, from the best evidence there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.analysis.model import GapCause
+from perftui.diagnosis import words
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.model import Abstention, Confidence, Fact, Severity
+from perftui.diagnosis.policy import Policy
+from perftui.diagnosis.severity import (
+    collected,
+    confidence,
+    more_steps,
+    severity,
+    supported,
+    trace_confidence,
+)
+
+
+@dataclass(frozen=True)
+class InputWait:
+    """Mean wait for data within a mean step, ns."""
+
+    wait: int
+    step: int
+    steps: int
+    """Steps the means are over; 0 for a trace without steps, judged whole."""
+    from_run: bool
+    """Measured in the training thread of a run, else read from a trace."""
+    exposed: bool
+    """Known to leave the device idle; on a GPU a host's wait alone may hide behind queued work."""
+
+    @property
+    def share(self) -> float:
+        """Wait over step."""
+        return self.wait / self.step if self.step else 0.0
+
+    def words(self) -> str:
+        """``21 ms of each 35 ms step (60 %)``."""
+        marked = self.from_run or self.steps
+        return (words.part_of_step if marked else words.part_of_trace)(self.wait, self.step)
+
+
+def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abstention:
+    """The wait of the run's steady steps, else of the trace's.
+
+    With a run and a trace that shows the device, the wait counts only as far as the device idles
+    for it: a host that waits while queued kernels still run loses nothing.
+    """
+    trace = evidence.trace
+    if evidence.manifest is None:
+        return _of_trace(evidence, rule)
+    share = collected(evidence, policy)
+    if isinstance(share, str):
+        return Abstention(rule, share)
+    wait = share.part("input_wait")
+    exposed = evidence.has_gpu is False
+    if trace and trace.has_gpu and trace.steps >= policy.warning_steps:
+        idle = trace.part(GapCause.INPUT_WAIT.value) * share.mean // trace.step_ns
+        wait, exposed = min(wait, idle), True
+    return InputWait(wait, share.mean, share.count, True, exposed)
+
+
+def _of_trace(evidence: Evidence, rule: str) -> InputWait | Abstention:
+    trace = evidence.trace
+    if trace is None:
+        return Abstention(rule, "nothing has been recorded")
+    name = GapCause.INPUT_WAIT.value if trace.has_gpu else "input_wait"
+    return InputWait(trace.part(name), trace.step_ns, trace.steps, False, trace.has_gpu)
+
+
+def judge(wait: InputWait, warning: float, policy: Policy) -> Severity | None:
+    """Severity of ``wait``; a critical one on a run needs enough steps."""
+    found = severity(wait.share, warning, policy.input_critical)
+    if found is None or not wait.from_run:
+        return found
+    return supported(found, wait.steps, policy)
+
+
+def sure(wait: InputWait, policy: Policy) -> Confidence:
+    """Confidence in a finding about ``wait``."""
+    if not wait.from_run:
+        return trace_confidence(wait.steps, policy)
+    found = confidence(wait.steps, policy)
+    return found if wait.exposed or found is not Confidence.HIGH else Confidence.MEDIUM
+
+
+def would_help(wait: InputWait, policy: Policy) -> str:
+    """What would raise the confidence."""
+    if wait.from_run and not wait.exposed:
+        return "a profiled window that shows whether the GPU idles meanwhile"
+    return more_steps(wait.steps, policy)
+
+
+def facts(wait: InputWait, evidence: Evidence, warning: float) -> list[Fact]:
+    """The evidence both input rules show."""
+    found = [
+        Fact("wait for data", round(100 * wait.share, 1), "%", 100 * warning),
+        Fact("mean wait", wait.wait, "ns"),
+        Fact("mean step", wait.step, "ns"),
+        Fact("steady steps", wait.steps, "count"),
+    ]
+    if evidence.wait_p95 is not None and wait.from_run:
+        found.append(Fact("95 % of waits are below", evidence.wait_p95, "ns"))
+    return found

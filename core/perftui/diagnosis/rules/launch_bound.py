@@ -1,0 +1,68 @@
+"""``launch-bound``: the host issues kernels more slowly than the device runs them."""
+
+from __future__ import annotations
+
+from perftui.analysis.model import GapCause
+from perftui.diagnosis import words
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.model import Abstention, Fact, Finding, Severity
+from perftui.diagnosis.policy import Policy
+from perftui.diagnosis.rules.device_idle import device_trace
+from perftui.diagnosis.severity import more_steps, severity, trace_confidence
+from perftui.diagnosis.trace_facts import LaunchFacts, TraceFacts, launch_facts
+
+RULE = "launch-bound"
+
+
+def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
+    """Find many short kernels, a queue mostly empty, and idle of ``policy.launch_warning``."""
+    trace = device_trace(evidence, RULE)
+    if not isinstance(trace, TraceFacts):
+        return trace
+    if trace.steps == 0:
+        return Abstention(RULE, "the trace marks no steps, so kernels a step cannot be counted")
+    launches = launch_facts(trace)
+    if launches is None or not _many_short_kernels(launches, policy):
+        return None
+    idle = trace.part(GapCause.LAUNCH.value)
+    found = severity(idle / trace.step_ns, policy.launch_warning, policy.launch_critical)
+    if found is None:
+        return None
+    if launches.empty_queue is None:
+        return Abstention(RULE, "the kernels' launches are not in the trace")
+    if launches.empty_queue < policy.launch_empty_queue:
+        return None
+    return _finding(found, idle, trace, launches, policy)
+
+
+def _many_short_kernels(launches: LaunchFacts, policy: Policy) -> bool:
+    return (
+        launches.kernels_per_step >= policy.launch_kernels
+        and launches.median_ns < policy.launch_kernel_ns
+    )
+
+
+def _finding(
+    found: Severity, idle: int, trace: TraceFacts, launches: LaunchFacts, policy: Policy
+) -> Finding:
+    share = round(100 * idle / trace.step_ns, 1)
+    empty = round(100 * (launches.empty_queue or 0.0), 1)
+    return Finding(
+        RULE,
+        found,
+        f"The GPU idles {words.part_of_step(idle, trace.step_ns)} between launches: "
+        f"{launches.kernels_per_step} kernels a step, "
+        f"half of them no longer than {words.duration(launches.median_ns)}.",
+        (
+            Fact("device idle, launching", share, "%", 100 * policy.launch_warning),
+            Fact("kernels a step", launches.kernels_per_step, "count", policy.launch_kernels),
+            Fact("median kernel", launches.median_ns, "ns", policy.launch_kernel_ns),
+            Fact("launches into an empty queue", empty, "%", 100 * policy.launch_empty_queue),
+            Fact("steady steps", trace.steps, "count"),
+        ),
+        idle,
+        trace.step_ns,
+        trace_confidence(trace.steps, policy),
+        (),
+        more_steps(trace.steps, policy),
+    )

@@ -1,0 +1,65 @@
+"""``sync-bound``: the host waits for the device, then the device waits for the host."""
+
+from __future__ import annotations
+
+from perftui.analysis.model import Gap, GapCause
+from perftui.diagnosis import words
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.model import Abstention, Fact, Finding
+from perftui.diagnosis.policy import Policy
+from perftui.diagnosis.rules.device_idle import device_trace
+from perftui.diagnosis.severity import more_steps, severity, trace_confidence
+from perftui.diagnosis.trace_facts import TraceFacts, most_common, place_of
+
+RULE = "sync-bound"
+
+_SHOWN_GAPS = 3
+"""Places listed: the longest gaps; all of them are in the timeline."""
+
+
+def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
+    """Find device idle after synchronising calls of ``policy.sync_warning`` of the step."""
+    trace = device_trace(evidence, RULE)
+    if not isinstance(trace, TraceFacts):
+        return trace
+    idle = trace.part(GapCause.SYNCHRONISATION.value)
+    found = severity(idle / trace.step_ns, policy.sync_warning, policy.sync_critical)
+    if found is None:
+        return None
+    gaps = trace.gaps(GapCause.SYNCHRONISATION)
+    describe = words.part_of_step if trace.steps else words.part_of_trace
+    return Finding(
+        RULE,
+        found,
+        f"The GPU idles {describe(idle, trace.step_ns)} because the host "
+        f"waited for it first{_where(gaps, trace)}.",
+        _facts(idle, gaps, trace, policy),
+        idle,
+        trace.step_ns,
+        trace_confidence(trace.steps, policy),
+        (),
+        more_steps(trace.steps, policy),
+    )
+
+
+def _where(gaps: list[Gap], trace: TraceFacts) -> str:
+    places = [place_of(gap, trace.analysis.trace) for gap in gaps]
+    source = most_common(place.source for place in places)
+    operator = most_common(place.operator for place in places)
+    named = operator and (f"{operator} at {source}" if source else operator)
+    return f" ({named})" if named else ""
+
+
+def _facts(idle: int, gaps: list[Gap], trace: TraceFacts, policy: Policy) -> tuple[Fact, ...]:
+    share = round(100 * idle / trace.step_ns, 1)
+    found = [
+        Fact("device idle after synchronising", share, "%", 100 * policy.sync_warning),
+        Fact("mean idle", idle, "ns"),
+        Fact("gaps", len(gaps), "count"),
+        Fact("steady steps", trace.steps, "count"),
+    ]
+    for gap in gaps[:_SHOWN_GAPS]:
+        place = place_of(gap, trace.analysis.trace)
+        label = place.source or place.operator or "gap"
+        found.append(Fact(label, gap.duration, "ns", place=place))
+    return tuple(found)

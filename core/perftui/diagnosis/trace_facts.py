@@ -1,0 +1,161 @@
+"""What a trace says of its steps: the mean budget, and how kernels were launched."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.analysis.model import Gap, GapCause, StepBudget, TraceAnalysis
+from perftui.diagnosis.model import Place
+from perftui.run.steady import warm_up_length
+from perftui.run.step_budget import exact_means
+from perftui.trace.model import NONE, Int64, Trace
+
+_FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): ")
+"""Python frames in a trace recorded with stacks: ``train.py(31): main``."""
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    """The mean of the steady steps of a trace, or the whole trace where it marks none."""
+
+    analysis: TraceAnalysis
+    budgets: tuple[StepBudget, ...]
+    """The steps that the means are over."""
+    steps: int
+    """How many there are; 0 where the trace marks no steps."""
+    step_ns: int
+    """Mean step, or the length of the trace."""
+    parts: tuple[tuple[str, int], ...]
+    """Means by name; they sum to ``step_ns``."""
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether device activity was recorded."""
+        return self.analysis.has_gpu
+
+    def part(self, name: str) -> int:
+        """Mean time in the part ``name``, 0 where the budget has no such part."""
+        return dict(self.parts).get(name, 0)
+
+    def gaps(self, cause: GapCause) -> list[Gap]:
+        """Idle stretches of that cause inside the steady steps, longest first."""
+        spans = [(budget.step.start, budget.step.end) for budget in self.budgets]
+        return [
+            gap
+            for gap in self.analysis.gaps
+            if gap.cause is cause and any(s <= gap.start < e for s, e in spans)
+        ]
+
+
+def trace_facts(analysis: TraceAnalysis) -> TraceFacts | None:
+    """Facts of ``analysis``; None where it holds no time at all."""
+    budgets = analysis.budgets
+    marked = bool(analysis.steps)
+    if marked:
+        durations = np.array([budget.step.duration for budget in budgets], dtype=np.int64)
+        budgets = budgets[warm_up_length(durations) if len(budgets) > 1 else 0 :]
+    if not any(budget.step.duration for budget in budgets):
+        return None
+    names = list(dict.fromkeys(name for budget in budgets for name, _ in budget.parts))
+    totals = [sum(dict(budget.parts).get(name, 0) for budget in budgets) for name in names]
+    step_ns, means = exact_means(totals, len(budgets))
+    parts = tuple(zip(names, means, strict=True))
+    return TraceFacts(analysis, budgets, len(budgets) if marked else 0, step_ns, parts)
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """How kernels reached a device."""
+
+    kernels_per_step: int
+    median_ns: int
+    """Median duration of a kernel."""
+    empty_queue: float | None
+    """Share of linked launches that found the device with nothing running; None without links."""
+
+
+def launch_facts(facts: TraceFacts) -> LaunchFacts | None:
+    """Kernels launched in the steady steps; None where there are none."""
+    trace = facts.analysis.trace
+    kernels = trace.in_category("kernel") & _inside(trace.start, facts)
+    durations = np.sort(trace.duration[kernels])
+    if not len(durations):
+        return None
+    return LaunchFacts(
+        kernels_per_step=len(durations) // max(facts.steps, 1),
+        median_ns=int(durations[(len(durations) - 1) // 2]),
+        empty_queue=_empty_queue(trace, kernels),
+    )
+
+
+def _inside(times: Int64, facts: TraceFacts) -> npt.NDArray[np.bool_]:
+    """Which times fall inside the steady steps."""
+    inside = np.zeros(len(times), dtype=np.bool_)
+    for budget in facts.budgets:
+        inside |= (times >= budget.step.start) & (times < budget.step.end)
+    return inside
+
+
+def _empty_queue(trace: Trace, kernels: npt.NDArray[np.bool_]) -> float | None:
+    """Share of launches during which every earlier activity of the kernel's device was over.
+
+    Activities of a device are ordered by start; the running maximum of their ends is when the
+    device, over all its streams, has nothing left of what came before.
+    """
+    launches = trace.in_category("cuda_runtime", "cuda_driver") & (trace.correlation != NONE)
+    issued = dict(
+        zip(trace.correlation[launches].tolist(), trace.start[launches].tolist(), strict=True)
+    )
+    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
+    found = empty = 0
+    for device in np.unique(device_of[kernels]).tolist():
+        rows = np.flatnonzero(device_of == device)
+        rows = rows[np.argsort(trace.start[rows], kind="stable")]
+        ends = np.maximum.accumulate(trace.end[rows])
+        earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
+        for row, drained in zip(rows.tolist(), earlier.tolist(), strict=True):
+            launched = issued.get(int(trace.correlation[row])) if kernels[row] else None
+            if launched is not None:
+                found += 1
+                empty += drained <= launched
+    return empty / found if found else None
+
+
+def place_of(gap: Gap, trace: Trace, step: int | None = None) -> Place:
+    """Where a gap is: its times, what ran on the launching thread, and the line of user code."""
+    row = gap.operator_row if gap.operator_row != NONE else gap.launch_row
+    operator = trace.name_of(row) if row != NONE else None
+    file, line = source_line(trace, row)
+    return Place(None, step, gap.start, gap.end, row if row != NONE else None, operator, file, line)
+
+
+def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
+    """Innermost frame of user code above ``row``, in a trace recorded with stacks."""
+    while row != NONE:
+        if trace.categories[int(trace.category[row])] == "python_function":
+            match = _FRAME.match(trace.name_of(row))
+            if match and not _is_library(match["file"]):
+                return match["file"], int(match["line"])
+        row = int(trace.parent[row])
+    return None, None
+
+
+def most_common(names: Iterable[str | None]) -> str | None:
+    """The name that occurs most; None where all are unknown."""
+    counts = Counter(name for name in names if name)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _is_library(file: str) -> bool:
+    """Code that came with Python or a package. A checkout called ``torch`` is not one."""
+    parts = PurePath(file).parts
+    installed = {"site-packages", "dist-packages"} & set(parts)
+    standard = any(part.startswith("python3.") for part in parts)
+    return bool(installed) or standard or file.startswith("<") or parts[:1] == ("torch",)

@@ -1,0 +1,48 @@
+"""Numbers as a tired person reads them: two or three digits and a unit."""
+
+from __future__ import annotations
+
+_TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def duration(ns: float) -> str:
+    """``21 ms``, ``4.3 ms``, ``850 µs``, ``120 ns``."""
+    for size, unit in _TIMES:
+        # A value that would round up to a thousand of the smaller unit belongs to this one.
+        if abs(ns) >= 0.9995 * size:
+            return f"{_digits(ns / size)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def size(count: float) -> str:
+    """``78.1 GiB``, ``512 MiB``, ``12 B``."""
+    for unit_size, unit in _SIZES:
+        if abs(count) >= unit_size:
+            return f"{count / unit_size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def percent(share: float) -> str:
+    """A share of 0 to 1 as ``60 %``, ``4.2 %`` below ten."""
+    value = 100 * share
+    return f"{value:.1f} %" if 0 < abs(value) < 9.95 else f"{value:.0f} %"
+
+
+def several(count: int, noun: str) -> str:
+    """``1 worker``, ``2 workers``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def part_of_step(cost: int, step: int) -> str:
+    """``21 ms of each 35 ms step (60 %)``."""
+    return f"{duration(cost)} of each {duration(step)} step ({percent(cost / step)})"
+
+
+def part_of_trace(cost: int, whole: int) -> str:
+    """``21 ms of the recorded 3.5 s (0.6 %)``: where the trace marks no steps."""
+    return f"{duration(cost)} of the recorded {duration(whole)} ({percent(cost / whole)})"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"

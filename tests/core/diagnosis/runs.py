@@ -1,0 +1,99 @@
+"""Small runs and evidence, built in memory, for tests of the rooms that read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.journal import Column
+from perftui.run.manifest import Manifest, Override, Status
+from perftui.run.reader import RankSnapshot, RunSnapshot
+from perftui.run.table import GrowingTable, Table
+
+MS = 1_000_000
+
+
+def step_table(count: int, phases: dict[str, float], **columns: int) -> Table:
+    """``count`` equal training steps with ``phases`` in ms."""
+    parts = [round(phases.get(phase, 0) * MS) for phase in PHASES]
+    duration = sum(parts)
+    memory = [columns.get(name, -1) for name in ("batches_ready", "allocated", "reserved")]
+    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    table.extend(
+        [
+            [at, "train", at * duration, duration, *parts, 1, 0, 0, *memory, -1]
+            for at in range(count)
+        ]
+    )
+    return table.freeze()
+
+
+def event_table(*loaders: dict[str, Any]) -> Table:
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    table.extend([[0, "loader", 0, 0, data] for data in loaders])
+    return table.freeze()
+
+
+def telemetry_table(samples: int = 5, **values: float) -> Table:
+    """``samples`` equal samples of the named metrics, one a ms."""
+    columns = (Column("time", "ns"), *(Column(name) for name in values))
+    table = GrowingTable(columns, floats=True)
+    table.extend([[at * MS, *values.values()] for at in range(samples)])
+    return table.freeze()
+
+
+def make_run(
+    count: int = 40,
+    phases: dict[str, float] | None = None,
+    loaders: tuple[dict[str, Any], ...] = (),
+    telemetry: Table | None = None,
+    steps: Table | None = None,
+    root: Path = Path("run"),
+    command: tuple[str, ...] = ("python", "train.py"),
+    cpu_count: int = 8,
+    gpus: tuple[str, ...] = (),
+    status: Status = Status.EXITED,
+    overrides: tuple[Override, ...] = (),
+    skipped_lines: int = 0,
+    cwd: str = "/home/user/project",
+    **columns: int,
+) -> RunSnapshot:
+    manifest = Manifest(
+        run_id=root.name,
+        command=command,
+        cwd=cwd,
+        started_ns=0,
+        host="box",
+        cpu_count=cpu_count,
+        gpus=gpus,
+        status=status,
+        overrides=overrides,
+    )
+    phases = {"forward": 10} if phases is None else phases
+    table = steps if steps is not None else step_table(count, phases, **columns)
+    rank = RankSnapshot(0, table, event_table(*loaders), ())
+    samples = {} if telemetry is None else {"box": telemetry}
+    return RunSnapshot(root, manifest, (rank,), samples, 0, skipped_lines)
+
+
+def joined(*tables: Table) -> Table:
+    """The rows of all ``tables``, one after the other, renumbered."""
+    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    rows = [
+        [part[column.name][at] for column in STEP_COLUMNS]
+        for part in tables
+        for at in range(len(part))
+    ]
+    start = 0
+    for index, row in enumerate(rows):
+        row[0], row[2] = index, start
+        start += int(row[3])
+    table.extend(rows)
+    return table.freeze()
+
+
+def ints(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.model import Confidence, Severity
+from perftui.run.columns import PHASES
+from perftui.run.manifest import Status
+from tests.core.diagnosis.runs import MS, joined, make_run, step_table, telemetry_table
+
+IN_MAIN = {"id": 1, "num_workers": 0, "dataset": "Images", "file": "/p/train.py", "line": 7}
+WORKERS = {**IN_MAIN, "num_workers": 2}
+
+
+def judged(**run):
+    return diagnose(gather(make_run(**run), None))
+
+
+def rules(diagnosis) -> list[str]:
+    return [finding.rule for finding in diagnosis.findings]
+
+
+def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
+    found = judged(phases={"input_wait": 21, "forward": 6, "backward": 8}, loaders=(IN_MAIN,)).top
+    assert found is not None
+    assert found.sentence == (
+        "The training waits 21 ms of each 35 ms step (60 %) for data: "
+        "the loader runs in the main thread (num_workers=0)."
+    )
+    assert (found.rule, found.severity) == ("input-in-main-thread", Severity.CRITICAL)
+    assert (found.cost_ns, found.step_ns) == (21 * MS, 35 * MS)
+    assert found.best_speedup == pytest.approx(2.5)
+    assert found.confidence is Confidence.HIGH
+    assert found.fixes == ("loader-workers", "loader-pin")
+    place = next(fact.place for fact in found.facts if fact.label == "num_workers")
+    assert place is not None
+    assert place.source == "/p/train.py:7"
+
+
+def test_the_same_milliseconds_are_named_once() -> None:
+    diagnosis = judged(phases={"input_wait": 5, "forward": 5}, loaders=(IN_MAIN,))
+    assert rules(diagnosis) == ["input-in-main-thread"]
+
+
+def test_workers_that_do_not_keep_up_are_input_bound() -> None:
+    found = judged(phases={"input_wait": 4, "forward": 6}, loaders=(WORKERS,)).top
+    assert found is not None
+    assert found.rule == "input-bound"
+    assert found.sentence == (
+        "The training waits 4.0 ms of each 10 ms step (40 %) for data: 2 workers do not keep up."
+    )
+
+
+def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
+    diagnosis = judged(phases={"input_wait": 4, "forward": 6})
+    assert diagnosis.top is not None
+    assert diagnosis.top.sentence == "The training waits 4.0 ms of each 10 ms step (40 %) for data."
+    assert diagnosis.top.fixes == ()
+    assert [a.rule for a in diagnosis.abstentions] == ["input-in-main-thread"]
+
+
+@pytest.mark.parametrize(
+    ("loader", "wait", "expected"),
+    [
+        (IN_MAIN, 4.99, "healthy"),
+        (IN_MAIN, 5.0, "input-in-main-thread"),
+        (WORKERS, 9.99, "healthy"),
+        (WORKERS, 10.0, "input-bound"),
+    ],
+)
+def test_a_wait_counts_from_its_threshold_on(loader, wait, expected) -> None:
+    diagnosis = judged(phases={"input_wait": wait, "forward": 100 - wait}, loaders=(loader,))
+    assert rules(diagnosis) == [expected]
+
+
+@pytest.mark.parametrize(("wait", "severity"), [(19.9, "WARNING"), (20.0, "CRITICAL")])
+def test_a_fifth_of_the_step_is_critical(wait, severity) -> None:
+    found = judged(phases={"input_wait": wait, "forward": 100 - wait}, loaders=(WORKERS,)).top
+    assert found is not None
+    assert found.severity.name == severity
+
+
+def test_no_finding_is_critical_before_twenty_steady_steps() -> None:
+    phases = {"input_wait": 60, "forward": 40}
+    early = judged(count=19, phases=phases, loaders=(IN_MAIN,), status=Status.RUNNING)
+    assert early.top is not None
+    assert (early.top.severity, early.top.confidence) == (Severity.WARNING, Confidence.MEDIUM)
+    assert early.top.would_raise_confidence == "1 more steady step"
+    assert early.progress == "collecting, 19 of 20 steady steps"
+    later = judged(count=20, phases=phases, loaders=(IN_MAIN,), status=Status.RUNNING)
+    assert later.top is not None
+    assert (later.top.severity, later.progress) == (Severity.CRITICAL, "")
+
+
+def test_no_steps_are_no_data_and_never_healthy() -> None:
+    for count, progress in (
+        (0, "waiting for the first training step"),
+        (1, "warming up, 1 step so far"),
+    ):
+        diagnosis = judged(count=count, phases={"forward": 10}, status=Status.RUNNING)
+        assert diagnosis.top is None
+        assert diagnosis.progress == progress
+        assert {a.rule: a.reason for a in diagnosis.abstentions}["healthy"].startswith("0 of 2")
+
+
+def test_a_run_that_is_over_waits_for_nothing() -> None:
+    assert judged(count=1).progress == ""
+
+
+def test_a_slow_start_does_not_count() -> None:
+    steps = joined(
+        step_table(3, {"input_wait": 900, "forward": 10}), step_table(40, {"forward": 10})
+    )
+    diagnosis = judged(steps=steps, loaders=(IN_MAIN,))
+    assert rules(diagnosis) == ["healthy"]
+    assert diagnosis.steady_steps == 40
+
+
+def test_a_healthy_training_says_where_its_time_is() -> None:
+    found = judged(phases={"input_wait": 0.1, "forward": 12, "backward": 20, "other": 0.9}).top
+    assert found is not None
+    assert found.severity is Severity.HEALTHY
+    assert found.sentence == (
+        "No bottleneck found: the time is in forward and backward. They and the optimizer take "
+        "32 ms of each 33 ms step (97 %); waiting for data takes 0.3 %."
+    )
+
+
+def test_time_outside_the_model_is_not_called_healthy() -> None:
+    diagnosis = judged(phases={"other": 60, "forward": 40})
+    assert diagnosis.top is None
+    reason = {a.rule: a.reason for a in diagnosis.abstentions}["healthy"]
+    assert "the largest part is other, 60 %" in reason
+
+
+def gpu(used: float, busy: float = 95.0):
+    gib = 2.0**30
+    return telemetry_table(
+        **{
+            "gpu0.utilization": busy,
+            "gpu0.memory_used": used * gib,
+            "gpu0.memory_total": 100 * gib,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "severity"),
+    [(89.9, None), (90.0, Severity.WARNING), (96.9, Severity.WARNING), (97.0, Severity.CRITICAL)],
+)
+def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> None:
+    diagnosis = judged(gpus=("H200",), telemetry=gpu(used))
+    found = {finding.rule: finding for finding in diagnosis.findings}
+    assert ("memory-pressure" in found) == (severity is not None)
+    if severity is not None:
+        assert found["memory-pressure"].severity is severity
+        assert found["memory-pressure"].cost_ns == 0
+        assert "of its 100.0 GiB" in found["memory-pressure"].sentence
+
+
+def test_memory_that_was_not_sampled_is_not_judged() -> None:
+    reasons = {a.rule: a.reason for a in judged(gpus=("H200",)).abstentions}
+    assert reasons["memory-pressure"] == "GPU memory was not sampled"
+
+
+def test_a_busy_gpu_is_healthy_and_an_idle_one_is_not() -> None:
+    healthy = judged(gpus=("H200",), telemetry=gpu(50)).top
+    assert healthy is not None
+    assert healthy.sentence == "No bottleneck found: the GPU is busy 95 % of the time."
+    idle = judged(gpus=("H200",), telemetry=gpu(50, busy=89.9))
+    assert idle.top is None
+    reasons = {a.rule: a.reason for a in idle.abstentions}
+    assert reasons["healthy"] == "the GPU is busy 89.9 %, and no rule says why"
+
+
+def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:
+    phases = {"input_wait": 60, "forward": 40}
+    found = judged(phases=phases, loaders=(IN_MAIN,), gpus=("H200",)).top
+    assert found is not None
+    assert found.confidence is Confidence.MEDIUM
+    assert "profiled window" in found.would_raise_confidence
+
+
+def test_rules_about_devices_have_nothing_to_say_without_one() -> None:
+    assert judged().abstentions == ()
+
+
+def test_rules_about_devices_ask_for_a_window_where_there_is_one() -> None:
+    reasons = {a.rule: a.reason for a in judged(gpus=("H200",)).abstentions}
+    assert reasons["sync-bound"] == reasons["launch-bound"] == "no window has been profiled"
+
+
+@given(st.lists(st.integers(0, 100), min_size=len(PHASES), max_size=len(PHASES)))
+def test_costs_are_parts_of_the_step(parts) -> None:
+    diagnosis = judged(phases=dict(zip(PHASES, parts, strict=True)), loaders=(IN_MAIN,))
+    step = sum(parts) * MS
+    assert sum(finding.cost_ns for finding in diagnosis.findings) <= step
+    assert all(finding.step_ns == step for finding in diagnosis.findings)

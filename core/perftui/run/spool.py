@@ -50,3 +50,8 @@ class Spool:
     def window(self, pid: int, number: int) -> Path:
         """A finished window of process ``pid``; it is named in a ``window`` note."""
         return self.root / f"window-{pid}-{number}.json"
+
+    def notes_files(self) -> list[Path]:
+        """Notes of every process that has written any."""
+        found = self.root.glob("notes-*.jsonl")
+        return sorted(path for path in found if path.stem[6:].isdecimal())

@@ -1,0 +1,131 @@
+"""Follows every agent of a run through the spool and writes down what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.notes import Note, NotesTail
+from perftui.recorder.rank import RankJournals
+from perftui.run.layout import RunLayout
+from perftui.run.ring import RingError, RingReader
+from perftui.run.spool import Spool
+
+
+@dataclass(eq=False)
+class _Process:
+    """One training process: its ring once it has one, its notes, and where both go."""
+
+    tail: NotesTail
+    notes: list[Note] = field(default_factory=list)
+    """Not written yet, because the rank is not known before there is a ring."""
+    ring: RingReader | None = None
+    journals: RankJournals | None = None
+
+
+class SpoolDrain:
+    """Moves what the agents have written into the run directory, a poll at a time.
+
+    ``on_process`` is called with each ``process`` note (interpreter, torch, devices) as it
+    arrives. A process whose rank is taken already gets the next free number from its world size
+    on, so that the directory of no later rank is touched.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        layout: RunLayout,
+        faults: FaultLog,
+        on_process: Callable[[Note], object],
+    ) -> None:
+        self._spool = spool
+        self._layout = layout
+        self._faults = faults
+        self._on_process = on_process
+        self._processes: dict[int, _Process] = {}
+        self._ranks: set[int] = set()
+
+    def poll(self) -> None:
+        """Drain everything there is now."""
+        self._find()
+        for process in self._processes.values():
+            process.notes += self._read_notes(process.tail)
+            if process.ring is not None and process.journals is not None:
+                self._drain_ring(process.ring, process.journals)
+                process.journals.notes(process.notes)
+                process.notes = []
+
+    def finish(self) -> None:
+        """Drain the rest and close; processes that never trained leave their notes to rank 0."""
+        self.poll()
+        for process in self._processes.values():
+            journals = process.journals or RankJournals(
+                self._layout.rank(0), self._spool, self._faults
+            )
+            journals.notes(process.notes)
+            journals.finish()
+            if process.ring is not None:
+                process.ring.close()
+
+    def _find(self) -> None:
+        for path in self._spool.notes_files():
+            pid = int(path.stem.removeprefix("notes-"))
+            self._process(pid)
+        for path in self._spool.rings():
+            process = self._process(int(path.name.removeprefix("ring-")))
+            if process.ring is None:
+                self._open_ring(process, path)
+
+    def _process(self, pid: int) -> _Process:
+        if pid not in self._processes:
+            self._processes[pid] = _Process(NotesTail(self._spool.notes(pid)))
+        return self._processes[pid]
+
+    def _open_ring(self, process: _Process, path: Path) -> None:
+        try:
+            ring = RingReader(path)
+        except (RingError, OSError) as error:
+            self._faults.say(path.name, error)
+            return
+        header = ring.header
+        rank = self._claim(header.rank, header.world_size)
+        process.ring = ring
+        process.journals = RankJournals(self._layout.rank(rank), self._spool, self._faults)
+        if rank != header.rank:
+            process.journals.warn(
+                f"process {header.pid} calls itself rank {header.rank}, which another process has; "
+                f"it is kept as rank {rank}"
+            )
+
+    def _claim(self, wanted: int, world_size: int) -> int:
+        rank = max(wanted, 0)
+        if rank in self._ranks:
+            rank = world_size
+            while rank in self._ranks:
+                rank += 1
+        self._ranks.add(rank)
+        return rank
+
+    def _drain_ring(self, ring: RingReader, journals: RankJournals) -> None:
+        lost = ring.lost
+        journals.records(ring.poll())
+        if ring.lost > lost:
+            journals.warn(
+                f"{ring.lost - lost} records were overwritten before they were read; "
+                "steps are missing"
+            )
+
+    def _read_notes(self, tail: NotesTail) -> list[Note]:
+        try:
+            notes = tail.poll()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._faults.say(tail.path.name, error)
+            return []
+        for note in notes:
+            if note.kind == "process":
+                self._on_process(note)
+        return notes

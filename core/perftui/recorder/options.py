@@ -1,0 +1,34 @@
+"""What the agent is asked to do, as it travels to the training process."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """Options of the agent, in force for a whole run."""
+
+    profile: bool = True
+    """Whether windows are opened at all; steps are found and timed either way."""
+    window_steps: int = 2
+    """Steps in one profiled window."""
+    nvtx: bool = False
+    """Mark phases as NVTX ranges too, for nsys."""
+    shapes: bool = False
+    stacks: bool = False
+    memory: bool = False
+    """What a window records besides operators; each costs time while the window is open."""
+    max_steps: int | None = None
+    """End the training after so many training steps, as a trial does; None lets it run."""
+
+    def encode(self) -> str:
+        """The JSON object that the agent reads from its environment."""
+        return msgspec.json.encode(asdict(self)).decode()
+
+    def as_profile(self) -> dict[str, Any]:
+        """The same as plain values, for the manifest."""
+        return asdict(self)

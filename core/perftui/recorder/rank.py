@@ -1,0 +1,81 @@
+"""The journals of one training process."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.notes import Note
+from perftui.recorder.sink import JournalSink
+from perftui.recorder.steps import StepAssembler
+from perftui.recorder.windows import WindowError, keep_window
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
+from perftui.run.layout import RankLayout
+from perftui.run.ring import NO_STEP, Record
+from perftui.run.spool import Spool
+
+
+class RankJournals:
+    """Writes what one process reported into the directory of its rank."""
+
+    def __init__(self, layout: RankLayout, spool: Spool, faults: FaultLog) -> None:
+        self._layout = layout
+        self._spool = spool
+        self._steps = JournalSink(layout.steps, STEP_COLUMNS, faults)
+        self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
+        self._threads: defaultdict[int, StepAssembler] = defaultdict(StepAssembler)
+        self._warned: set[str] = set()
+
+    def records(self, records: Sequence[Record]) -> None:
+        """Write the steps that ``records`` complete, and the pauses among them."""
+        now = time.monotonic_ns()
+        rows = []
+        for record in records:
+            rows += self._threads[record.thread].add(record, now)
+        for assembler in self._threads.values():
+            rows += assembler.expire(now)
+        self._steps.append(rows)
+        self._events.append([_pause(record) for record in records if record.kind == "gc"])
+        dropped = sum(assembler.dropped for assembler in self._threads.values())
+        if dropped:
+            self.warn("no step ended for 100,000 intervals; the next one shows less than it did")
+
+    def notes(self, notes: Sequence[Note]) -> None:
+        """Write ``notes``, moving the windows that they name."""
+        self._events.append([self._row(note) for note in notes])
+
+    def warn(self, message: str) -> None:
+        """Write a warning once."""
+        if message not in self._warned:
+            self._warned.add(message)
+            self._events.append([[time.time_ns(), "warning", 0, -1, {"message": message}]])
+
+    def finish(self) -> None:
+        """Write what was still waiting, say what was lost, and close."""
+        rows = []
+        for assembler in self._threads.values():
+            rows += assembler.expire(time.monotonic_ns(), hold=0)
+        self._steps.append(rows)
+        lost = self._steps.lost + self._events.lost
+        if lost:
+            self.warn(f"{lost} journal rows could not be written")
+        self._steps.close()
+        self._events.close()
+
+    def _row(self, note: Note) -> list[Any]:
+        data = note.data
+        if note.kind == "window":
+            try:
+                kept = keep_window(self._spool, note, self._layout)
+            except WindowError as error:
+                return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
+            data = {**data, "file": str(kept.relative_to(self._layout.root))}
+        return [note.time, note.kind, note.duration, note.step, data]
+
+
+def _pause(record: Record) -> list[Any]:
+    step = -1 if record.step == NO_STEP else record.step
+    return [record.start, "gc", record.duration, step, {"generation": record.value}]

@@ -1,0 +1,54 @@
+"""Moves finished windows from the spool into the run directory."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from perftui.recorder.notes import Note
+from perftui.run.layout import PRIVATE_MODE, RankLayout
+from perftui.run.spool import Spool
+
+
+class WindowError(Exception):
+    """The window that a note names cannot be moved; the message says why."""
+
+
+def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
+    """Move the file that a ``window`` note names to the rank's windows; returns where it went.
+
+    Readers see it whole or not at all, also where the spool is on another file system.
+
+    Raises:
+        WindowError: the note names no regular file of the spool, or the disk is full.
+    """
+    name = note.data.get("file")
+    source = spool.root / Path(str(name)).name
+    if not isinstance(name, str) or source.is_symlink() or not source.is_file():
+        raise WindowError(f"the agent named a window that is not there: {name!r}")
+    try:
+        rank.windows.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+        target = _free_name(rank, _first_step(note))
+        partial = target.with_name(f".{target.name}.partial")
+        shutil.copyfile(source, partial)
+        partial.chmod(0o600)
+        partial.replace(target)
+        source.unlink()
+    except OSError as error:
+        raise WindowError(f"{source.name}: {error.strerror}") from error
+    return target
+
+
+def _first_step(note: Note) -> int:
+    first = note.data.get("first_step", note.step)
+    return first if isinstance(first, int) and first >= 0 else max(note.step, 0)
+
+
+def _free_name(rank: RankLayout, first_step: int) -> Path:
+    """A second window from the same step (a step counter that began anew) gets a number."""
+    target = rank.window(first_step)
+    again = 2
+    while target.exists():
+        target = rank.windows / f"{first_step}.{again}.pt.trace.json"
+        again += 1
+    return target

@@ -1,0 +1,46 @@
+"""Everything that can be sampled on this machine, for one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+from perftui.telemetry.cpu import CpuSource
+from perftui.telemetry.disk import DiskSource
+from perftui.telemetry.gpu import GpuSource, card_names
+from perftui.telemetry.gpu_pcie import PcieSource
+from perftui.telemetry.gpu_processes import GpuMemorySource
+from perftui.telemetry.memory import MemorySource
+from perftui.telemetry.network import NetworkSource
+from perftui.telemetry.nvml import NoGpuError, open_nvml
+from perftui.telemetry.pressure import PressureSource
+from perftui.telemetry.processes import ProcessTreeSource
+from perftui.telemetry.source import Source
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The sources of this machine, the cards found, and why there are none where so."""
+
+    sources: tuple[Source, ...]
+    gpus: tuple[str, ...] = ()
+    no_gpu: str | None = None
+
+
+def look_around(pid: int, nvml: ModuleType | None = None) -> Machine:
+    """Find what this machine can tell about itself and about the training process ``pid``."""
+    processes = ProcessTreeSource(pid)
+    sources: list[Source] = [
+        CpuSource(),
+        MemorySource(),
+        PressureSource(),
+        processes,
+        DiskSource(),
+        NetworkSource(),
+    ]
+    try:
+        library = open_nvml(nvml)
+    except NoGpuError as reason:
+        return Machine(tuple(sources), no_gpu=str(reason))
+    sources += [GpuSource(library), GpuMemorySource(library, processes.pids), PcieSource(library)]
+    return Machine(tuple(sources), card_names(library))

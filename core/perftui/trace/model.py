@@ -85,6 +85,8 @@ class Trace:
     """Nanoseconds to add to ``start`` for the file's absolute time."""
     wall_origin: int | None
     """Wall-clock nanoseconds since the epoch of ``start`` 0, where the file says."""
+    complete_events: int = 0
+    """Events with a duration in the file, with those that are no rows: spans of the recording."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """``deviceProperties``, ``distributedInfo`` and the file's other top-level fields."""
     warnings: tuple[LoadWarning, ...] = ()

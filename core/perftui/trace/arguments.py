@@ -1,0 +1,74 @@
+"""Arguments of single events, read from the file again when they are asked for.
+
+Nothing is kept per event: a table with one entry per stretch of text finds the stretch, which is
+decoded anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from perftui.trace.batches import Batch, objects_of
+from perftui.trace.columns import becomes_row
+from perftui.trace.errors import TraceError
+from perftui.trace.events import event_of
+from perftui.trace.model import Int64
+from perftui.trace.source import Source
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Text of the file that holds the rows from ``first`` (in file order) on."""
+
+    first: int
+    offset: int
+    length: int
+    strict: bool
+
+
+@dataclass
+class StretchTable:
+    """Where each row's text is."""
+
+    stretches: list[Stretch] = field(default_factory=list)
+    rows: int = 0
+
+    def add(self, batch: Batch, rows: int) -> None:
+        """Note a batch that gave this many rows."""
+        if rows:
+            self.stretches.append(Stretch(self.rows, batch.offset, batch.length, batch.strict))
+        self.rows += rows
+
+    def of(self, sequence: int) -> Stretch:
+        """The stretch of the row that came as number ``sequence`` in the file."""
+        return self.stretches[bisect_right(self.stretches, sequence, key=_first) - 1]
+
+
+def _first(stretch: Stretch) -> int:
+    return stretch.first
+
+
+@dataclass(frozen=True, eq=False)
+class ArgumentReader:
+    """Reads the arguments of a row. Raises TraceError if the file is gone or has changed."""
+
+    source: Source
+    table: StretchTable
+    sequence: Int64
+    """Number in the file of each row of the trace."""
+
+    def __call__(self, row: int) -> Mapping[str, Any]:
+        """The ``args`` of the event in one row of the trace."""
+        sequence = int(self.sequence[row])
+        stretch = self.table.of(sequence)
+        text = self.source.read_at(stretch.offset, stretch.length)
+        rows = [
+            fields for fields in objects_of(text, stretch.strict) if becomes_row(event_of(fields))
+        ]
+        if sequence - stretch.first >= len(rows):
+            raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
+        arguments = rows[sequence - stretch.first].get("args")
+        return arguments if isinstance(arguments, dict) else {}

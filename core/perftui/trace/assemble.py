@@ -1,0 +1,131 @@
+"""Joins the columns of all batches into one ordered, nested Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from perftui.trace.arguments import ArgumentReader, StretchTable
+from perftui.trace.batches import Batches
+from perftui.trace.categories import RANGES, normalise
+from perftui.trace.columns import Columns
+from perftui.trace.errors import TraceError
+from perftui.trace.head import top_level_fields
+from perftui.trace.model import Int32, Int64, LoadWarning, Trace
+from perftui.trace.nesting import nest, order
+from perftui.trace.source import Source
+from perftui.trace.times import UNTIMED
+
+_WALL_CLOCK = 10**18
+"""Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""
+
+
+def assemble(
+    source: Source, head: bytes, batches: Batches, columns: Columns, table: StretchTable
+) -> Trace:
+    """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
+    if not columns.parts:
+        raise TraceError(_without_rows(source, columns))
+    metadata, understood = top_level_fields(head, batches.tail)
+    warnings = _warnings(source, batches, columns, understood)
+    track = _joined(columns, "track")
+    start, duration = _joined(columns, "start"), _joined(columns, "duration")
+    timed = np.flatnonzero(start != UNTIMED)
+    if not len(timed):
+        raise TraceError(f"{source.path} is not a trace: no event has a time that is a number")
+    rows = timed[order(track[timed], start[timed], duration[timed])]
+    start, duration, track = start[rows], duration[rows], track[rows]
+    categories, category = _categories(columns, rows)
+    is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
+    nesting = nest(track, start, start + duration, is_range)
+    origin = int(start.min())
+    return Trace(
+        path=source.path,
+        start=start - origin,
+        duration=duration,
+        name=_joined(columns, "name")[rows],
+        category=category,
+        track=track,
+        correlation=_joined(columns, "correlation")[rows],
+        external_id=_joined(columns, "external_id")[rows],
+        bytes=_joined(columns, "bytes")[rows],
+        parent=nesting.parent,
+        depth=nesting.depth,
+        names=tuple(columns.names),
+        categories=categories,
+        tracks=columns.tracks.tracks(),
+        origin=origin,
+        wall_origin=_wall_origin(metadata, origin),
+        complete_events=columns.complete_events,
+        metadata=metadata,
+        warnings=warnings,
+        read_arguments=ArgumentReader(source, table, rows),
+    )
+
+
+def _joined(columns: Columns, name: str) -> Any:
+    """One column whole; its parts are let go, so that no more than one column exists twice."""
+    joined = np.concatenate([getattr(part, name) for part in columns.parts])
+    for part in columns.parts:
+        setattr(part, name, joined[:0])
+    return joined
+
+
+def _categories(columns: Columns, rows: Int64) -> tuple[tuple[str, ...], Int32]:
+    """Names of categories, each once, and the column of indices into them."""
+    labels = [normalise(*key) for key in columns.categories]
+    names = tuple(dict.fromkeys(labels))
+    renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
+    column: Int32 = renumber[_joined(columns, "category")[rows]]
+    return names, column
+
+
+def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
+    base = metadata.get("baseTimeNanoseconds")
+    if isinstance(base, str) and base.isdecimal():
+        base = int(base)
+    if isinstance(base, int) and not isinstance(base, bool):
+        return base + origin
+    return origin if origin > _WALL_CLOCK else None
+
+
+def _without_rows(source: Source, columns: Columns) -> str:
+    if columns.complete_events or columns.unpaired:
+        what = "no event that it could have measured"
+    else:
+        what = "only metadata"
+    return (
+        f"{source.path} holds {what}: record again with the profiler active for at least one step"
+        + (f" ({source.damage})" if source.damage else "")
+    )
+
+
+def _warnings(
+    source: Source, batches: Batches, columns: Columns, understood: bool
+) -> tuple[LoadWarning, ...]:
+    found = []
+    if source.damage:
+        found.append(LoadWarning(f"{source.damage}; loaded up to there", batches.offset))
+    if not batches.closed:
+        message = "the file ends before its list of events does; loaded up to the last whole event"
+        found.append(LoadWarning(message, batches.offset))
+    skipped = _skipped(batches)
+    if skipped:
+        message = f"left out {len(skipped)} events that are not valid JSON, the first here"
+        found.append(LoadWarning(message, skipped[0]))
+    if not understood:
+        found.append(LoadWarning("the fields around the list of events are not valid JSON"))
+    counts = (
+        (columns.untimed, "left out {} events whose time is no number"),
+        (columns.negative, "{} events have a negative duration, taken as 0"),
+        (columns.unpaired, "left out {} begin and end events: only whole ones are read"),
+    )
+    found += [LoadWarning(message.format(count)) for count, message in counts if count]
+    return tuple(found)
+
+
+def _skipped(batches: Batches) -> list[int]:
+    """Events that could not be read, without the one that the end of the file cuts off."""
+    return batches.skipped if batches.closed else batches.skipped[:-1]

@@ -1,0 +1,45 @@
+"""Which files of a directory are traces, by content and not by name."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from perftui.trace.errors import TraceError
+from perftui.trace.source import Source
+
+_SUFFIXES = (".json", ".json.gz", ".gz", ".trace")
+
+_SIGNS = re.compile(
+    rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
+)
+"""What the first piece of a trace holds: a top-level list starts with an event at once."""
+
+
+def find_traces(directory: Path) -> list[Path]:
+    """All traces below ``directory`` (a TensorBoard log directory, for instance), sorted by path.
+
+    Hidden directories are left out, links to directories not followed, and what cannot be read
+    skipped. Raises TraceError if there is no such directory.
+    """
+    if not directory.is_dir():
+        raise TraceError(f"{directory} is no directory")
+    found: list[Path] = []
+    for root, directories, files in os.walk(directory):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        candidates = (Path(root, name) for name in files if name.endswith(_SUFFIXES))
+        found += [path for path in candidates if is_trace(path)]
+    return sorted(found)
+
+
+def is_trace(path: Path) -> bool:
+    """Whether the file begins like a trace; False for one that cannot be read."""
+    if not path.is_file():
+        return False
+    try:
+        begin = next(Source(path).pieces(), b"")
+    except TraceError:
+        return False
+    text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return text[:1] in (b"{", b"[") and _SIGNS.search(text) is not None

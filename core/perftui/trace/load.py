@@ -1,0 +1,95 @@
+"""Reads a profiler's trace file into columns."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from perftui.trace.arguments import StretchTable
+from perftui.trace.assemble import assemble
+from perftui.trace.batches import Batches
+from perftui.trace.columns import Columns
+from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.head import LIMIT, start_of_events, unproven_start
+from perftui.trace.model import Trace
+from perftui.trace.source import Source
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and in all, as they are on disk."""
+
+
+def load_trace(
+    path: Path,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Trace:
+    """Load a Kineto (Chrome) trace, plain or gzip whatever its name says.
+
+    What can be read of a damaged file is loaded, and ``Trace.warnings`` says what was not.
+    ``progress`` and ``cancelled`` are called between pieces of 256 KiB.
+
+    Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
+    no event with a duration; LoadCancelled after ``cancelled`` returned True.
+    """
+    source = Source(path)
+    if not source.total:
+        raise TraceError(f"{path} is empty: the profiler did not finish writing it; record again")
+    with _collector_paused():
+        pieces = _watched(source, progress, cancelled)
+        head, first = _head(path, pieces)
+        batches = Batches(offset=len(head))
+        columns, table = Columns(), StretchTable()
+        for batch in batches.decode(_chained(first, pieces)):
+            table.add(batch, columns.add(batch))
+        return assemble(source, head, batches, columns, table)
+
+
+def _watched(
+    source: Source, progress: Progress | None, cancelled: Callable[[], bool] | None
+) -> Iterator[bytes]:
+    for piece in source.pieces():
+        if cancelled is not None and cancelled():
+            raise LoadCancelled
+        yield piece
+        if progress is not None:
+            progress(source.done, source.total)
+
+
+def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The text before the first event, and the text after that which was read with it."""
+    text, searched = b"", 0
+    for piece in pieces:
+        text += piece
+        begin = start_of_events(text, searched)
+        if begin is not None:
+            return text[:begin], text[begin:]
+        searched = len(text)
+        if searched > LIMIT:
+            break
+    begin = unproven_start(text)
+    if begin is not None:
+        return text[:begin], text[begin:]
+    if not text.strip():
+        raise TraceError(f"{path} holds no text: the profiler did not finish writing; record again")
+    raise TraceError(
+        f"{path} is not a trace: it has no traceEvents; open a file that torch.profiler exported"
+    )
+
+
+def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from pieces
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Decoding makes millions of short-lived objects and no cycle; collecting triples its time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

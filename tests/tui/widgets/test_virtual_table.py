@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+from textual.app import App
+
+from perftui_tui.widgets.table_rows import LEFT, Column, TableData
+from perftui_tui.widgets.virtual_table import VirtualTable
+
+
+def table_of(count, offset=0):
+    names = [f"op{index}" for index in range(count)]
+    calls = np.arange(count, dtype=np.int64) + offset
+    return TableData(
+        names,
+        (
+            Column(
+                "op", names, names.__getitem__, align=LEFT, total=lambda rows: f"{len(rows)} ops"
+            ),
+            Column(
+                "calls",
+                calls,
+                lambda row: str(calls[row]),
+                width=12,
+                total=lambda rows: str(calls[rows].sum()),
+            ),
+        ),
+        sort_column=1,
+        empty="nothing here",
+    )
+
+
+class Host(App):
+    def __init__(self, data):
+        super().__init__()
+        self.data = data
+        self.seen = []
+
+    def compose(self):
+        yield VirtualTable()
+
+    def on_mount(self):
+        self.table = self.query_one(VirtualTable)
+        self.table.show(self.data)
+        self.table.focus()
+
+    def on_virtual_table_row_selected(self, event):
+        self.seen.append(("selected", event.row))
+
+    def lines(self):
+        height = self.table.size.height
+        return [self.table.render_line(y).text.rstrip() for y in range(height)]
+
+
+@pytest.fixture
+async def host():
+    app = Host(table_of(1000))
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.pause()
+        app.pilot = pilot
+        yield app
+
+
+async def test_largest_first_between_header_and_sums(host):
+    lines = host.lines()
+    assert lines[0].split() == ["op", "calls", "▼"]
+    assert lines[1].split() == ["op999", "999"]
+    assert lines[-1].split() == ["1000", "ops", "499500"]
+    assert len(lines) == 10
+
+
+async def test_keys_move_the_selection(host):
+    await host.pilot.press("down", "down", "up")
+    assert host.table.selected_name == "op998"
+    await host.pilot.press("end")
+    assert host.table.selected_name == "op0"
+    assert "op0" in host.lines()[-2]
+    await host.pilot.press("home", "pagedown")
+    assert host.table.selected_name == "op991"
+    await host.pilot.press("pageup")
+    assert host.table.selected_name == "op999"
+
+
+async def test_keys_change_the_order_and_keep_the_selection(host):
+    await host.pilot.press("down", "R")
+    assert host.table.sorted_by == ("calls", False)
+    assert host.table.selected_name == "op998"
+    assert any("op998" in line for line in host.lines()[1:-1])
+    await host.pilot.press("less_than_sign")
+    assert host.table.sorted_by == ("op", False)
+    await host.pilot.press("greater_than_sign")
+    assert host.table.sorted_by == ("calls", True)
+
+
+async def test_a_click_on_a_header_sorts(host):
+    await host.pilot.click(VirtualTable, offset=(1, 0))
+    assert host.table.sorted_by == ("op", False)
+    await host.pilot.click(VirtualTable, offset=(1, 0))
+    assert host.table.sorted_by == ("op", True)
+
+
+async def test_a_click_selects_and_a_second_opens(host):
+    await host.pilot.click(VirtualTable, offset=(1, 3))
+    assert (host.table.selected_name, host.seen) == ("op997", [])
+    await host.pilot.click(VirtualTable, offset=(1, 3))
+    assert host.seen == [("selected", 997)]
+
+
+async def test_enter_opens(host):
+    await host.pilot.press("down", "enter")
+    assert host.seen == [("selected", 998)]
+
+
+async def test_the_wheel_scrolls_rows_but_not_header_and_sums(host):
+    host.table.scroll_to(y=500, animate=False, immediate=True)
+    lines = host.lines()
+    assert lines[0].split()[0] == "op"
+    assert lines[1].split() == ["op499", "499"]
+    assert lines[-1].split()[0] == "1000"
+
+
+async def test_a_filter_keeps_the_selection_and_sums_what_is_shown(host):
+    await host.pilot.press("down")
+    host.table.filter("OP99")
+    assert host.table.selected_name == "op998"
+    assert host.lines()[-1].split() == ["11", "ops", str(99 + sum(range(990, 1000)))]
+    host.table.filter("zzz")
+    assert host.lines()[1] == "no name contains 'zzz'"
+    assert host.table.selected_row is None
+    await host.pilot.press("down", "up", "end", "pageup", "enter")
+    assert host.seen == []
+
+
+async def test_new_data_keeps_order_and_selection(host):
+    await host.pilot.press("R", "end", "up")
+    host.table.show(table_of(1200, offset=5))
+    assert host.table.sorted_by == ("calls", False)
+    assert host.table.selected_name == "op998"
+
+
+async def test_an_empty_table_says_why():
+    app = Host(table_of(0))
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.pause()
+        assert app.lines()[1] == "nothing here"
+        await pilot.press("down", "enter", "R", "greater_than_sign")
+        assert app.seen == []
+
+
+async def test_a_table_without_columns_takes_keys():
+    app = Host(TableData((), (), empty="no trace"))
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.press("down", "R", "less_than_sign", "enter", "end")
+        await pilot.click(VirtualTable, offset=(1, 0))
+        assert app.lines()[1] == "no trace"
+
+
+async def test_a_hundred_thousand_rows_format_only_what_is_on_screen():
+    asked = []
+    data = table_of(100_000)
+    plain = data.columns[1]
+    counted = Column(plain.title, plain.keys, lambda row: asked.append(row) or "x", width=12)
+    app = Host(TableData(data.names, (data.columns[0], counted), sort_column=1))
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.press("end", "R")
+        await pilot.pause()
+        assert len(set(asked)) < 60
+
+
+async def test_ascii_marks():
+    app = Host(table_of(3))
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.table.ascii_only = True
+        await pilot.pause()
+        assert all(line.isascii() for line in app.lines())

@@ -1,0 +1,125 @@
+"""Changes arguments of the one ``DataLoader`` call that feeds the training."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from perftui.fixes.model import Patch
+from perftui.fixes.patches.edits import AddKeyword, Edit, Literal, ReplaceLiteral, edited
+from perftui.fixes.patches.keyword_value import Written, argument, written
+from perftui.fixes.patches.loader_call import loader_call
+from perftui.fixes.patches.program import Program, parse_program, read_source
+from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.patches.syntax_delta import (
+    Change,
+    KeywordAdded,
+    LiteralReplaced,
+    syntax_delta,
+)
+
+POSITIONS = {"num_workers": 5, "pin_memory": 7}
+"""Arguments that may be given by position: dataset, batch_size, shuffle, sampler, batch_sampler,
+num_workers, collate_fn, pin_memory, ... as ``torch.utils.data.DataLoader`` has them since 1.0."""
+
+NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
+"""Arguments that raise ``ValueError`` without workers, so they are written only beside a number
+of workers that stands in the same call."""
+
+
+def loader_arguments(path: Path, line: int, arguments: Mapping[str, Literal]) -> Patch:
+    """Patch the call at ``line`` of ``path`` so that it makes its loader with ``arguments``.
+
+    A value that stands in a variable, a dict or the default of a command-line option is changed
+    there. Arguments of ``NEEDS_WORKERS`` are left out where they are not certain to be valid.
+
+    Raises:
+        PatchRefusedError: the change is not certain, or nothing would change.
+    """
+    source = read_source(path)
+    program = parse_program(source)
+    edits = planned_edits(program, loader_call(program, line), arguments)
+    if not edits:
+        raise PatchRefusedError("the call already has these arguments")
+    after = edited(source, edits)
+    _check(source, after, edits)
+    return Patch(path, source, after)
+
+
+def planned_edits(program: Program, call: ast.Call, arguments: Mapping[str, Literal]) -> list[Edit]:
+    """The edits that give ``call`` its ``arguments``; empty where it has them all.
+
+    Raises:
+        PatchRefusedError: where a present value comes from is not certain.
+    """
+    edits: list[Edit] = []
+    for name, value in arguments.items():
+        if name in NEEDS_WORKERS:
+            edits += _companion(program, call, name, value, edits)
+        else:
+            edits += _edit(program, call, name, value)
+    return edits
+
+
+def _edit(program: Program, call: ast.Call, name: str, value: Literal) -> list[Edit]:
+    present = written(program, call, name, POSITIONS.get(name))
+    if present is None:
+        return [AddKeyword(program.position(call), name, value)]
+    if type(present.literal.value) is not type(value):
+        raise PatchRefusedError(f"{name} is {present.literal.value!r}")
+    if present.literal.value == value:
+        return []
+    return [_replace(program, present, value)]
+
+
+def _companion(
+    program: Program, call: ast.Call, name: str, value: Literal, edits: Sequence[Edit]
+) -> list[Edit]:
+    """An argument that needs workers, where the call itself says how many there are."""
+    if not _states_workers(program, call, edits):
+        return []
+    try:
+        return _edit(program, call, name, value)
+    except PatchRefusedError:
+        return []
+
+
+def _states_workers(program: Program, call: ast.Call, edits: Sequence[Edit]) -> bool:
+    call_at = program.position(call)
+    if any(
+        isinstance(e, AddKeyword) and (e.position, e.name) == (call_at, "num_workers")
+        for e in edits
+    ):
+        return True
+    given = argument(call, "num_workers", POSITIONS["num_workers"])
+    if not isinstance(given, ast.Constant):
+        return False
+    replaced = any(e.position == program.position(given) for e in edits)
+    return replaced or bool(given.value)
+
+
+def _replace(program: Program, present: Written, value: Literal) -> ReplaceLiteral:
+    literal = present.literal
+    return ReplaceLiteral(program.position(literal), literal.value, value)
+
+
+def _check(before: bytes, after: bytes, edits: Sequence[Edit]) -> None:
+    """Refuse unless the syntax differs by exactly what ``edits`` say.
+
+    Raises:
+        PatchRefusedError: it does not parse any more, or differs by more or less.
+    """
+    try:
+        made = syntax_delta(before, after)
+    except SyntaxError as error:
+        raise PatchRefusedError(f"the changed file would not parse: {error}") from error
+    meant = [_change(edit) for edit in edits]
+    if sorted(map(repr, made)) != sorted(map(repr, meant)):
+        raise PatchRefusedError("the edit would change more than the loader's arguments")
+
+
+def _change(edit: Edit) -> Change:
+    if isinstance(edit, AddKeyword):
+        return KeywordAdded(edit.position[0], edit.name, edit.value)
+    return LiteralReplaced(edit.position[0], edit.before, edit.value)

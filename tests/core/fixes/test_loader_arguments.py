@@ -1,0 +1,434 @@
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from perftui.fixes.patches.loader_arguments import loader_arguments
+from perftui.fixes.patches.refused import PatchRefusedError
+
+WORKERS = {"num_workers": 2, "persistent_workers": True}
+HEAD = "from torch.utils.data import DataLoader\n"
+
+
+def line_of_call(source: bytes) -> int:
+    """The line the profiler would report: where the marked call begins."""
+    return next(
+        at
+        for at, line in enumerate(source.split(b"\n"), 1)
+        if b"DataLoader(" in line or (b"DL(" in line and b"import" not in line)
+    )
+
+
+def patched(path: Path, source: bytes, arguments=None, line: int | None = None) -> bytes:
+    path.write_bytes(source)
+    patch = loader_arguments(path, line or line_of_call(source), arguments or WORKERS)
+    assert (patch.path, patch.before) == (path, source)
+    assert path.read_bytes() == source, "a patch is made, not applied"
+    return patch.after
+
+
+def comments(source: bytes) -> list[str]:
+    tokens = tokenize.tokenize(io.BytesIO(source).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+def assert_patch(path: Path, before: str, after: str, arguments=None, head: str = HEAD) -> None:
+    source, expected = (head + dedent(text) for text in (before, after))
+    result = patched(path, source.encode(), arguments)
+    assert result.decode() == expected
+    assert comments(result) == comments(source.encode())
+    with pytest.raises(PatchRefusedError):  # a second time there is nothing to do
+        patched(path, result, arguments)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "train.py"
+
+
+LAYOUTS = {
+    "one line": (
+        "loader = DataLoader(data, batch_size=4)\n",
+        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)\n",
+    ),
+    "one argument": (
+        "loader = DataLoader(data)\n",
+        "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n",
+    ),
+    "trailing comma on one line": (
+        "loader = DataLoader(data, batch_size=4,)\n",
+        "loader = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True,)\n",
+    ),
+    "spaces around equals": (
+        "loader = DataLoader(data, batch_size = 4)\n",
+        "loader = DataLoader(data, batch_size = 4, num_workers = 2, persistent_workers = True)\n",
+    ),
+    "one argument a line": (
+        """\
+        loader = DataLoader(
+            data,
+            batch_size=4,
+        )
+        """,
+        """\
+        loader = DataLoader(
+            data,
+            batch_size=4,
+            num_workers=2,
+            persistent_workers=True,
+        )
+        """,
+    ),
+    "one argument a line without a trailing comma": (
+        """\
+        loader = DataLoader(
+            data,
+            batch_size=4
+        )
+        """,
+        """\
+        loader = DataLoader(
+            data,
+            batch_size=4,
+            num_workers=2,
+            persistent_workers=True
+        )
+        """,
+    ),
+    "a lone argument on its line": (
+        """\
+        loader = DataLoader(
+            data,
+        )
+        """,
+        """\
+        loader = DataLoader(
+            data,
+            num_workers=2,
+            persistent_workers=True,
+        )
+        """,
+    ),
+    "several arguments on one inner line": (
+        """\
+        loader = DataLoader(
+            data, batch_size=4, shuffle=True,
+        )
+        """,
+        """\
+        loader = DataLoader(
+            data, batch_size=4, shuffle=True, num_workers=2, persistent_workers=True,
+        )
+        """,
+    ),
+    "aligned under the bracket": (
+        """\
+        loader = DataLoader(data,
+                            batch_size=4)
+        """,
+        """\
+        loader = DataLoader(data,
+                            batch_size=4,
+                            num_workers=2,
+                            persistent_workers=True)
+        """,
+    ),
+    "comments stay with their arguments": (
+        """\
+        loader = DataLoader(
+            data,  # images
+            batch_size=4,  # fits
+            # the end
+        )
+        """,
+        """\
+        loader = DataLoader(
+            data,  # images
+            batch_size=4,  # fits
+            num_workers=2,
+            persistent_workers=True,
+            # the end
+        )
+        """,
+    ),
+    "a comment without a trailing comma": (
+        """\
+        loader = DataLoader(
+            data,
+            batch_size=4  # fits
+        )
+        """,
+        """\
+        loader = DataLoader(
+            data,
+            batch_size=4,  # fits
+            num_workers=2,
+            persistent_workers=True
+        )
+        """,
+    ),
+    "tabs": (
+        "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n\t)\n",
+        "def make():\n\treturn DataLoader(\n\t\tdata,\n\t\tbatch_size=4,\n"
+        "\t\tnum_workers=2,\n\t\tpersistent_workers=True,\n\t)\n",
+    ),
+    "no end of the last line": (
+        "loader = DataLoader(data)",
+        "loader = DataLoader(data, num_workers=2, persistent_workers=True)",
+    ),
+    "iterated where it is made": (
+        "for batch in DataLoader(data): pass\n",
+        "for batch in DataLoader(data, num_workers=2, persistent_workers=True): pass\n",
+    ),
+    "passed on": (
+        "fit(DataLoader(data, 4), epochs=3)\n",
+        "fit(DataLoader(data, 4, num_workers=2, persistent_workers=True), epochs=3)\n",
+    ),
+    "form feed": (
+        "x = 1\n\f\nloader = DataLoader(data)\n",
+        "x = 1\n\f\nloader = DataLoader(data, num_workers=2, persistent_workers=True)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), LAYOUTS.values(), ids=LAYOUTS)
+def test_keywords_are_added_in_the_layout_of_the_call(path, before, after) -> None:
+    assert_patch(path, before, after)
+
+
+VALUES = {
+    "a literal": (
+        "loader = DataLoader(data, num_workers=0, shuffle=True)\n",
+        "loader = DataLoader(data, num_workers=2, shuffle=True, persistent_workers=True)\n",
+    ),
+    "a literal in brackets": (
+        "loader = DataLoader(data, num_workers=(0))\n",
+        "loader = DataLoader(data, num_workers=(2), persistent_workers=True)\n",
+    ),
+    "by position": (
+        "loader = DataLoader(data, 4, True, None, None, 0)\n",
+        "loader = DataLoader(data, 4, True, None, None, 2, persistent_workers=True)\n",
+    ),
+    "workers kept from stopping": (
+        "loader = DataLoader(data, num_workers=0, persistent_workers=False)\n",
+        "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n",
+    ),
+    "a computed companion is left alone": (
+        "loader = DataLoader(data, num_workers=0, persistent_workers=keep)\n",
+        "loader = DataLoader(data, num_workers=2, persistent_workers=keep)\n",
+    ),
+    "a variable of the module": (
+        "workers = 0\ndef make():\n    return DataLoader(data, num_workers=workers)\n",
+        "workers = 2\ndef make():\n    return DataLoader(data, num_workers=workers)\n",
+    ),
+    "the default of an option": (
+        "p.add_argument('-j', '--num-threads', default=0, type=int, dest='threads')\n"
+        "args = p.parse_args()\nloader = DataLoader(data, num_workers=args.threads)\n",
+        "p.add_argument('-j', '--num-threads', default=2, type=int, dest='threads')\n"
+        "args = p.parse_args()\nloader = DataLoader(data, num_workers=args.threads)\n",
+    ),
+    "an option in the function it is passed to": (
+        "def main(opt):\n    return DataLoader(data, num_workers=opt.n_cpu)\n"
+        "p.add_argument('--n-cpu', type=int, default=0)\nopt = p.parse_args()\nmain(opt)\n",
+        "def main(opt):\n    return DataLoader(data, num_workers=opt.n_cpu)\n"
+        "p.add_argument('--n-cpu', type=int, default=2)\nopt = p.parse_args()\nmain(opt)\n",
+    ),
+    "a dict that this call alone uses": (
+        "kw = {'num_workers': 0, 'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
+        "kw = {'num_workers': 2, 'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
+    ),
+    "a dict call": (
+        "kw = dict(num_workers=0)\nloader = DataLoader(data, **kw)\n",
+        "kw = dict(num_workers=2)\nloader = DataLoader(data, **kw)\n",
+    ),
+    "a dict in the call": (
+        "loader = DataLoader(data, **{'num_workers': 0})\n",
+        "loader = DataLoader(data, **{'num_workers': 2})\n",
+    ),
+    "a dict without the key": (
+        "kw = {'pin_memory': True}\nloader = DataLoader(data, **kw)\n",
+        "kw = {'pin_memory': True}\n"
+        "loader = DataLoader(data, num_workers=2, persistent_workers=True, **kw)\n",
+    ),
+    "nothing but a dict": (
+        "loader = DataLoader(**{'dataset': data})\n",
+        "loader = DataLoader(num_workers=2, persistent_workers=True, **{'dataset': data})\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), VALUES.values(), ids=VALUES)
+def test_a_value_is_changed_where_it_is_written(path, before, after) -> None:
+    assert_patch(path, before, after)
+
+
+IMPORTS = {
+    "alias": ("from torch.utils.data import DataLoader as DL\n", "DL"),
+    "module": ("import torch\n", "torch.utils.data.DataLoader"),
+    "submodule": ("import torch.utils.data\n", "torch.utils.data.DataLoader"),
+    "module alias": ("import torch.utils.data as data_\n", "data_.DataLoader"),
+    "package": ("from torch.utils import data as tud\n", "tud.DataLoader"),
+    "defined in": ("from torch.utils.data.dataloader import DataLoader\n", "DataLoader"),
+    "twice": (HEAD + "try:\n    import torch.utils.data\nexcept: pass\n", "DataLoader"),
+}
+
+
+@pytest.mark.parametrize(("head", "name"), IMPORTS.values(), ids=IMPORTS)
+def test_the_loader_is_known_by_any_import(path, head, name) -> None:
+    assert_patch(
+        path,
+        f"loader = {name}(data)\n",
+        f"loader = {name}(data, num_workers=2, persistent_workers=True)\n",
+        head=head,
+    )
+
+
+REFUSED = {
+    "another class": ("class DataLoader(Base): ...\nx = DataLoader(data)\n", "not certain"),
+    "a subclass": (
+        HEAD + "class MyDataLoader(DataLoader): ...\nx = MyDataLoader(data)\n",
+        "not certain"),
+    "another package's": (
+        "from torch_geometric.loader import DataLoader\nx = DataLoader(data)\n", "not certain"),
+    "partial": (
+        HEAD + "from functools import partial\nDL = partial(DataLoader, data)\nx = DL()\n",
+        "does not call"),
+    "rebound": (HEAD + "DataLoader = wrap(DataLoader)\nx = DataLoader(data)\n", "not certain"),
+    "two on a line": (HEAD + "a, b = DataLoader(x), DataLoader(y)\n", "2 loaders"),
+    "a pass": (HEAD + "x, y = next(iter(DataLoader(data, 10)))\n", "one pass"),
+    "a loop": (HEAD + "for epoch in n:\n    x = DataLoader(data)\n", "in a loop"),
+    "a loop in a loop": (
+        HEAD + "for epoch in n:\n    for x in DataLoader(data):\n        pass\n", "in a loop"),
+    "a comprehension": (HEAD + "x = [DataLoader(d) for d in data]\n", "in a loop"),
+    "unpacked positions": (HEAD + "x = DataLoader(*args)\n", "unpacks positional"),
+    "a parameter": (
+        HEAD + "def f(workers):\n    return DataLoader(data, num_workers=workers)\n",
+        "not certain where workers"),
+    "set twice": (
+        HEAD + "w = 0\nw = 1\nx = DataLoader(data, num_workers=w)\n", "not certain where w"),
+    "set in a block": (
+        HEAD + "if big:\n    w = 0\nx = DataLoader(data, num_workers=w)\n", "inside a block"),
+    "set by exec": (
+        HEAD + "w = 0\nexec(open('c').read())\nx = DataLoader(data, num_workers=w)\n", "exec"),
+    "computed": (HEAD + "x = DataLoader(data, num_workers=int(o.w))\n", "is computed"),
+    "an attribute of self": (
+        HEAD + "class T:\n    def f(self):\n        return DataLoader(data, num_workers=self.w)\n",
+        "parse_args"),
+    "an option that is rewritten": (
+        HEAD + "p.add_argument('-j', dest='w', type=int, default=0)\nargs = p.parse_args()\n"
+        "args.w = args.w // 2\nx = DataLoader(data, num_workers=args.w)\n",
+        "set elsewhere"),
+    "an option of another file": (
+        HEAD + "args = parse()\nx = DataLoader(data, num_workers=args.w)\n", "parse_args"),
+    "set by the parser": (
+        HEAD + "p.add_argument('--w', type=int, default=0)\np.set_defaults(w=1)\n"
+        "args = p.parse_args()\nx = DataLoader(data, num_workers=args.w)\n",
+        "set elsewhere"),
+    "an option that is text": (
+        HEAD + "p.add_argument('--w', default=0)\nargs = p.parse_args()\n"
+        "x = DataLoader(data, num_workers=args.w)\n",
+        "whole number"),
+    "an option without a default": (
+        HEAD + "p.add_argument('--w', type=int)\nargs = p.parse_args()\n"
+        "x = DataLoader(data, num_workers=args.w)\n",
+        "no default"),
+    "a conditional dict": (
+        HEAD + "kw = {'num_workers': 1} if cuda else {}\nx = DataLoader(data, **kw)\n",
+        "may come from"),
+    "a dict under if": (
+        HEAD + "if cuda:\n    kw = {'num_workers': 1}\nx = DataLoader(data, **kw)\n",
+        "may come from"),
+    "a dict that is updated": (
+        HEAD + "kw = {'shuffle': True}\nkw.update(cuda_kw)\nx = DataLoader(data, **kw)\n",
+        "may come from"),
+    "a dict two calls share": (
+        HEAD + "kw = {'num_workers': 0}\nx = DataLoader(a, **kw); y = other(b, **kw)\n",
+        "may come from"),
+    "a dict that is a parameter": (
+        HEAD + "def f(kw):\n    return DataLoader(data, **kw)\n", "may come from"),
+    "a dict set twice": (
+        HEAD + "x = DataLoader(data, **{'num_workers': 1, 'num_workers': 0})\n", "set twice"),
+    "two dicts": (HEAD + "x = DataLoader(data, **{}, **{'num_workers': 0})\n", "any of 2"),
+    "already so": (
+        HEAD + "x = DataLoader(data, num_workers=2, persistent_workers=True)\n", "already"),
+    "not a number": (HEAD + "x = DataLoader(data, num_workers=None)\n", "is None"),
+    "not Python 3": (HEAD + "x = DataLoader(data).cuda(async=True)\n", "does not parse"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_certain_is_refused_with_the_reason(path, source, reason) -> None:
+    made = [
+        at for at, text in enumerate(source.split("\n"), 1) if re.search(r"(Loader|DL)\(", text)
+    ]
+    with pytest.raises(PatchRefusedError, match=reason):
+        patched(path, source.encode(), line=made[-1])
+
+
+def test_no_persistence_beside_workers_from_elsewhere(path) -> None:
+    assert_patch(
+        path,
+        "kw = {'num_workers': 1}\nloader = DataLoader(data, **kw)\n",
+        "kw = {'num_workers': 2}\nloader = DataLoader(data, **kw)\n",
+    )
+
+
+def test_pinned_memory_stands_alone(path) -> None:
+    assert_patch(
+        path,
+        "loader = DataLoader(data, 4, pin_memory=False)\n",
+        "loader = DataLoader(data, 4, pin_memory=True)\n",
+        {"pin_memory": True},
+    )
+    assert_patch(
+        path,
+        "loader = DataLoader(data, 4, num_workers=args.w)\n",
+        "loader = DataLoader(data, 4, num_workers=args.w, pin_memory=True)\n",
+        {"pin_memory": True},
+    )
+
+
+def test_persistence_alone_needs_workers_in_the_call(path) -> None:
+    for workers in ("", ", num_workers=0", ", num_workers=args.w"):
+        source = f"{HEAD}loader = DataLoader(data{workers})\n".encode()
+        with pytest.raises(PatchRefusedError, match="already"):
+            patched(path, source, {"persistent_workers": True})
+    with_workers = f"{HEAD}loader = DataLoader(data, num_workers=3)\n".encode()
+    assert b"persistent_workers=True" in patched(path, with_workers, {"persistent_workers": True})
+
+
+def test_only_the_call_at_the_line_changes(path) -> None:
+    source = HEAD + "train = DataLoader(a)\ntest = DataLoader(b)\n"
+    after = patched(path, source.encode(), line=3)
+    assert after.decode() == source.replace(
+        "DataLoader(b)", "DataLoader(b, num_workers=2, persistent_workers=True)"
+    )
+
+
+def test_any_line_of_a_call_finds_it(path) -> None:
+    source = (HEAD + "train = DataLoader(\n    a,\n)\n").encode()
+    assert patched(path, source, line=3) == patched(path, source, line=2)
+
+
+@pytest.mark.parametrize(
+    ("source", "added"),
+    [
+        (HEAD.replace("\n", "\r\n").encode() + b"x = DataLoader(\r\n    a,\r\n    b,\r\n)\r\n", 2),
+        (b"\xef\xbb\xbf" + HEAD.encode() + b"x = DataLoader(a)\n", 0),
+        (b"# -*- coding: latin-1 -*-\n" + HEAD.encode() + b"x = f('\xe9\xe9', DataLoader(a))\n", 0),
+        (HEAD.encode() + "x = f('é€𝄞', DataLoader(a))\n".encode(), 0),
+    ],
+    ids=["CRLF", "BOM", "latin-1", "UTF-8"],
+)
+def test_bytes_around_the_edit_are_kept(path, source, added) -> None:
+    after = patched(path, source)
+    kept = after.replace(b"    num_workers=2,\r\n    persistent_workers=True,\r\n", b"")
+    assert kept.replace(b", num_workers=2, persistent_workers=True", b"") == source
+    assert after.count(b"\r\n") == source.count(b"\r\n") + added
+    ast.parse(after)

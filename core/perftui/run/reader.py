@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import Column, JournalReader
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.manifest import Manifest, Status, read_manifest
+from perftui.run.liveness import with_liveness
+from perftui.run.manifest import Manifest, read_manifest
 from perftui.run.table import GrowingTable, Table
 
 STEP_TEXT = frozenset({"kind"})
@@ -112,7 +111,7 @@ class RunReader:
         telemetry = {host: table.poll() for host, table in self._telemetry.items()}
         return RunSnapshot(
             self.layout.root,
-            _with_liveness(manifest),
+            with_liveness(manifest),
             ranks,
             telemetry,
             _size(self.layout.output),
@@ -131,22 +130,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _with_liveness(manifest: Manifest) -> Manifest:
-    """A run whose recorder is gone without writing an end is lost; only its own host can tell."""
-    if manifest.status.is_over or manifest.host != socket.gethostname():
-        return manifest
-    if manifest.recorder_pid is None or _is_alive(manifest.recorder_pid):
-        return manifest
-    return replace(manifest, status=Status.LOST)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psutil
 
 from perftui.run.journal import Column
@@ -20,15 +22,15 @@ class CpuSource:
     columns = COLUMNS
 
     def __init__(self) -> None:
-        self._before = psutil.cpu_times(percpu=True)
+        self._before: list[Any] = []
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - shares need no clock
-        """Values of ``COLUMNS``; the shares are None where no time has passed."""
+        """Values of ``COLUMNS``; the shares are None at first, and where no time has passed."""
         times = psutil.cpu_times(percpu=True)
         before, self._before = self._before, times
         load = psutil.getloadavg()[0]
         if len(times) != len(before):
-            # A core was switched on or off.
+            # The first sample, or a core was switched on or off.
             return [None, None, None, load]
         spent = [_spent(old, new) for old, new in zip(before, times, strict=True)]
         total = sum(all_ for all_, _, _ in spent)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from perftui.run.journal import Column
-from perftui.telemetry.source import Source
+from perftui.telemetry.source import Closing, Source
 
 TIME = Column("time", "ns", "when", "wall clock")
 
@@ -35,6 +35,12 @@ class Sampler:
         for number, source in enumerate(self._sources):
             row += self._ask(number, source, now)
         return row
+
+    def close(self) -> None:
+        """End the threads of sources that have one."""
+        for source in self._sources:
+            if isinstance(source, Closing):
+                source.close()
 
     def _ask(self, number: int, source: Source, now: float) -> Sequence[float | None]:
         missing = [None] * len(source.columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from perftui.run.journal import Column
 
@@ -21,6 +21,14 @@ class Source(Protocol):
 
     def sample(self, now: float) -> Sequence[float | None]:
         """Values at ``now``, seconds on the monotonic clock."""
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A source that holds something, such as a thread of its own."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class Rate:

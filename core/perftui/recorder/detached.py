@@ -1,0 +1,81 @@
+"""Records a training on a terminal of its own, with nobody watching."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import fields, replace
+from pathlib import Path
+
+from perftui.recorder.options import AgentOptions
+from perftui.recorder.recording import Recording
+from perftui.recorder.relay import Relay
+from perftui.recorder.requests import RequestServer
+from perftui.recorder.signals import Received, SignalQueue
+from perftui.recorder.stopping import Stopper
+from perftui.recorder.supervise import supervise
+from perftui.recorder.terminal import Terminal
+from perftui.recorder.training import StartError, Training, start_on_terminal
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Manifest, read_manifest
+
+
+def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
+    """Start and record the run that is prepared in ``root``, to its end.
+
+    The calling process must lead a session without a terminal. It ignores SIGHUP and SIGINT;
+    SIGTERM stops the training. It stays until no process of the run holds the terminal, since
+    closing it would hang up on them.
+    """
+    layout = RunLayout(root)
+    manifest = replace(read_manifest(layout.manifest), recorder_pid=os.getpid())
+    signals = SignalQueue([signal.SIGTERM], ignored=[signal.SIGHUP, signal.SIGINT])
+    recording = Recording(layout, manifest, sample_seconds)
+    terminal = Terminal(rows, columns)
+    try:
+        training = _start(recording, manifest, terminal, signals)
+    except StartError as error:
+        recording.fail(str(error))
+        return
+    relay = Relay(terminal.our_side, recording.output)
+    recording.begin(training.pid)
+    _follow(recording, training, terminal, signals, relay)
+    relay.join()
+    recording.output.close()
+
+
+def _start(
+    recording: Recording, manifest: Manifest, terminal: Terminal, signals: SignalQueue
+) -> Training:
+    return start_on_terminal(
+        manifest.command,
+        Path(manifest.cwd),
+        recording.environment(os.environ, _options(manifest)),
+        terminal,
+        restore=signals.restore_default,
+        own_session=False,
+    )
+
+
+def _follow(
+    recording: Recording,
+    training: Training,
+    terminal: Terminal,
+    signals: SignalQueue,
+    relay: Relay,
+) -> None:
+    stopper = Stopper(training)
+
+    def on_signal(received: Received) -> None:
+        if received.number == signal.SIGTERM:
+            stopper.terminate()
+
+    requests = RequestServer(recording, stopper, terminal)
+    returncode = supervise(training, signals, stopper, requests, on_signal)
+    relay.settle()
+    recording.end(returncode)
+
+
+def _options(manifest: Manifest) -> AgentOptions:
+    names = {field.name for field in fields(AgentOptions)}
+    return AgentOptions(**{k: v for k, v in manifest.profile.items() if k in names})

@@ -1,0 +1,133 @@
+"""Starts a recorder, which starts the training; both outlive whoever asked."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import perftui
+from perftui.recorder.options import AgentOptions
+from perftui.run.layout import RunLayout, create_run_directory
+from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
+from perftui.telemetry.limits import usable_cores, usable_memory
+
+PATIENCE = 30.0
+"""Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to run, where to keep it, and how to profile it."""
+
+    command: tuple[str, ...]
+    """The full command, its interpreter first."""
+    cwd: Path
+    runs: Path
+    """Directory of runs; made where it is not there."""
+    overrides: tuple[Override, ...] = ()
+    parent: str | None = None
+    """Id of the run that this one repeats with a change."""
+    name: str | None = None
+    options: AgentOptions = field(default_factory=AgentOptions)
+    rows: int = 24
+    columns: int = 80
+    sample_seconds: float = 1.0
+    """Between two samples of the machine."""
+
+
+def start(launch: Launch) -> Path:
+    """Start ``launch`` under a recorder of its own and return the run directory.
+
+    Returns once the training runs or could not be started; the manifest says which, and its
+    ``message`` why.
+
+    Raises:
+        OSError: the run directory cannot be made.
+    """
+    layout = prepare(launch)
+    with layout.recorder_log.open("ab") as log:
+        recorder = subprocess.Popen(
+            [
+                *_python(),
+                "perftui.recorder",
+                str(layout.root.resolve()),
+                *("--rows", str(launch.rows), "--columns", str(launch.columns)),
+                *("--sample-seconds", str(launch.sample_seconds)),
+            ],
+            cwd=layout.root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    _wait(layout, recorder)
+    return layout.root
+
+
+def prepare(launch: Launch) -> RunLayout:
+    """Make the run directory of ``launch`` with its first manifest.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    started_ns = time.time_ns()
+    manifest = Manifest(
+        run_id="",
+        command=launch.command,
+        cwd=str(launch.cwd.resolve()),
+        started_ns=started_ns,
+        host=socket.gethostname(),
+        name=launch.name,
+        interpreter=launch.command[0],
+        cpu_count=usable_cores(),
+        memory_bytes=usable_memory(),
+        overrides=launch.overrides,
+        parent=launch.parent,
+        profile=launch.options.as_profile(),
+        perftui_version=perftui.__version__,
+    )
+    run_id = new_run_id(manifest.script, started_ns)
+    layout = create_run_directory(launch.runs, run_id)
+    write_manifest(layout.manifest, replace(manifest, run_id=run_id))
+    return layout
+
+
+def new_run_id(script: str, started_ns: int) -> str:
+    """An id that sorts by local time of the start, such as ``20261121-143015-train-7f3a``."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(started_ns // 1_000_000_000))
+    stem = Path(script.removeprefix("-m ")).name.removesuffix(".py")
+    slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:24] or "run"
+    return f"{stamp}-{slug}-{secrets.token_hex(2)}"
+
+
+def _python() -> list[str]:
+    """Our interpreter, kept from importing what lies in the current directory where it can be."""
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
+    return [sys.executable, *safe, "-m"]
+
+
+def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE
+    while read_manifest(layout.manifest).status is Status.STARTING:
+        ended = recorder.poll() is not None
+        if ended or time.monotonic() > until:
+            _give_up(layout, "ended" if ended else "did not answer")
+            break
+        time.sleep(0.01)
+    # A recorder that has ended would stay a zombie, which looks alive, until somebody waits.
+    threading.Thread(target=recorder.wait, name="recorder", daemon=True).start()
+
+
+def _give_up(layout: RunLayout, what: str) -> None:
+    manifest = read_manifest(layout.manifest)
+    if manifest.status is Status.STARTING:
+        message = f"the recorder {what} before it started the training, see {layout.recorder_log}"
+        failed = replace(manifest, status=Status.EXITED, ended_ns=time.time_ns(), message=message)
+        write_manifest(layout.manifest, failed)

@@ -1,0 +1,111 @@
+"""Everything that is recorded about one run, from its first moment to its last."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from perftui.recorder.drain import SpoolDrain
+from perftui.recorder.environment import training_environment
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.git import git_state
+from perftui.recorder.live_manifest import LiveManifest
+from perftui.recorder.notes import Note
+from perftui.recorder.options import AgentOptions
+from perftui.recorder.output import OutputLog
+from perftui.recorder.repeating import Repeating
+from perftui.recorder.sampling import MachineSampling
+from perftui.recorder.spool_directory import SpoolDirectory
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Manifest, Status
+
+DRAIN_SECONDS = 0.25
+"""Between two looks at the rings: with the second a step may wait for its last records, a
+recorder that is killed loses little more than a second."""
+
+SAMPLE_SECONDS = 1.0
+
+
+class Recording:
+    """Records the run in ``layout``, whose manifest is ``manifest``.
+
+    ``begin`` once the training has started (no thread runs before), ``end`` when it has ended.
+    """
+
+    def __init__(self, layout: RunLayout, manifest: Manifest, sample_seconds: float) -> None:
+        self.layout = layout
+        self.faults = FaultLog(layout.recorder_log)
+        self.manifest = LiveManifest(layout.manifest, manifest, self.faults)
+        self._spool = SpoolDirectory()
+        self._sample_seconds = sample_seconds
+        self._output: OutputLog | None = None
+        self._ending: list[Repeating] = []
+        self._sampling: MachineSampling | None = None
+        self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
+        self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
+
+    def environment(self, base: Mapping[str, str], options: AgentOptions) -> dict[str, str]:
+        """The environment to start the training in."""
+        overrides = self.manifest.current.overrides
+        return training_environment(base, self._spool.spool.root, options, overrides)
+
+    @property
+    def output(self) -> OutputLog:
+        """The output log, opened with its first use: it has a thread."""
+        if self._output is None:
+            self._output = OutputLog(self.layout.output, self.faults)
+        return self._output
+
+    def begin(self, pid: int) -> None:
+        """The training runs as ``pid``."""
+        self.manifest.update(status=Status.RUNNING, pid=pid)
+        self._sampling = MachineSampling(pid, self.layout, self.manifest, self.faults)
+        self._ending = [
+            Repeating("drain", DRAIN_SECONDS, self._drain.poll, self.faults),
+            Repeating("sample", self._sample_seconds, self._sampling.turn, self.faults),
+        ]
+        self._git.start()
+
+    def count_capture(self) -> None:
+        """Ask the agents for a window."""
+        self._spool.count_capture()
+
+    def fail(self, message: str) -> None:
+        """The training could not be started."""
+        self._spool.remove()
+        self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
+
+    def end(self, returncode: int) -> None:
+        """The training has ended: write everything down, and last of all that it is over."""
+        ended_ns = time.time_ns()
+        for repeating in self._ending:
+            repeating.stop()
+        self._drain.finish()
+        if self._sampling is not None:
+            self._sampling.finish()
+        self._git.join()
+        self.output.flush()
+        self._spool.remove()
+        killed = returncode < 0
+        self.manifest.update(
+            status=Status.KILLED if killed else Status.EXITED,
+            exit_code=128 - returncode if killed else returncode,
+            ended_ns=ended_ns,
+        )
+
+    def _know_process(self, note: Note) -> None:
+        data = note.data
+        devices = data.get("devices")
+        changes = {
+            "python_version": data.get("python"),
+            "torch_version": data.get("torch"),
+            "gpus": tuple(map(str, devices)) if isinstance(devices, list) else (),
+        }
+        self.manifest.update(**{name: value for name, value in changes.items() if value})
+
+    def _ask_git(self) -> None:
+        state = git_state(Path(self.manifest.current.cwd))
+        if state.commit is not None:
+            self.manifest.update(git_commit=state.commit, git_dirty=state.dirty)

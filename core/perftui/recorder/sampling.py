@@ -1,0 +1,53 @@
+"""Samples the machine into the telemetry journal of this host."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.live_manifest import LiveManifest
+from perftui.recorder.sink import JournalSink
+from perftui.run.layout import RunLayout
+from perftui.telemetry.limits import usable_cores, usable_memory
+from perftui.telemetry.machine import look_around
+from perftui.telemetry.sampler import Sampler
+
+
+class MachineSampling:
+    """Looks around at the first turn, since asking a driver may take a second, then samples."""
+
+    def __init__(
+        self, pid: int, layout: RunLayout, manifest: LiveManifest, faults: FaultLog
+    ) -> None:
+        self._pid = pid
+        self._layout = layout
+        self._manifest = manifest
+        self._faults = faults
+        self._sampler: Sampler | None = None
+        self._journal: JournalSink | None = None
+
+    def turn(self) -> None:
+        """Write one sample."""
+        if self._sampler is None or self._journal is None:
+            self._sampler, self._journal = self._begin()
+        self._journal.append([self._sampler.sample()])
+
+    def finish(self) -> None:
+        """Close the journal and end what the sources started."""
+        if self._sampler is not None:
+            self._sampler.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def _begin(self) -> tuple[Sampler, JournalSink]:
+        machine = look_around(self._pid)
+        facts: dict[str, Any] = {"cpu_count": usable_cores(), "memory_bytes": usable_memory()}
+        if machine.no_gpu is not None:
+            facts["profile"] = {**self._manifest.current.profile, "no_gpu": machine.no_gpu}
+        if machine.gpus and not self._manifest.current.gpus:
+            facts["gpus"] = machine.gpus
+        self._manifest.update(**facts)
+        sampler = Sampler(machine.sources, self._faults.say)
+        path = self._layout.telemetry(socket.gethostname())
+        return sampler, JournalSink(path, sampler.columns, self._faults)

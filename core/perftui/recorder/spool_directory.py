@@ -1,0 +1,85 @@
+"""Makes the spool of a run in local memory, and removes those that dead recorders left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+import tempfile
+from contextlib import suppress
+from mmap import mmap
+from pathlib import Path
+
+from perftui.run.spool import CONTROL_SIZE, Spool
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made inside it
+
+ROOM = 512 * 1024 * 1024
+"""Free bytes that shared memory must have: rings of 2.6 MB and windows of some 10 MB each, which
+data-loader workers must not miss (a container has 64 MB by default)."""
+
+PREFIX = "perftui-"
+OWNER = "owner"
+
+
+class SpoolDirectory:
+    """A private spool; ``remove`` it when the training has ended.
+
+    It lies in shared memory where there is room: the training writes its ring there, and pages of
+    a file on a disk make the writer wait for write-back.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        parent = parent or _parent()
+        _sweep(parent)
+        self.spool = Spool(Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)))
+        # Named only once it is locked, so that nobody finds it unlocked.
+        unnamed = self.spool.root / f".{OWNER}"
+        self._owner = _lock(unnamed)
+        unnamed.rename(self.spool.root / OWNER)
+        self.spool.control.write_bytes(bytes(CONTROL_SIZE))
+        with self.spool.control.open("r+b") as file:
+            self._control = mmap(file.fileno(), CONTROL_SIZE)
+
+    def count_capture(self) -> None:
+        """Ask the agents for one more window."""
+        (count,) = struct.unpack_from("<Q", self._control)
+        struct.pack_into("<Q", self._control, 0, count + 1)
+
+    def remove(self) -> None:
+        """Remove the spool; agents that still live write into files without a name."""
+        self._control.close()
+        shutil.rmtree(self.spool.root, ignore_errors=True)
+        if self._owner is not None:
+            os.close(self._owner)
+
+
+def _parent() -> Path:
+    with suppress(OSError):
+        if shutil.disk_usage(SHARED_MEMORY).free >= ROOM and os.access(SHARED_MEMORY, os.W_OK):
+            return SHARED_MEMORY
+    return Path(tempfile.gettempdir())
+
+
+def _lock(path: Path) -> int | None:
+    """Hold a lock on ``path`` for as long as this process lives; None where another holds it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def _sweep(parent: Path) -> None:
+    """Remove our own spools whose recorder is gone: a lock tells, across containers too."""
+    for root in parent.glob(f"{PREFIX}*"):
+        owner = root / OWNER
+        with suppress(OSError):
+            if owner.is_file() and root.stat().st_uid == os.getuid():
+                lock = _lock(owner)
+                if lock is not None:
+                    shutil.rmtree(root, ignore_errors=True)
+                    os.close(lock)

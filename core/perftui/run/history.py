@@ -1,0 +1,73 @@
+"""The runs that a runs directory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.run.layout import RunLayout
+from perftui.run.liveness import with_liveness
+from perftui.run.manifest import Manifest, ManifestError, read_manifest
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run directory. ``manifest`` is None where it cannot be read; ``problem`` says why."""
+
+    root: Path
+    manifest: Manifest | None
+    problem: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The name of its directory."""
+        return self.root.name
+
+
+class RunNotFoundError(LookupError):
+    """No run, or more than one, is meant; the message says which there are."""
+
+
+def list_runs(runs: Path) -> list[RunEntry]:
+    """Every run under ``runs``, newest first by start, damaged ones by the time in their name.
+
+    A directory that does not exist holds none.
+    """
+    try:
+        roots = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    # Names begin with the local time of the start; the manifest decides between equal ones.
+    return sorted(map(_entry, roots), key=_age, reverse=True)
+
+
+def find_run(runs: Path, identifier: str) -> RunEntry:
+    """The run whose id is ``identifier``, or begins or ends with it where only one does.
+
+    Raises:
+        RunNotFoundError: none is meant, or several are.
+    """
+    entries = list_runs(runs)
+    exact = [entry for entry in entries if entry.run_id == identifier]
+    near = exact or [
+        entry
+        for entry in entries
+        if entry.run_id.startswith(identifier) or entry.run_id.endswith(f"-{identifier}")
+    ]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        names = ", ".join(entry.run_id for entry in near[:5])
+        raise RunNotFoundError(f"{identifier!r} could be any of {len(near)} runs: {names}")
+    raise RunNotFoundError(f"no run {identifier!r} in {runs}")
+
+
+def _entry(root: Path) -> RunEntry:
+    try:
+        return RunEntry(root, with_liveness(read_manifest(RunLayout(root).manifest)))
+    except ManifestError as error:
+        return RunEntry(root, None, str(error))
+
+
+def _age(entry: RunEntry) -> tuple[str, int]:
+    return entry.run_id[:15], entry.manifest.started_ns if entry.manifest else 0

@@ -1,0 +1,133 @@
+"""All tables of one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from perftui.analysis import kinds
+from perftui.analysis.activity import device_activities
+from perftui.analysis.budget import budgets, device_parts
+from perftui.analysis.gaps import MOST, list_gaps
+from perftui.analysis.host import Host
+from perftui.analysis.idle import Idle, explain_idle
+from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.kernels import kernel_table
+from perftui.analysis.links import Links, link
+from perftui.analysis.model import DeviceActivity, Gap, Step, StepBudget, TraceAnalysis
+from perftui.analysis.ops import op_table
+from perftui.analysis.phases import OPERATORS, find_phases
+from perftui.analysis.steps import find_steps
+from perftui.analysis.surroundings import Surroundings
+from perftui.trace.model import NONE, Int64, Trace
+
+
+def analyse(trace: Trace) -> TraceAnalysis:
+    """Every table of the trace, and notes on what it cannot say."""
+    links = link(trace)
+    activity = device_activities(trace, links)
+    view = _View(trace, links, Host(trace))
+    steps = find_steps(trace)
+    idle = {each.device: view.idle(each.device) for each in activity}
+    return TraceAnalysis(
+        trace=trace,
+        activity=activity,
+        ops=op_table(trace, links),
+        kernels=kernel_table(trace, links),
+        gaps=view.gaps(idle),
+        steps=steps,
+        budgets=view.budgets(steps or (_whole(trace),), activity, idle),
+        notes=tuple(_notes(view, activity, steps, idle)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What several tables are made from."""
+
+    trace: Trace
+    links: Links
+    host: Host
+
+    @cached_property
+    def phases(self) -> Mapping[str, Intervals]:
+        """Phases of the main thread."""
+        return find_phases(self.trace, self.host)
+
+    def mine(self, device: int) -> kinds.Mask:
+        """Mask of ``links.activity`` for one device."""
+        mask: kinds.Mask = kinds.devices(self.trace)[self.links.activity] == device
+        return mask
+
+    def idle(self, device: int) -> Idle:
+        """Idle time of a device over the whole trace."""
+        whole = union(*_range(self.trace))
+        return explain_idle(self.trace, self.links, self.mine(device), self.host, whole)
+
+    def gaps(self, idle: Mapping[int, Idle]) -> tuple[Gap, ...]:
+        """Gaps of all devices, longest first."""
+        surroundings = Surroundings(self.trace, self.host)
+        found = [
+            gap
+            for device, each in idle.items()
+            for gap in list_gaps(device, each, surroundings, self.phases)
+        ]
+        return tuple(sorted(found, key=_longest_first))
+
+    def budgets(
+        self,
+        steps: tuple[Step, ...],
+        activity: tuple[DeviceActivity, ...],
+        idle: Mapping[int, Idle],
+    ) -> tuple[StepBudget, ...]:
+        """By the busiest device, or by the main thread where there is none."""
+        if not activity:
+            return budgets(steps, self.phases)
+        device = _busiest(activity).device
+        rows = self.links.activity[self.mine(device)]
+        return budgets(steps, device_parts(self.trace, rows, idle[device]))
+
+
+def _longest_first(gap: Gap) -> tuple[int, int]:
+    return -gap.duration, gap.start
+
+
+def _busiest(activity: Iterable[DeviceActivity]) -> DeviceActivity:
+    return max(activity, key=lambda each: each.busy)
+
+
+def _range(trace: Trace) -> tuple[Int64, Int64]:
+    return trace.start.min(keepdims=True), trace.end.max(keepdims=True)
+
+
+def _whole(trace: Trace) -> Step:
+    """Stands for the steps of a trace that marks none."""
+    start, end = _range(trace)
+    return Step(index=-1, start=int(start[0]), end=int(end[0]), row=NONE)
+
+
+def _notes(
+    view: _View,
+    activity: tuple[DeviceActivity, ...],
+    steps: tuple[Step, ...],
+    idle: Mapping[int, Idle],
+) -> Iterable[str]:
+    if not activity:
+        yield "no GPU activity recorded"
+    if not steps:
+        yield "no steps marked: the budget is that of the whole trace"
+    if len(activity) > 1:
+        yield (
+            f"{len(activity)} devices: the budget is that of device {_busiest(activity).device}, "
+            "the busiest"
+        )
+    unlinked = sum(each.unlinked for each in activity)
+    if unlinked:
+        yield f"{unlinked} GPU events whose launch is not in the trace"
+    if activity and not len(view.host.span):
+        yield "no CPU activity recorded: idle time cannot be explained"
+    if any(len(each.stretches) > MOST for each in idle.values()):
+        yield f"only the {MOST} longest gaps of a device are listed"
+    if OPERATORS in view.phases and not activity:
+        yield "forward passes are not marked: their operators count as operators"

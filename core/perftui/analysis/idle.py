@@ -1,0 +1,90 @@
+"""Why a device is idle, to the nanosecond: idle time split by what the launching thread did.
+
+A kernel whose launch comes after the device fell idle was launched late: until then the state of
+the launching thread is the cause, from then on launching itself. A kernel that was in the queue
+before the device fell idle is not late, and the host explains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.host import Host
+from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, unite
+from perftui.analysis.intervals import union as united
+from perftui.analysis.kinds import Mask
+from perftui.analysis.links import Links
+from perftui.analysis.model import GapCause
+from perftui.trace.model import NONE, Int64, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """Every stretch in which one device does nothing, in order of time.
+
+    Columns are as long as ``stretches``; rows are NONE before the first and behind the last
+    activity. ``causes`` are exclusive and cover exactly the stretches.
+    """
+
+    stretches: Intervals
+    previous_row: Int64
+    next_row: Int64
+    launch_row: Int64
+    causes: Mapping[GapCause, Intervals]
+
+
+def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, window: Intervals) -> Idle:
+    """Idle time of the device whose activity is ``links.activity[mine]``, inside ``window``."""
+    rows, launch = links.activity[mine], links.launch[mine]
+    busy = united(trace.start[rows], trace.end[rows])
+    start, end = int(window.start[0]), int(window.end[-1])
+    stretches = complement(busy, start, end)
+    following = np.searchsorted(trace.start[rows], stretches.end)
+    has_next = (following < len(rows)) & (stretches.end < end)
+    safe = np.minimum(following, len(rows) - 1)
+    launch_row = np.where(has_next, launch[safe], NONE)
+    return Idle(
+        stretches=stretches,
+        previous_row=_previous(trace, rows, stretches.start),
+        next_row=np.where(has_next, rows[safe], NONE),
+        launch_row=launch_row,
+        causes=_causes(trace, host, stretches, launch_row),
+    )
+
+
+def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
+    """The last activity to end at or before each time."""
+    by_end = rows[np.argsort(trace.end[rows], kind="stable")]
+    index = np.searchsorted(trace.end[by_end], times, side="right") - 1
+    return np.where(index < 0, NONE, by_end[np.maximum(index, 0)])
+
+
+def _causes(
+    trace: Trace, host: Host, stretches: Intervals, launch_row: Int64
+) -> Mapping[GapCause, Intervals]:
+    found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
+    known = launch_row != NONE
+    tracks = np.where(known, trace.track[launch_row], host.main_track)
+    launched = np.where(known, trace.start[launch_row], stretches.end)
+    returned = np.where(known, trace.end[launch_row], stretches.end)
+    queued = known & (returned <= stretches.start)
+    late = np.clip(launched, stretches.start, stretches.end)
+    begins = np.where(queued, stretches.end, late)
+    found[GapCause.LAUNCH].append(_nonempty(begins, stretches.end))
+    stops = np.where(queued, stretches.start, late)
+    for track in np.unique(tracks).tolist():
+        chosen = tracks == track
+        waiting = _nonempty(stretches.start[chosen], stops[chosen])
+        for cause, state in host.states(track).items() if track != NONE else ():
+            found[cause].append(intersect(waiting, state))
+    explained = {cause: unite(*sets) if sets else EMPTY for cause, sets in found.items()}
+    rest = subtract(stretches, unite(*explained.values()))
+    return {**explained, GapCause.UNEXPLAINED: rest}
+
+
+def _nonempty(start: Int64, end: Int64) -> Intervals:
+    kept = end > start
+    return Intervals(start[kept], end[kept])

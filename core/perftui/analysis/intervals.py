@@ -1,0 +1,96 @@
+"""Sets of half-open time intervals: united before anything is summed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.trace.model import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Intervals ``[start, end)`` in ns: sorted, not empty, and neither touching nor overlapping."""
+
+    start: Int64
+    end: Int64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def total(self) -> int:
+        """Time covered."""
+        return int(np.sum(self.end - self.start))
+
+    def before(self, times: Int64) -> Int64:
+        """Time covered before each of ``times`` (any order)."""
+        lengths = self.end - self.start
+        sums = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        index = np.searchsorted(self.start, times, side="right") - 1
+        if not len(self):
+            return np.zeros(len(times), dtype=np.int64)
+        inside = np.clip(times - self.start[index], 0, lengths[index])
+        covered: Int64 = np.where(index < 0, 0, sums[index] + inside)
+        return covered
+
+    def within(self, start: Int64, end: Int64) -> Int64:
+        """Time covered in each window ``[start, end)``."""
+        covered: Int64 = self.before(end) - self.before(start)
+        return covered
+
+
+EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def union(start: Int64, end: Int64) -> Intervals:
+    """The time that any of the given intervals covers; they may overlap, in any order."""
+    kept = end > start
+    start, end = start[kept], end[kept]
+    if not len(start):
+        return EMPTY
+    by_start = np.argsort(start, kind="stable")
+    start, reach = start[by_start], np.maximum.accumulate(end[by_start])
+    opens = np.concatenate([[True], start[1:] > reach[:-1]])
+    closes = np.concatenate([opens[1:], [True]])
+    return Intervals(start[opens], reach[closes])
+
+
+def unite(*sets: Intervals) -> Intervals:
+    """The time that any of the sets covers."""
+    if not sets:
+        return EMPTY
+    return union(
+        np.concatenate([each.start for each in sets]), np.concatenate([each.end for each in sets])
+    )
+
+
+def intersect(first: Intervals, second: Intervals) -> Intervals:
+    """The time that both cover."""
+    lowest = np.searchsorted(second.end, first.start, side="right")
+    highest = np.searchsorted(second.start, first.end, side="left")
+    counts = np.maximum(highest - lowest, 0)
+    mine = np.repeat(np.arange(len(first)), counts)
+    rank = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts)
+    theirs = np.repeat(lowest, counts) + rank
+    return Intervals(
+        np.maximum(first.start[mine], second.start[theirs]),
+        np.minimum(first.end[mine], second.end[theirs]),
+    )
+
+
+def complement(intervals: Intervals, start: int, end: int) -> Intervals:
+    """The time in ``[start, end)`` that is not covered."""
+    begins = np.clip(np.concatenate([[start], intervals.end]), start, end).astype(np.int64)
+    stops = np.clip(np.concatenate([intervals.start, [end]]), start, end).astype(np.int64)
+    kept = stops > begins
+    return Intervals(begins[kept], stops[kept])
+
+
+def subtract(first: Intervals, second: Intervals) -> Intervals:
+    """The time that ``first`` covers and ``second`` does not."""
+    if not len(first) or not len(second):
+        return first
+    uncovered = complement(second, int(first.start[0]), int(first.end[-1]))
+    return intersect(first, uncovered)

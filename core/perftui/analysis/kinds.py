@@ -1,0 +1,125 @@
+"""What an event is, by its category and name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, LAUNCHES
+from perftui.trace.model import NONE, Int32, Trace
+
+Mask = npt.NDArray[np.bool_]
+
+OWN_MARK = "perftui::"
+"""Ranges that the recorder's agent writes while a window is open: ``perftui::forward`` ..."""
+
+STEP = re.compile(r"ProfilerStep#(\d+)$")
+_FETCH = re.compile(r"enumerate\(DataLoader\)#.*__next__$")
+_OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
+_MARKS = re.compile(
+    rf"ProfilerStep|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)|{OWN_MARK}|\[pytorch\|"
+)
+_BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
+_COMMUNICATION = re.compile(r"nccl|rccl|hccl|msccl", re.IGNORECASE)
+_SYNCHRONISING_CALL = re.compile(
+    r"(cuda|cu|hip)\w*Synchronize$|(cuda|hip)Mem(cpy|cpyToSymbol|cpyFromSymbol|cpy2D|cpyWithStream)$"
+    r"|(cuMemcpy(DtoH|HtoD|DtoD)?_v2)$|cuCtxSynchronize"
+)
+_SYNCHRONISING_OP = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"}
+)
+_ALLOCATION = re.compile(
+    r"(cuda|hip)(Malloc|Free|HostAlloc|HostFree|FreeHost|MallocHost)\w*$|cuMem"
+)
+_PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activity Buffer Request")
+
+
+def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
+    """Mask of the rows whose name satisfies ``matches``, asked once for each distinct name."""
+    chosen = np.fromiter((bool(matches(name)) for name in trace.names), bool, len(trace.names))
+    mask: Mask = chosen[trace.name]
+    return mask
+
+
+def devices(trace: Trace) -> Int32:
+    """Device of each row, NONE on the CPU."""
+    of_track = np.array([track.device for track in trace.tracks], dtype=np.int32)
+    column: Int32 = of_track[trace.track]
+    return column
+
+
+def on_cpu(trace: Trace) -> Mask:
+    """Rows of CPU threads."""
+    mask: Mask = devices(trace) == NONE
+    return mask
+
+
+def device_activity(trace: Trace) -> Mask:
+    """Kernels, copies and sets: what keeps a device busy."""
+    return trace.in_category(*DEVICE_ACTIVITY)
+
+
+def communication(trace: Trace) -> Mask:
+    """Kernels of a communication library."""
+    return trace.in_category("kernel") & named(trace, _COMMUNICATION.search)
+
+
+def operators(trace: Trace) -> Mask:
+    """CPU operators; marks that older versions wrote as operators are none."""
+    return trace.in_category(CPU_OP) & ~named(trace, _MARKS.match)
+
+
+def ranges(trace: Trace) -> Mask:
+    """Ranges that the script, PyTorch or the agent marked on the CPU."""
+    marked = trace.in_category(CPU_OP) & named(trace, _MARKS.match)
+    return (trace.in_category(ANNOTATION) & on_cpu(trace)) | marked
+
+
+def launches(trace: Trace) -> Mask:
+    """Calls of the runtime or driver."""
+    return trace.in_category(*LAUNCHES)
+
+
+def fetches(trace: Trace) -> Mask:
+    """The main thread waiting for a batch, as PyTorch marks it."""
+    return ranges(trace) & named(trace, _FETCH.match)
+
+
+def optimizer(trace: Trace) -> Mask:
+    """The optimizer's step and zero_grad, as PyTorch marks them."""
+    return ranges(trace) & named(trace, _OPTIMIZER.match)
+
+
+def backward(trace: Trace) -> Mask:
+    """Operators that the autograd engine runs."""
+    return operators(trace) & named(trace, _BACKWARD.match)
+
+
+def marked(trace: Trace, phase: str) -> Mask:
+    """Ranges that the agent wrote for one phase."""
+    return ranges(trace) & named(trace, f"{OWN_MARK}{phase}".__eq__)
+
+
+def synchronising(trace: Trace) -> Mask:
+    """Calls and operators in which the host waits for the device."""
+    calls = launches(trace) & named(trace, _SYNCHRONISING_CALL.match)
+    return calls | (operators(trace) & named(trace, _SYNCHRONISING_OP.__contains__))
+
+
+def allocating(trace: Trace) -> Mask:
+    """Calls that get memory from the driver or give it back."""
+    return launches(trace) & named(trace, _ALLOCATION.match)
+
+
+def profiling(trace: Trace) -> Mask:
+    """The profiler's own work."""
+    marks = on_cpu(trace) & named(trace, _PROFILER.match) & ~operators(trace)
+    return marks | (trace.in_category("overhead") & on_cpu(trace))
+
+
+def is_own_mark(name: str) -> bool:
+    """Whether the agent wrote the range."""
+    return name.startswith(OWN_MARK)

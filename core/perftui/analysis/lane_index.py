@@ -1,0 +1,223 @@
+"""Answers what fills each column of a timeline, exactly and at any zoom.
+
+Events of a lane never overlap, so the time they cover before ``t`` is a prefix sum plus a part of
+one event: a search for the edges of the columns answers every zoom at the same cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from perftui.trace.model import NONE, Int32, Int64
+
+_BLOCK = 128
+"""Events whose largest gap is kept together; searching for a gap skips whole blocks."""
+
+
+def edges(t0: int, t1: int, columns: int) -> Int64:
+    """The ``columns + 1`` times between columns of ``[t0, t1)``; int64, because searching an int64
+    array for floats copies all of it."""
+    steps = np.arange(columns + 1, dtype=np.int64)
+    whole, part = divmod(t1 - t0, columns)
+    return t0 + steps * whole + steps * part // columns
+
+
+@dataclass(frozen=True, eq=False)
+class LaneIndex:
+    """Events that do not overlap, by start. ``rows`` are their rows in the trace."""
+
+    rows: Int32
+    start: Int64
+    end: Int64
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def _sums(self) -> Int64:
+        sums = np.zeros(len(self) + 1, dtype=np.int64)
+        np.cumsum(self.end - self.start, out=sums[1:])
+        return sums
+
+    @cached_property
+    def _gaps(self) -> Int64:
+        """Idle time before each event but the first."""
+        gaps: Int64 = self.start[1:] - self.end[:-1]
+        return gaps
+
+    @cached_property
+    def _block_gaps(self) -> Int64:
+        if not len(self._gaps):
+            return np.zeros(0, dtype=np.int64)
+        return np.maximum.reduceat(self._gaps, np.arange(0, len(self._gaps), _BLOCK))
+
+    def busy(self, t0: int, t1: int, columns: int) -> Int64:
+        """Nanoseconds covered in each column of ``[t0, t1)``."""
+        covered: Int64 = np.diff(self._before(edges(t0, t1, columns)))
+        return covered
+
+    def _before(self, times: Int64) -> Int64:
+        if not len(self):
+            return np.zeros(len(times), dtype=np.int64)
+        index = np.searchsorted(self.start, times, side="right") - 1
+        safe = np.maximum(index, 0)
+        inside = np.minimum(times, self.end[safe]) - self.start[safe]
+        covered: Int64 = np.where(index < 0, 0, self._sums[safe] + inside)
+        return covered
+
+    def dominant(self, t0: int, t1: int, columns: int) -> Int32:
+        """The row that covers most of each column (the first of equals), -1 where none does."""
+        times = edges(t0, t1, columns)
+        first = np.searchsorted(self.end, times[:-1], side="right")
+        behind = np.searchsorted(self.start, times[1:], side="left")
+        found = np.full(columns, NONE, dtype=np.int32)
+        touched = np.flatnonzero(behind > first)
+        if not len(touched):
+            return found
+        low, high = times[:-1][touched], times[1:][touched]
+        best = self._longest_between(first[touched], behind[touched], low, high)
+        found[touched] = self.rows[best]
+        return found
+
+    def _longest_between(self, first: Int64, behind: Int64, low: Int64, high: Int64) -> Int64:
+        """Only the first and the last event can stick out of a column; those between are whole."""
+        last = behind - 1
+        best = first.copy()
+        most = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
+        middle = self._longest_whole(first + 1, last)
+        for candidate in (middle, last):
+            safe = np.maximum(candidate, 0)
+            covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
+            better = (candidate > first) & (covered > most)
+            best, most = np.where(better, candidate, best), np.where(better, covered, most)
+        return best
+
+    def _longest_whole(self, begin: Int64, stop: Int64) -> Int64:
+        """Index of the longest event in each ``[begin, stop)``, -1 where that is empty."""
+        found = np.full(len(begin), -1, dtype=np.int64)
+        for index in np.flatnonzero(stop > begin).tolist():
+            found[index] = self._tree.argmax(int(begin[index]), int(stop[index]))
+        return found
+
+    @cached_property
+    def _tree(self) -> _LongestTree:
+        return _LongestTree(self.end - self.start)
+
+    def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
+        """Longest stretch of each column, in ns, that no event covers; cut at the column's edges.
+
+        Time before the first and behind the last event of the lane is no gap.
+        """
+        if len(self) < 2:
+            return np.zeros(columns, dtype=np.int64)
+        times = np.clip(edges(t0, t1, columns), self.start[0], self.end[-1])
+        low, high = times[:-1], times[1:]
+        # Gap g lies between events g and g + 1; those that a column touches, first to last.
+        first = np.searchsorted(self.start[1:], low, side="right")
+        behind = np.searchsorted(self.end[:-1], high, side="left")
+        largest = np.zeros(columns, dtype=np.int64)
+        for index in np.flatnonzero(behind > first).tolist():
+            largest[index] = self._largest_cut(
+                int(first[index]), int(behind[index]), int(low[index]), int(high[index])
+            )
+        return largest
+
+    def _largest_cut(self, first: int, behind: int, low: int, high: int) -> int:
+        largest = 0
+        for gap in {first, behind - 1}:
+            cut = min(int(self.start[gap + 1]), high) - max(int(self.end[gap]), low)
+            largest = max(largest, cut)
+        if behind - first > 2:
+            whole = self._gap_tree.argmax(first + 1, behind - 1)
+            largest = max(largest, int(self._gaps[whole]))
+        return largest
+
+    @cached_property
+    def _gap_tree(self) -> _LongestTree:
+        return _LongestTree(self._gaps)
+
+    def at(self, t: int) -> int:
+        """Row of the event that runs at ``t``, -1 if there is none."""
+        index = int(np.searchsorted(self.start, np.int64(t), side="right")) - 1
+        return int(self.rows[index]) if index >= 0 and t < self.end[index] else NONE
+
+    def next_row(self, t: int) -> int:
+        """Row of the first event that starts after ``t``, -1 if there is none."""
+        index = int(np.searchsorted(self.start, np.int64(t), side="right"))
+        return int(self.rows[index]) if index < len(self) else NONE
+
+    def previous_row(self, t: int) -> int:
+        """Row of the last event that starts before ``t``, -1 if there is none."""
+        index = int(np.searchsorted(self.start, np.int64(t), side="left")) - 1
+        return int(self.rows[index]) if index >= 0 else NONE
+
+    def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
+        """The first gap of at least ``threshold`` ns that starts after ``t``."""
+        first = int(np.searchsorted(self.end[:-1], np.int64(t), side="right"))
+        return self._gap_at(self._search(first, len(self._gaps), threshold, forward=True))
+
+    def previous_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
+        """The last gap of at least ``threshold`` ns that starts before ``t``."""
+        behind = int(np.searchsorted(self.end[:-1], np.int64(t), side="left"))
+        return self._gap_at(self._search(0, behind, threshold, forward=False))
+
+    def _gap_at(self, index: int | None) -> tuple[int, int] | None:
+        return None if index is None else (int(self.end[index]), int(self.start[index + 1]))
+
+    def _search(self, begin: int, stop: int, threshold: int, forward: bool) -> int | None:
+        """The first (or last) gap in ``[begin, stop)`` that is large enough."""
+        blocks = np.flatnonzero(self._block_gaps >= max(threshold, 1))
+        blocks = blocks[(blocks >= begin // _BLOCK) & (blocks * _BLOCK < stop)]
+        for block in blocks if forward else blocks[::-1]:
+            low, high = max(begin, int(block) * _BLOCK), min(stop, (int(block) + 1) * _BLOCK)
+            hits = np.flatnonzero(self._gaps[low:high] >= max(threshold, 1))
+            if len(hits):
+                return low + int(hits[0] if forward else hits[-1])
+        return None
+
+
+class _LongestTree:
+    """Where the largest value of any range is: maxima of blocks, of blocks of blocks, and so on."""
+
+    _WIDTH = 64
+
+    def __init__(self, values: Int64) -> None:
+        self._levels = [values]
+        self._places = [np.arange(len(values), dtype=np.int64)]
+        while len(self._levels[-1]) > self._WIDTH:
+            self._grow()
+
+    def _grow(self) -> None:
+        values, places = self._levels[-1], self._places[-1]
+        begins = np.arange(0, len(values), self._WIDTH)
+        maxima = np.maximum.reduceat(values, begins)
+        # The first position in each block that holds its maximum.
+        hits = np.flatnonzero(values == np.repeat(maxima, np.diff([*begins, len(values)])))
+        _, first = np.unique(hits // self._WIDTH, return_index=True)
+        self._levels.append(maxima)
+        self._places.append(places[hits[first]])
+
+    def argmax(self, begin: int, stop: int) -> int:
+        """Index of the first largest value in ``[begin, stop)``, which must not be empty."""
+        values = self._levels[0]
+        found = [self._best(level, low, high) for level, low, high in self._cover(begin, stop)]
+        return min(found, key=lambda index: (-int(values[index]), index))
+
+    def _best(self, level: int, low: int, high: int) -> int:
+        return int(self._places[level][low + int(np.argmax(self._levels[level][low:high]))])
+
+    def _cover(self, begin: int, stop: int) -> list[tuple[int, int, int]]:
+        """Pieces of levels that make up the range: whole blocks as high up as they go."""
+        pieces, level = [], 0
+        while begin < stop:
+            up, down = -(-begin // self._WIDTH), stop // self._WIDTH
+            if level + 1 == len(self._levels) or up >= down:
+                pieces.append((level, begin, stop))
+                break
+            pieces.append((level, begin, up * self._WIDTH))
+            pieces.append((level, down * self._WIDTH, stop))
+            begin, stop, level = up, down, level + 1
+        return [piece for piece in pieces if piece[1] < piece[2]]

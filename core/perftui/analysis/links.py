@@ -1,0 +1,47 @@
+"""Joins device activity to the call that launched it and to the operator that called that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.ancestors import innermost
+from perftui.trace.model import NONE, Int64, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Columns as long as ``activity``, the rows of kernels, copies and sets by start."""
+
+    activity: Int64
+    launch: Int64
+    """Row of the launching call; many kernels of one graph launch share it. NONE if not there."""
+    operator: Int64
+    """Innermost operator around the launch, or by external id where the launch is not in the file;
+    NONE if neither is."""
+
+
+def link(trace: Trace) -> Links:
+    """Find launches by correlation id, operators by nesting or external id."""
+    rows = np.flatnonzero(kinds.device_activity(trace))
+    rows = rows[np.argsort(trace.start[rows], kind="stable")].astype(np.int64)
+    calls = np.flatnonzero(kinds.launches(trace)).astype(np.int64)
+    launch = _matching(trace.correlation, rows, calls)
+    operators = kinds.operators(trace)
+    around = innermost(trace, operators)
+    by_id = _matching(trace.external_id, rows, np.flatnonzero(operators).astype(np.int64))
+    operator = np.where(launch == NONE, NONE, around[launch])
+    return Links(rows, launch, np.where(operator == NONE, by_id, operator))
+
+
+def _matching(key: Int64, rows: Int64, candidates: Int64) -> Int64:
+    """For each of ``rows`` the first candidate with the same key, NONE where there is none."""
+    candidates = candidates[key[candidates] != NONE]
+    if not len(candidates):
+        return np.full(len(rows), NONE, dtype=np.int64)
+    ordered = candidates[np.argsort(key[candidates], kind="stable")]
+    index = np.searchsorted(key[ordered], key[rows])
+    found = ordered[np.minimum(index, len(ordered) - 1)]
+    return np.where(key[found] == key[rows], found, NONE)

@@ -1,0 +1,22 @@
+"""Training steps as the trace marks them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.model import Step
+from perftui.trace.model import Trace
+
+
+def find_steps(trace: Trace) -> tuple[Step, ...]:
+    """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies."""
+    rows = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match))
+    ordered = rows[np.argsort(trace.start[rows], kind="stable")]
+    return tuple(_step(trace, row) for row in ordered.tolist())
+
+
+def _step(trace: Trace, row: int) -> Step:
+    match = kinds.STEP.match(trace.name_of(row))
+    index = int(match.group(1)) if match else -1
+    return Step(index, int(trace.start[row]), int(trace.end[row]), row)

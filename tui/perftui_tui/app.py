@@ -1,0 +1,289 @@
+"""The app: it owns the screens, the theme, the keys and the life of its source, nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from textual.app import App, SystemCommand
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from perftui.diagnosis.model import Finding
+from perftui.fixes.model import FixOption
+from perftui_tui import messages
+from perftui_tui.dialogs import quit as leaving
+from perftui_tui.dialogs.help import HelpDialog
+from perftui_tui.keymap import LONG_NAMES, SCREENS, bindings
+from perftui_tui.output.source import OutputSource
+from perftui_tui.output.tail import Output
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.source import Clock, RunSource, Source, TraceSource
+from perftui_tui.themes import DEFAULT_THEME, THEMES
+from perftui_tui.trials import Trials
+from perftui_tui.widgets.header_line import HeaderLine
+
+
+class PerftuiApp(App[None]):
+    """Shows the run directory or the trace file at ``target``."""
+
+    TITLE = "perftui"
+    CSS_PATH = "app.tcss"
+    # The default focuses the first widget that can be, even a hidden one, and its keys then fill
+    # the footer.
+    AUTO_FOCUS = None
+    BINDINGS = bindings("app")
+    ENABLE_COMMAND_PALETTE = True
+
+    snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True)
+    """What the current screen shows."""
+    output: reactive[Output] = reactive(Output(), init=False)
+    """The script's output."""
+    paused: reactive[bool] = reactive(False, init=False)
+    """Whether new snapshots are received but not shown."""
+
+    def __init__(
+        self,
+        target: Path,
+        *,
+        replay: bool = False,
+        theme: str = DEFAULT_THEME,
+        clock: Clock = time.time_ns,
+    ) -> None:
+        super().__init__()
+        for one in THEMES:
+            self.register_theme(one)
+        self.theme = theme
+        self.target = target
+        self.is_replay = replay
+        self.failure: str | None = None
+        """Why nothing can be shown, in words, repeated in the terminal after the app."""
+        self.trials = Trials(self)
+        self._clock = clock
+        self._newest: Snapshot | None = None
+        self._source: Source | None = None
+        self._output_source: OutputSource | None = None
+
+    def on_mount(self) -> None:
+        """Install the screens, each made when first visited, and begin to read."""
+        for name, make in _screens().items():
+            self.add_mode(name, make)
+        self.switch_mode(SCREENS[0])
+        self.open(self.target)
+
+    def open(self, target: Path) -> None:
+        """Show another run or trace from now on."""
+        self.close()
+        self.target = target
+        self.output = Output()
+        self._newest = None
+        if target.is_dir():
+            self._source = RunSource(target, self.post_message, self._clock)
+            self._output_source = OutputSource(target / "output.log", self.post_message)
+            self._output_source.start()
+        else:
+            self._source = TraceSource(target, self.post_message, self._clock)
+        self._source.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        for source in (self._source, self._output_source):
+            if source is not None:
+                source.stop()
+        self._source = self._output_source = None
+
+    def on_unmount(self) -> None:
+        """Stop reading when the app ends."""
+        self.close()
+
+    # What the source says
+
+    def on_snapshot_received(self, message: messages.SnapshotReceived) -> None:
+        """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
+        if message.snapshot.source != self.target:
+            return
+        self._newest = message.snapshot
+        self.trials.watch(message.snapshot)
+        if not self.paused and (self.snapshot is None or not self._terminal_is_behind()):
+            self.snapshot = message.snapshot
+
+    def _terminal_is_behind(self) -> bool:
+        """Whether frames still wait to be written: on a slow link another would delay the keys."""
+        writer = getattr(self._driver, "_writer_thread", None)
+        queue = getattr(writer, "_queue", None)
+        if queue is None or not self.snapshot or not self.snapshot.phase.is_live:
+            return False
+        return bool(queue.qsize() > 1)
+
+    def on_output_received(self, message: messages.OutputReceived) -> None:
+        """Keep the newest output."""
+        if not self.paused:
+            self.output = message.output
+
+    def on_source_failed(self, message: messages.SourceFailed) -> None:
+        """Leave with the reason where there is nothing to show, else say it."""
+        if self.snapshot is None:
+            self.failure = message.reason
+            self.exit(return_code=2)
+        else:
+            self.notify(message.reason, severity="error", markup=False, timeout=10)
+
+    def on_load_progressed(self, message: messages.LoadProgressed) -> None:
+        """Say how far reading a trace has come."""
+        if isinstance(self.screen, RunScreen):
+            self.screen.loading_progress(message.path, message.fraction)
+
+    def watch_snapshot(self) -> None:
+        """Hand the snapshot to the screen on top; others take it when they are returned to."""
+        self._refresh_screen()
+
+    def watch_output(self) -> None:
+        """Hand the output to the screen on top."""
+        screen = self._base_screen()
+        if screen is not None:
+            screen.show_output(self.output)
+
+    def _refresh_screen(self) -> None:
+        screen = self._base_screen()
+        if screen is not None:
+            with self.batch_update():
+                screen.refresh_state()
+
+    def _base_screen(self) -> RunScreen | None:
+        """The run screen, also under a dialog."""
+        return next((s for s in reversed(self.screen_stack) if isinstance(s, RunScreen)), None)
+
+    # Moving about
+
+    def action_show(self, name: str) -> None:
+        """Go to a screen by its name."""
+        if isinstance(self.screen, RunScreen) and self.current_mode != name:
+            self.switch_mode(name)
+
+    def action_next_screen(self, step: int) -> None:
+        """Go to the next screen, or by ``step`` -1 to the one before."""
+        at = SCREENS.index(self.current_mode)
+        self.action_show(SCREENS[(at + step) % len(SCREENS)])
+
+    def on_header_line_tab_clicked(self, message: HeaderLine.TabClicked) -> None:
+        """Go to the screen that was clicked."""
+        self.action_show(message.screen)
+
+    def action_help(self) -> None:
+        """Keys, and what this screen shows."""
+        screen = self.screen
+        if isinstance(screen, RunScreen):
+            self.push_screen(HelpDialog(screen.NAME, screen.HELP))
+
+    def action_next_theme(self) -> None:
+        """The next of our own themes."""
+        names = [theme.name for theme in THEMES]
+        at = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(at + 1) % len(names)]
+        self.notify(f"theme {self.theme}", timeout=2)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Textual's commands, and ours."""
+        yield from super().get_system_commands(screen)
+        for name, title in zip(SCREENS, LONG_NAMES, strict=True):
+            yield SystemCommand(title, f"The {title} screen", _show(self, name))
+        yield SystemCommand("Capture", "Profile a window of steps now", self.action_capture)
+        yield SystemCommand("Pause", "Hold the picture still", self.action_pause)
+
+    # Doing things to the run
+
+    def action_pause(self) -> None:
+        """Hold the picture, or catch up."""
+        self.paused = not self.paused
+        if not self.paused and self._newest is not None:
+            self.snapshot = self._newest
+        else:
+            self._refresh_screen()
+
+    def action_capture(self) -> None:
+        """Ask the training for a profiled window at its next step."""
+        snapshot = self._newest
+        if snapshot is None or snapshot.run is None or not snapshot.phase.is_live:
+            self.notify("only a running training can be profiled", severity="warning")
+            return
+        self.trials.request_capture(snapshot)
+
+    async def action_quit(self) -> None:
+        """Leave, after asking what to do with a running training."""
+        snapshot = self._newest
+        if isinstance(self.screen, leaving.QuitDialog):
+            return
+        if snapshot is None or snapshot.run is None or not snapshot.phase.is_live:
+            self.exit()
+            return
+        self.push_screen(leaving.QuitDialog(snapshot.title, snapshot.source), self._leave)
+
+    def _leave(self, answer: str | None) -> None:
+        if answer == leaving.STOP:
+            self.trials.request_stop()
+        if answer in (leaving.STOP, leaving.LEAVE):
+            self.exit()
+
+    def offer_trial(self, finding: Finding | None, option: FixOption | None = None) -> None:
+        """Ask whether to run again with ``option``, the best fix of ``finding`` by default."""
+        self.trials.offer(finding, option)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A failure in the background is said, and never ends the app."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+
+
+def _show(app: PerftuiApp, name: str) -> Callable[[], None]:
+    return lambda: app.action_show(name)
+
+
+def _screens() -> dict[str, Callable[[], Screen[None]]]:
+    """The screens by name; each is imported on its first visit, to keep the first frame quick."""
+    return {
+        "overview": _overview,
+        "timeline": _timeline,
+        "ops": _ops,
+        "diagnosis": _diagnosis,
+        "compare": _compare,
+        "log": _log,
+    }
+
+
+def _overview() -> Screen[None]:
+    from perftui_tui.screens.overview import OverviewScreen
+
+    return OverviewScreen()
+
+
+def _timeline() -> Screen[None]:
+    from perftui_tui.screens.timeline import TimelineScreen
+
+    return TimelineScreen()
+
+
+def _ops() -> Screen[None]:
+    from perftui_tui.screens.ops import OpsScreen
+
+    return OpsScreen()
+
+
+def _diagnosis() -> Screen[None]:
+    from perftui_tui.screens.diagnosis import DiagnosisScreen
+
+    return DiagnosisScreen()
+
+
+def _compare() -> Screen[None]:
+    from perftui_tui.screens.compare import CompareScreen
+
+    return CompareScreen()
+
+
+def _log() -> Screen[None]:
+    from perftui_tui.screens.log import LogScreen
+
+    return LogScreen()

@@ -1,0 +1,1 @@
+"""Questions and help, drawn over a screen."""

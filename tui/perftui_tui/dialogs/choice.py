@@ -1,0 +1,79 @@
+"""A question with a few answers, each with its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from perftui_tui.rows import Row, row
+from perftui_tui.widgets.row_view import RowView
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer: ``keys`` (the first is shown), what it says, and what the dialog returns."""
+
+    keys: tuple[str, ...]
+    label: str
+    result: str
+
+
+class ChoiceDialog(ModalScreen[str]):
+    """Shows ``body`` and waits for a key of one of ``choices``, or a click on it."""
+
+    DEFAULT_CSS = """
+    ChoiceDialog { align: center middle; }
+    ChoiceDialog > Vertical {
+        width: 90%; max-width: 110; height: auto; max-height: 90%;
+        border: round $accent; background: $panel; padding: 0 1;
+    }
+    ChoiceDialog #body { height: auto; max-height: 100h; background: $panel; }
+    ChoiceDialog #choices { background: $panel; margin-top: 1; overflow: hidden hidden; }
+    """
+
+    def __init__(self, title: str, body: Sequence[Row], choices: Sequence[Choice]) -> None:
+        super().__init__()
+        self._title = title
+        self._body = tuple(body)
+        self._choices = tuple(choices)
+
+    def compose(self) -> ComposeResult:
+        """The body, which scrolls where it is long, and the answers."""
+        with Vertical() as frame:
+            frame.border_title = self._title
+            yield RowView(id="body")
+            yield RowView(id="choices")
+
+    def on_mount(self) -> None:
+        """Fill both parts, now that their sizes can be set."""
+        body, choices = self.query_one("#body", RowView), self.query_one("#choices", RowView)
+        room = max(3, int(self.app.size.height * 0.9) - len(self._choices) - 4)
+        body.styles.height = min(len(self._body), room)
+        choices.styles.height = len(self._choices)
+        body.rows = self._body
+        choices.rows = [
+            row((f" {choice.keys[0]:<6}", "key"), " ", choice.label) for choice in self._choices
+        ]
+
+    def on_key(self, event: events.Key) -> None:
+        """Answer, or scroll the body."""
+        scroll = {"down": 1, "up": -1, "pagedown": 10, "pageup": -10}.get(event.key)
+        if scroll is not None:
+            self.query_one("#body", RowView).scroll_relative(y=scroll, animate=False)
+            event.stop()
+        for choice in self._choices:
+            if event.key in choice.keys or event.character in choice.keys:
+                event.stop()
+                self.dismiss(choice.result)
+                return
+
+    def on_click(self, event: events.Click) -> None:
+        """Answer by mouse."""
+        choices = self.query_one("#choices", RowView)
+        if choices.region.contains(event.screen_x, event.screen_y):
+            self.dismiss(self._choices[event.screen_y - choices.region.y].result)

@@ -1,0 +1,65 @@
+"""What is shown and asked before a fix is tried or written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from perftui.fixes.model import FixOption, Patch, Risk
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+from perftui_tui.rows import Row, row, wrap
+
+TEXT_WIDTH = 70
+YES, NO = "yes", "no"
+
+
+class TrialDialog(ChoiceDialog):
+    """Asks before a training is started again. Returns YES or NO."""
+
+    def __init__(self, change: Sequence[Row], command: Sequence[str], is_running: bool) -> None:
+        body = [
+            *change,
+            (),
+            row(("Command", "bold")),
+            *wrap(shlex.join(command), TEXT_WIDTH, indent="  "),
+        ]
+        if is_running:
+            warning = "The running training is stopped first: two at once would disturb each other."
+            body += [(), *wrap(warning, TEXT_WIDTH, "warn")]
+        choices = (
+            Choice(("enter", "y"), "run it", YES),
+            Choice(("escape", "n", "q"), "not now", NO),
+        )
+        super().__init__("Run again?", body, choices)
+
+
+class WriteDialog(ChoiceDialog):
+    """Shows a patch as a diff before it is written. Returns YES or NO."""
+
+    def __init__(self, option: FixOption, patch: Patch) -> None:
+        body = [row((option.title, "bold")), row((str(patch.path), "dim")), (), *diff_rows(patch)]
+        choices = (
+            Choice(("enter",), "write it to the source; u undoes it", YES),
+            Choice(("escape", "n", "q"), "leave the source as it is", NO),
+        )
+        super().__init__("Write the fix?", body, choices)
+
+
+def describe(option: FixOption) -> list[Row]:
+    """A fix before it is tried: what changes, why, at which risk."""
+    rows = [row((option.title, "bold")), *wrap(option.explanation, TEXT_WIDTH)]
+    return [*rows, risk_row(option.risks)]
+
+
+def risk_row(risks: Sequence[Risk]) -> Row:
+    """The risks of a fix in words."""
+    real = [risk.value for risk in risks if risk is not Risk.NONE]
+    if not real:
+        return row(("Risk  ", "dim"), ("none known: results stay the same", "good"))
+    return row(("Risk  ", "dim"), (", ".join(real), "warn"))
+
+
+def diff_rows(patch: Patch) -> list[Row]:
+    """The unified diff, removed and added lines told apart by sign and colour."""
+    styles = {"+": "insert", "-": "delete", "@": "dim"}
+    return [row((line, styles.get(line[:1], ""))) for line in patch.diff().split("\n")]

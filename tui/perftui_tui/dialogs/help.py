@@ -1,0 +1,34 @@
+"""The help panel: what this screen shows, and every key, from the one table."""
+
+from __future__ import annotations
+
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+from perftui_tui.keymap import Key, keys_of
+from perftui_tui.rows import Row, row, wrap
+
+TEXT_WIDTH = 70
+
+
+class HelpDialog(ChoiceDialog):
+    """Help for one screen."""
+
+    def __init__(self, screen: str, text: str) -> None:
+        choices = (Choice(("escape", "question_mark", "?", "q", "f1"), "close", "close"),)
+        super().__init__(f"Help: {screen}", help_rows(screen, text), choices)
+
+
+def help_rows(screen: str, text: str) -> list[Row]:
+    """The screen in words, its own keys, then the keys that work everywhere."""
+    own = [_key(key) for key in keys_of(screen)]
+    return [
+        *wrap(text, TEXT_WIDTH),
+        (),
+        *([row(("On this screen", "bold")), *own, ()] if own else []),
+        row(("Everywhere", "bold")),
+        *(_key(key) for key in keys_of("app")),
+        row(("  ctrl+p     ", "accent"), "Command palette: every command, and all themes"),
+    ]
+
+
+def _key(key: Key) -> Row:
+    return row((f"  {key.display:<11}", "accent"), key.help)

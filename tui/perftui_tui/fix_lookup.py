@@ -1,0 +1,53 @@
+"""What can be done about findings, worked out on the reading thread and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.model import Finding
+from perftui.fixes.catalogue import options
+from perftui.fixes.model import FixOption
+
+Key = tuple[object, ...]
+
+
+class FixLookup:
+    """Remembers the options of each finding: parsing the source costs tens of milliseconds.
+
+    They are worked out anew when what they rest on changes: the finding's fixes, the loader, the
+    overrides in force, or the source file.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Key, tuple[FixOption, ...]]] = {}
+
+    def of(
+        self, findings: Sequence[Finding], evidence: Evidence
+    ) -> dict[str, tuple[FixOption, ...]]:
+        """The options of each of ``findings``, by its rule."""
+        return {finding.rule: self._options(finding, evidence) for finding in findings}
+
+    def _options(self, finding: Finding, evidence: Evidence) -> tuple[FixOption, ...]:
+        key = _key(finding, evidence)
+        known = self._known.get(finding.rule)
+        if known is not None and known[0] == key:
+            return known[1]
+        found = options(finding, evidence)
+        self._known[finding.rule] = (key, found)
+        return found
+
+
+def _key(finding: Finding, evidence: Evidence) -> Key:
+    loader = evidence.loader
+    overrides = repr(evidence.manifest.overrides) if evidence.manifest else ""
+    return (finding.fixes, loader, overrides, _modified(loader.file if loader else None))
+
+
+def _modified(file: str | None) -> int:
+    """When the file was last changed, ns; 0 where it is not there."""
+    try:
+        return Path(file).stat().st_mtime_ns if file else 0
+    except OSError:
+        return 0

@@ -1,0 +1,58 @@
+"""Quantities that screens show beside those of ``charts.units``: rates, shares, clocks, facts."""
+
+from __future__ import annotations
+
+import math
+
+from perftui_tui.charts.units import format_bytes, format_count, format_ns
+
+
+def milliseconds(ns: float) -> str:
+    """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``."""
+    return _three_digits(ns / 1e6)
+
+
+def _three_digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+
+
+def rate(bytes_per_second: float) -> str:
+    """Bytes a second in decimal units, as disks and networks are sold: ``212 MB/s``."""
+    for unit in ("B/s", "kB/s", "MB/s"):
+        if abs(bytes_per_second) < 999.5:
+            return f"{bytes_per_second:.0f} {unit}"
+        bytes_per_second /= 1000
+    return f"{_three_digits(bytes_per_second)} GB/s"
+
+
+def share(part: float, whole: float) -> str:
+    """``part`` of ``whole`` in per cent: ``38%``; below one per cent ``<1%``, never a false 0."""
+    if not whole:
+        return "–"
+    percent = 100 * part / whole
+    return "<1%" if 0 < percent < 0.5 else f"{percent:.0f}%"
+
+
+def elapsed(ns: int) -> str:
+    """A stretch of wall time as a clock: ``7:12``, ``1:07:12``."""
+    seconds = max(0, ns) // 1_000_000_000
+    hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def quantity(value: float | str, unit: str) -> str:
+    """A fact's value in its unit (``ns``, ``%``, ``B``, ``B/s``, ``count``, or text)."""
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "unknown"
+    by_unit = {"ns": format_ns, "B": format_bytes, "B/s": rate}
+    if unit in by_unit:
+        return by_unit[unit](value)
+    if unit == "%":
+        return f"{value:.0f}%" if value >= 10 or value == int(value) else f"{value:.1f}%"
+    number = format_count(value) if float(value).is_integer() else f"{value:,.2f}"
+    return number if unit in ("", "count") else f"{number} {unit}"

@@ -1,0 +1,75 @@
+"""What the reading threads tell the app, as facts that have happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perftui_tui.output.tail import Output
+    from perftui_tui.snapshot import Snapshot
+
+
+class SnapshotReceived(Message):
+    """The source has read a newer state; an older one still waiting in the queue is dropped."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self.snapshot = snapshot
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer picture makes an older one worthless, so a slow terminal never lags behind."""
+        return isinstance(message, SnapshotReceived)
+
+
+class LoadProgressed(Message):
+    """A trace is being read; ``fraction`` is from 0 to 1."""
+
+    def __init__(self, path: Path, fraction: float) -> None:
+        super().__init__()
+        self.path = path
+        self.fraction = fraction
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest progress is worth drawing."""
+        return isinstance(message, LoadProgressed)
+
+
+class SourceFailed(Message):
+    """What was asked for cannot be shown; ``reason`` says why and what to do."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+class RunStarted(Message):
+    """A run has been started again, with a change."""
+
+    def __init__(self, root: Path, change: str) -> None:
+        super().__init__()
+        self.root = root
+        self.change = change
+
+
+class RunNotStarted(Message):
+    """Starting a run again failed; ``reason`` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+class OutputReceived(Message):
+    """The script has printed more."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self.output = output
+
+    def can_replace(self, message: Message) -> bool:
+        """The newest view holds everything an older one does, within bounds."""
+        return isinstance(message, OutputReceived)

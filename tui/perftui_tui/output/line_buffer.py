@@ -1,0 +1,141 @@
+"""A terminal's idea of lines, for progress bars: a small screen without colours or wrapping.
+
+Understood: newline, carriage return, backspace, tab, and the CSI sequences for cursor up, down,
+right, left, column, and erase in line. Every other escape sequence is dropped whole.
+"""
+
+from __future__ import annotations
+
+import re
+
+SCREEN_ROWS = 50
+"""How far up a progress bar may reach; lines above are finished."""
+
+LONGEST_LINE = 4096
+"""Cells kept of one line: output without newlines must not grow without bound."""
+
+LONGEST_SEQUENCE = 4096
+"""Characters to wait for the end of an escape sequence; a longer one was none."""
+
+TAB = 8
+
+# Escape sequences, complete: CSI, then strings (OSC, DCS, ...) ended by BEL or ST, then the rest.
+SEQUENCE = (
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+)
+PIECE = re.compile(rf"[^\x00-\x1f\x7f]+|{SEQUENCE}|[\x00-\x1a\x1c-\x1f\x7f]|\x1b")
+UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)?\Z")
+CSI = re.compile(r"\x1b\[([0-9]*)(?:;[0-9]*)*([A-DGK])\Z")
+PLAIN = re.compile(r"[^\x00-\x09\x0b\x0c\x0e-\x1f\x7f\r]*\Z")
+
+
+class LineBuffer:
+    """Feed it text; it returns the lines that have scrolled off its screen, finished for good."""
+
+    def __init__(self, rows: int = SCREEN_ROWS) -> None:
+        self._rows = rows
+        self._lines = [""]
+        self._row = 0
+        self._column = 0
+        self._pending = ""
+        self._finished: list[str] = []
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The screen, top to bottom; the last line is empty right after a newline."""
+        return tuple(line.rstrip() for line in self._lines)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the line of the cursor has text and no newline yet: a progress bar, a prompt."""
+        return bool(self._lines[self._row].strip())
+
+    def feed(self, text: str) -> list[str]:
+        """Take in ``text``; returns the lines that it pushed off the top of the screen."""
+        text = self._pending + text
+        unfinished = UNFINISHED.search(text)
+        keep = unfinished is not None and len(unfinished.group()) <= LONGEST_SEQUENCE
+        cut = unfinished.start() if unfinished and keep else len(text)
+        text, self._pending = text[:cut], text[cut:]
+        text = text.replace("\r\n", "\n")
+        if PLAIN.match(text) and self._row == len(self._lines) - 1:
+            self._write_lines(text)
+        else:
+            for piece in PIECE.findall(text):
+                self._take(piece)
+        finished, self._finished = self._finished, []
+        return finished
+
+    def _write_lines(self, text: str) -> None:
+        """Text of whole lines at the bottom, the common case, without looking at each piece."""
+        first, *rest = text.split("\n")
+        self._write(first)
+        if rest:
+            self._lines += [line[:LONGEST_LINE] for line in rest]
+            excess = max(0, len(self._lines) - self._rows)
+            self._finished += (line.rstrip() for line in self._lines[:excess])
+            del self._lines[:excess]
+            self._row = len(self._lines) - 1
+            self._column = len(self._lines[-1])
+
+    def _take(self, piece: str) -> None:
+        if piece[0] >= " " and piece[0] != "\x7f":
+            self._write(piece)
+        elif piece in "\n\x0b\x0c":
+            self._new_line()
+        elif piece == "\r":
+            self._column = 0
+        elif piece == "\b":
+            self._column = max(0, self._column - 1)
+        elif piece == "\t":
+            self._column = min((self._column // TAB + 1) * TAB, LONGEST_LINE)
+        elif match := CSI.match(piece):
+            self._control(match[2], match[1])
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        line, at = self._lines[self._row], self._column
+        text = text[: max(0, LONGEST_LINE - at)]
+        self._lines[self._row] = line[:at].ljust(at) + text + line[at + len(text) :]
+        self._column = at + len(text)
+
+    def _new_line(self) -> None:
+        self._column = 0
+        self._row += 1
+        if self._row == len(self._lines):
+            self._lines.append("")
+        if len(self._lines) > self._rows:
+            self._finished.append(self._lines.pop(0).rstrip())
+            self._row -= 1
+
+    def _control(self, code: str, argument: str) -> None:
+        count = int(argument[:6]) if argument else 0
+        if code == "K":
+            self._erase(count)
+        elif code == "G":
+            self._column = min(max(count, 1) - 1, LONGEST_LINE)
+        elif code == "A":
+            self._row = max(0, self._row - max(count, 1))
+        elif code == "B":
+            self._down(max(count, 1))
+        elif code == "C":
+            self._column = min(self._column + max(count, 1), LONGEST_LINE)
+        else:
+            self._column = max(0, self._column - max(count, 1))
+
+    def _down(self, count: int) -> None:
+        """Down to the screen's last row at most; rows never written are empty."""
+        self._row = min(self._row + count, self._rows - 1)
+        self._lines += [""] * (self._row + 1 - len(self._lines))
+
+    def _erase(self, mode: int) -> None:
+        line, at = self._lines[self._row], self._column
+        if mode == 0:
+            self._lines[self._row] = line[:at]
+        elif mode == 1:
+            self._lines[self._row] = " " * min(at + 1, len(line)) + line[at + 1 :]
+        elif mode == 2:
+            self._lines[self._row] = ""

@@ -1,0 +1,35 @@
+"""CPU: how much of the cores the training and everything else take."""
+
+from __future__ import annotations
+
+from perftui_tui.charts.units import format_bytes
+from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.telemetry import latest, series, table_of
+from perftui_tui.snapshot import Snapshot
+
+FULL_FROM = 90.0
+"""Per cent of all cores; above it more workers cannot help."""
+
+
+def cpu(snapshot: Snapshot) -> Meter:
+    """All cores of the machine, and the training's part of them."""
+    table = table_of(snapshot)
+    values = series(table, "cpu.utilization")
+    now = latest(table, "cpu.utilization")
+    if now is None:
+        return Meter("CPU", absent="not sampled")
+    word, style = ("FULL", "bad") if now >= FULL_FROM else ("OK", "good")
+    return Meter("CPU", f"{now:.0f}%", word, style, values, limit="100%", notes=_notes(snapshot))
+
+
+def _notes(snapshot: Snapshot) -> tuple[str, ...]:
+    table = table_of(snapshot)
+    notes = []
+    cores = snapshot.manifest.cpu_count if snapshot.manifest else 0
+    own = latest(table, "processes.cpu")
+    if own is not None:
+        notes.append(f"training {own / 100:.1f}" + (f" of {cores} cores" if cores else " cores"))
+    memory = latest(table, "processes.rss")
+    if memory is not None:
+        notes.append(f"mem {format_bytes(memory)}")
+    return tuple(notes)

@@ -1,0 +1,131 @@
+"""A finding in full: cost, evidence with thresholds, fixes; and what was not judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui.diagnosis.model import Fact, Finding
+from perftui.fixes.model import FixOption, Patch
+from perftui_tui.charts.units import format_ns
+from perftui_tui.dialogs.fix import diff_rows, risk_row
+from perftui_tui.format import quantity, share
+from perftui_tui.panes.findings import headline
+from perftui_tui.rows import Row, crop, plain, row, wrap
+from perftui_tui.snapshot import Snapshot
+
+LABEL_WIDTH = 24
+
+
+def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
+    """One row for each finding, the selected one marked by an arrow, then what is unknown."""
+    found = snapshot.diagnosis.findings
+    selected = min(selected, len(found) - 1)
+    rows = []
+    for at, finding in enumerate(found):
+        line = headline(finding)
+        if at == selected:
+            rows.append(crop(row((">" + plain(line), "bold")), cells))
+        else:
+            rows.append(crop((("·"[:0] + " ", ""), *line), cells))
+    if not rows:
+        words = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
+        rows.append(row((words, "dim")))
+    not_judged = len(snapshot.diagnosis.abstentions)
+    if not_judged:
+        rows += [
+            (),
+            row((f" {not_judged} rules could not judge: see the end of the details", "dim")),
+        ]
+    return rows
+
+
+def details(
+    snapshot: Snapshot,
+    finding: Finding | None,
+    options: Sequence[FixOption],
+    chosen: int,
+    written: Patch | None,
+    cells: int,
+) -> list[Row]:
+    """Everything about ``finding``, to be scrolled."""
+    rows: list[Row] = []
+    if finding is not None:
+        rows += wrap(finding.sentence, cells, "bold")
+        rows += [row(("Cost", "bold")), *_cost(finding, snapshot, cells)]
+        if finding.facts:
+            rows.append(row(("Evidence", "bold")))
+            rows += [crop(_fact(fact), cells) for fact in finding.facts]
+        rows += _fixes(options, chosen, written, cells)
+    return [*rows, *_not_judged(snapshot, cells)]
+
+
+def _cost(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
+    rows = []
+    if finding.cost_ns:
+        lost = f"{format_ns(finding.cost_ns)} of each {format_ns(finding.step_ns)} step"
+        rows.append(row(f"  {lost} ({share(finding.cost_ns, finding.step_ns)})"))
+    if finding.best_speedup:
+        words = f"  at best {finding.best_speedup:.2f}x faster, were all of it gone"
+        rows.append(row((words, "good")))
+    basis = f"{snapshot.diagnosis.steady_steps} steady steps"
+    rows.append(row(f"  confidence {finding.confidence.value}", (f"  (from {basis})", "dim")))
+    if finding.would_raise_confidence:
+        rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")
+    return rows
+
+
+def _fact(fact: Fact) -> Row:
+    value = quantity(fact.value, fact.unit)
+    limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
+    place = f"   {fact.place.source}" if fact.place and fact.place.source else ""
+    return row((f"  {fact.label:<{LABEL_WIDTH}} ", "dim"), value, (limit, "warn"), (place, "dim"))
+
+
+def _fixes(
+    options: Sequence[FixOption], chosen: int, written: Patch | None, cells: int
+) -> list[Row]:
+    if not options:
+        return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
+    chosen = min(chosen, len(options) - 1)
+    rows = [row(("Fix" if len(options) == 1 else "Fixes (left and right choose)", "bold"))]
+    for at, option in enumerate(options):
+        mark, style = (">", "accent") if at == chosen else (" ", "")
+        place = f"   {option.file}:{option.line}" if option.file and option.line else ""
+        rows.append(crop(row((f" {mark} {option.title}", style), (place, "dim")), cells))
+        if at == chosen:
+            rows += _option(option, written, cells)
+    return rows
+
+
+def _option(option: FixOption, written: Patch | None, cells: int) -> list[Row]:
+    rows = wrap(option.explanation, cells, "", "     ")
+    rows.append(row("     ", *risk_row(option.risks)))
+    can = [
+        words
+        for words, there in (("a tries it", option.override), ("w writes it", option.patch))
+        if there
+    ]
+    if can:
+        rows.append(row("     ", ("  ".join(can), "accent")))
+    if option.why_not:
+        rows += wrap(option.why_not, cells, "warn", "     ")
+    if option.advice:
+        rows += [crop(row(f"     {line}"), cells) for line in option.advice.splitlines()]
+    if option.patch is not None:
+        is_written = written is not None and written.path == option.patch.path
+        if is_written:
+            rows.append(row(("     written to the source: u undoes it", "good")))
+        rows += [crop(row("     ", *line), cells) for line in diff_rows(option.patch)]
+    return rows
+
+
+def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
+    abstentions = snapshot.diagnosis.abstentions
+    if not abstentions:
+        return []
+    rows: list[Row] = [(), row(("Not judged, and why", "bold"))]
+    for abstention in abstentions:
+        first, *rest = wrap(abstention.reason, max(20, cells - LABEL_WIDTH - 3)) or [()]
+        rows.append(row((f"  {abstention.rule:<{LABEL_WIDTH}} ", "dim"), *first))
+        rows += [row(" " * (LABEL_WIDTH + 3), *line) for line in rest]
+    return rows

@@ -1,0 +1,60 @@
+"""The list of findings, costliest first, as the overview shows it."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.model import Finding, Severity
+from perftui_tui.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.snapshot import Snapshot
+
+MARKS: dict[Severity, Span] = {
+    Severity.CRITICAL: ("!!", "bad"),
+    Severity.WARNING: ("! ", "warn"),
+    Severity.INFO: ("· ", "dim"),
+    Severity.HEALTHY: ("ok", "good"),
+}
+
+
+def gain(finding: Finding) -> str:
+    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it cannot be said."""
+    speedup = finding.best_speedup
+    return f"≤{speedup:.2f}x" if speedup else ""
+
+
+def headline(finding: Finding) -> Row:
+    """One finding in one row: mark, gain, confidence, sentence."""
+    confidence = finding.confidence.value
+    return row(
+        MARKS[finding.severity],
+        (f" {gain(finding):>7} ", "bold"),
+        (f"{confidence:<7}", "dim"),
+        finding.sentence,
+    )
+
+
+def headlines(finding: Finding, cells: int) -> list[Row]:
+    """One finding with its whole sentence, wrapped under itself."""
+    mark, speedup, confidence, sentence = headline(finding)
+    indent = " " * width((mark, speedup, confidence))
+    first, *rest = wrap(sentence[0], cells, "", indent) or [row("", "")]
+    return [(mark, speedup, confidence, *first[1:]), *rest]
+
+
+def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
+    """Two rows for each finding: the sentence, and the best fix."""
+    rows: list[Row] = []
+    for finding in snapshot.diagnosis.findings:
+        rows += headlines(finding, cells)
+        options = snapshot.fixes(finding)
+        if options:
+            rows.append(crop(row((" " * 18 + "fix: ", "dim"), options[0].title), cells))
+    if not rows:
+        rows = [row((_nothing_yet(snapshot), "dim"))]
+    for problem in snapshot.problems:
+        rows += wrap(problem, cells, "warn")
+    return rows[:height] if height else rows
+
+
+def _nothing_yet(snapshot: Snapshot) -> str:
+    if snapshot.phase.is_live:
+        return snapshot.diagnosis.progress or "nothing to judge yet"
+    return "no finding: " + (snapshot.diagnosis.progress or "see 4 for what was not judged and why")

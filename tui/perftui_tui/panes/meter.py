@@ -1,0 +1,88 @@
+"""A meter: now, history, limit, and a word. Six of them make the dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui_tui.charts.area import area, sparkline
+from perftui_tui.rows import Row, Span, crop, fit, row, spread, width
+
+NAME_WIDTH = 10
+READING_WIDTH = 23
+AXIS_WIDTH = 6
+
+
+@dataclass(frozen=True)
+class Meter:
+    """What one pane shows. ``values`` are drawn from ``low`` to ``high``, oldest first.
+
+    ``absent`` says why there is nothing to show, where that is so.
+    """
+
+    name: str
+    reading: str = ""
+    word: str = ""
+    style: str = ""
+    """``good``, ``warn`` or ``bad``: the style of the word and, when not good, of the chart."""
+    values: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = 100.0
+    limit: str = ""
+    """The top of the scale, in words."""
+    notes: tuple[str, ...] = ()
+    absent: str = ""
+
+    @property
+    def chart_style(self) -> str:
+        """The chart stands out exactly where the word does."""
+        return {"warn": "chart-warn", "bad": "chart-bad"}.get(self.style, "chart")
+
+
+def draw_line(meter: Meter, cells: int) -> list[Row]:
+    """One row: name, reading and word, sparkline, notes."""
+    name = meter.name.ljust(NAME_WIDTH)
+    if meter.absent:
+        return [crop(row((name, "bold"), (meter.absent, "dim")), cells)]
+    reading = fit(_reading(meter), READING_WIDTH)
+    notes = "  ".join(meter.notes)
+    left = cells - NAME_WIDTH - READING_WIDTH
+    chart_width = max(8, left - min(len(notes), left // 2) - 1)
+    chart = sparkline(meter.values, chart_width, meter.low, meter.high)
+    drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (f" {notes}", "dim"))
+    return [crop(drawn, cells)]
+
+
+def draw_chart(meter: Meter, cells: int, height: int) -> list[Row]:
+    """An area chart with its scale, and the reading in the last row."""
+    if meter.absent:
+        return [(), *[crop(row((line, "dim")), cells) for line in _broken(meter.absent, cells)]]
+    chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
+    chart = area(meter.values, chart_width, chart_height, meter.low, meter.high)
+    rows = [
+        row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
+        for y, line in enumerate(chart)
+    ]
+    notes = "   ".join(meter.notes)
+    reading = _reading(meter)
+    return [*rows, spread(reading, row((notes, "dim")), cells) if _both_fit(reading, notes, cells)
+            else crop((*reading, (f"  {notes}", "dim")), cells)]  # fmt: skip
+
+
+def _both_fit(reading: Row, notes: str, cells: int) -> bool:
+    return width(reading) + len(notes) + 2 <= cells
+
+
+def _reading(meter: Meter) -> Row:
+    word: Span = (meter.word, meter.style)
+    return row(meter.reading, " " if meter.reading else "", word)
+
+
+def _axis(meter: Meter, y: int, height: int) -> str:
+    label = meter.limit if y == 0 else ("0" if y == height - 1 and meter.low == 0 else "")
+    return f"{label[: AXIS_WIDTH - 1]:>{AXIS_WIDTH - 1}}" + ("┤" if label else "│")
+
+
+def _broken(text: str, cells: int) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, max(8, cells))

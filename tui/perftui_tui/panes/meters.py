@@ -1,0 +1,35 @@
+"""The six meters of the dashboard, and how one is drawn at the size it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perftui_tui.panes.cpu import cpu
+from perftui_tui.panes.disk_network import disk, network
+from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.meter import Meter, draw_chart, draw_line
+from perftui_tui.panes.snapshot_pane import Draw
+from perftui_tui.panes.step_time import step_time
+from perftui_tui.rows import Row
+from perftui_tui.snapshot import Snapshot
+
+METERS: dict[str, Callable[[Snapshot], Meter]] = {
+    "Step time": step_time,
+    "GPU": gpu,
+    "Data loader": loader,
+    "CPU": cpu,
+    "Disk": disk,
+    "Network": network,
+}
+"""By name, in the order they are shown."""
+
+
+def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
+    """A drawing of the meter: one line where there is one row, else a chart."""
+
+    def draw(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
+        meter = read(snapshot)
+        return draw_line(meter, cells) if height < 3 else draw_chart(meter, cells, height)
+
+    return draw

@@ -1,0 +1,45 @@
+"""A pane that draws a pure function of (snapshot, width, height)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual import events
+
+from perftui_tui.rows import Row
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.row_view import RowView
+
+Draw = Callable[[Snapshot, int, int], Sequence[Row]]
+
+
+class SnapshotPane(RowView):
+    """Draws ``draw`` whenever it is shown a snapshot or its size changes."""
+
+    def __init__(
+        self,
+        draw: Draw,
+        *,
+        title: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's name
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self._draw = draw
+        self._snapshot: Snapshot | None = None
+        if title:
+            self.border_title = title
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw ``snapshot``; nothing is repainted that it does not change."""
+        self._snapshot = snapshot
+        self._redraw()
+
+    def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002 - Textual's signature
+        """Draw again at the new size."""
+        self._redraw()
+
+    def _redraw(self) -> None:
+        size = self.content_size
+        if self._snapshot is not None and size.width and size.height:
+            self.rows = self._draw(self._snapshot, size.width, size.height)

@@ -1,0 +1,50 @@
+"""Step time: every training step, from zero to the slowest usual one."""
+
+from __future__ import annotations
+
+from perftui_tui.charts.units import format_ns
+from perftui_tui.format import share
+from perftui_tui.panes.meter import Meter
+from perftui_tui.snapshot import Snapshot
+
+SCALE_QUANTILE = 0.98
+"""The top of the scale: one slow first step must not flatten all others."""
+
+UNSTEADY_RATIO = 1.5
+"""p95 over p50 from which steps are called uneven, as ``slow-steps`` does."""
+
+
+def step_time(snapshot: Snapshot) -> Meter:
+    """Durations of the newest steps; the note says what perftui itself cost."""
+    values = snapshot.step_ms
+    if not values:
+        return Meter("Step", absent="no training step yet")
+    ordered = sorted(values)
+    top = ordered[min(len(ordered) - 1, int(SCALE_QUANTILE * len(ordered)))] * 1.1
+    budget = snapshot.budget
+    word, style = ("", "")
+    if budget is not None and budget.count > 1:
+        even = budget.p95 < UNSTEADY_RATIO * budget.p50
+        word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
+    reading = format_ns(values[-1] * 1e6)
+    notes = (_overhead(snapshot),) if _overhead(snapshot) else ()
+    return Meter("Step", reading, word, style, values, high=top, limit=_scale(top), notes=notes)
+
+
+def _overhead(snapshot: Snapshot) -> str:
+    """What recording adds to a step, by the agent's own account."""
+    rank = snapshot.rank
+    if rank is None or "overhead" not in rank.steps:
+        return ""
+    steps = rank.steps.where((rank.steps["kind"] == "train") & (rank.steps["profiled"] == 0))
+    if not len(steps):
+        return ""
+    cost, whole = int(steps["overhead"].sum()), int(steps["duration"].sum())
+    return f"perftui {share(cost, whole)}" if whole else ""
+
+
+def _scale(milliseconds: float) -> str:
+    """The top of the axis in five cells: ``341ms``, ``12.5s``."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f}ms"
+    return f"{milliseconds / 1000:.1f}s" if milliseconds < 100_000 else f"{milliseconds / 1000:.0f}s"

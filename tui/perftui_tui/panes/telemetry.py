@@ -1,0 +1,54 @@
+"""Series out of a run's telemetry, in the units that meters draw."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from perftui_tui.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from perftui.run.table import Table
+
+RECENT_SAMPLES = 400
+"""As many samples as the widest chart can show."""
+
+
+def table_of(snapshot: Snapshot) -> Table | None:
+    """The telemetry of the machine on which the run was started, or of the only one there is."""
+    if snapshot.run is None or not snapshot.run.telemetry:
+        return None
+    tables = snapshot.run.telemetry
+    return tables.get(snapshot.run.manifest.host) or next(iter(tables.values()))
+
+
+def series(table: Table | None, name: str) -> tuple[float, ...]:
+    """The newest samples of a metric, oldest first; NaN where one is missing, empty without any."""
+    if table is None or name not in table:
+        return ()
+    values: list[float] = table[name][-RECENT_SAMPLES:].tolist()
+    return () if all(math.isnan(value) for value in values) else tuple(values)
+
+
+def latest(table: Table | None, name: str) -> float | None:
+    """The newest known sample of a metric, None where there is none."""
+    return next((v for v in reversed(series(table, name)) if not math.isnan(v)), None)
+
+
+def devices(table: Table | None) -> list[int]:
+    """Numbers of the GPUs that are sampled."""
+    if table is None:
+        return []
+    names = (column.name.split(".", 1)[0] for column in table.columns)
+    return sorted({int(n[3:]) for n in names if n.startswith("gpu") and n[3:].isdecimal()})
+
+
+def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
+    """Series added sample by sample; a series that is not there adds nothing."""
+    known = [part for part in parts if part]
+    return tuple(map(sum, zip(*known, strict=True))) if known else ()
+
+
+def highest(values: tuple[float, ...], at_least: float) -> float:
+    """The top of a scale: the highest known value, never below ``at_least``."""
+    return max((value for value in values if not math.isnan(value)), default=at_least) or at_least

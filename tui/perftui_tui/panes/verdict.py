@@ -1,0 +1,109 @@
+"""The first two lines: what the bottleneck is, and what to do about it. Never blank."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.model import Finding, Severity
+from perftui.fixes.model import FixOption
+from perftui_tui.format import elapsed
+from perftui_tui.rows import Row, Span, row, wrap
+from perftui_tui.snapshot import Phase, Snapshot
+
+LABEL_WIDTH = 12
+
+LONGEST = 3
+"""Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
+
+
+def verdict(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """The state of affairs in one to three rows, then the next thing to do."""
+    top = snapshot.diagnosis.top
+    if top is not None:
+        return [*_finding(top, cells), _answer(top, snapshot)]
+    return [*_sentence(*_state(snapshot), cells), _hint(snapshot)]
+
+
+def _label(text: str, style: str) -> Span:
+    return (f" {text} ".ljust(LABEL_WIDTH), style)
+
+
+def _sentence(label: str, style: str, words: str, cells: int) -> list[Row]:
+    indent = " " * (LABEL_WIDTH + 1)
+    first, *rest = wrap(words, cells, "bold", indent)[:LONGEST] or [row("")]
+    return [row(_label(label, style), " ", *first[1:]), *rest]
+
+
+def _finding(top: Finding, cells: int) -> list[Row]:
+    if top.severity is Severity.HEALTHY:
+        return _sentence("HEALTHY", "good", top.sentence, cells)
+    label, style = ("BOTTLENECK", "bad") if top.severity >= Severity.WARNING else ("NOTE", "warn")
+    return _sentence(label, style, top.sentence, cells)
+
+
+def _answer(top: Finding, snapshot: Snapshot) -> Row:
+    options = snapshot.fixes(top)
+    if options:
+        return _do_this(options[0], top)
+    if top.severity is Severity.HEALTHY:
+        return row(_label("NEXT", "dim"), " nothing stands out; ", ("3", "key"), " shows the ops")
+    return row(_label("DO THIS", "accent"), " ", ("enter", "key"), " why, and what can be done")
+
+
+def _do_this(option: FixOption, top: Finding) -> Row:
+    gain = top.best_speedup
+    best = (f"   at best {gain:.2f}x faster", "good") if gain else ("", "")
+    keys: tuple[str | Span, ...] = ("  ", ("enter", "key"), " why")
+    if option.override is not None:
+        keys = ("  ", ("a", "key"), " try it", *keys)
+    return row(_label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
+
+
+def _state(snapshot: Snapshot) -> tuple[str, str, str]:
+    phase, manifest = snapshot.phase, snapshot.manifest
+    code = manifest.exit_code if manifest else None
+    if phase is Phase.FAILED:
+        return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
+    if phase is Phase.KILLED:
+        return "KILLED", "bad", f"a signal ended the script (exit code {code}) {_how_far(snapshot)}"
+    if phase is Phase.LOST:
+        return "LOST", "bad", f"the recorder died {_how_far(snapshot)}; what it wrote is shown"
+    if phase is Phase.ENDED:
+        return "ENDED", "warn", f"the script ended (exit 0) {_how_far(snapshot)}"
+    if snapshot.diagnosis.progress and snapshot.train_steps:
+        return "COLLECTING", "accent", snapshot.diagnosis.progress
+    if phase is Phase.TRACE:
+        return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
+    return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+
+
+def _start_of_run(snapshot: Snapshot) -> str:
+    if snapshot.train_steps:
+        return "the first steps are warm-up"
+    if snapshot.torch_imported:
+        return "waiting for the first step: torch imported, no training step yet"
+    return "the script is starting, torch is not imported yet"
+
+
+def _how_far(snapshot: Snapshot) -> str:
+    if snapshot.train_steps:
+        steps = "step" if snapshot.train_steps == 1 else "steps"
+        return f"after {snapshot.train_steps} training {steps}, too few to judge"
+    if snapshot.torch_imported:
+        return "without a training step"
+    return "before it imported torch"
+
+
+def _hint(snapshot: Snapshot) -> Row:
+    if snapshot.phase is Phase.TRACE:
+        return row(
+            _label("DO THIS", "accent"),
+            " ",
+            ("2", "key"),
+            " the timeline  ",
+            ("3", "key"),
+            " the ops",
+        )
+    if snapshot.phase.is_live:
+        return row(_label("MEANWHILE", "dim"), " ", ("6", "key"), " the script's output")
+    if snapshot.manifest is not None and snapshot.manifest.message:
+        return row(_label("REASON", "warn"), " ", snapshot.manifest.message)
+    return row(_label("DO THIS", "accent"), " ", ("6", "key"), " the script's last words")

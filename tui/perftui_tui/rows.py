@@ -1,0 +1,113 @@
+"""Rows of styled text: what every pane draws, before any terminal or theme is involved.
+
+A row is a tuple of spans, a span a text and the name of a style from ``STYLES``. Drawing functions
+return rows, tests compare ``plain(row)``, and ``RowView`` alone turns names into colours.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+
+from perftui.trace.text import printable
+
+Span = tuple[str, str]
+Row = tuple[Span, ...]
+
+PART_STYLES = (
+    "input_wait",
+    "loader_start",
+    "forward",
+    "backward",
+    "optimizer",
+    "profiler",
+    "other",
+    "compute",
+    "communication",
+    "copies",
+    "idle",
+)
+"""Styles of the parts of a step: text on a coloured ground."""
+
+STYLES = (
+    "bold",
+    "dim",
+    "good",
+    "warn",
+    "bad",
+    "accent",
+    "key",
+    "selected",
+    "insert",
+    "delete",
+    "match",
+    "chart",
+    "chart-warn",
+    "chart-bad",
+    *(f"part-{part}" for part in PART_STYLES),
+)
+"""Every style a span may name; the empty name is the widget's own."""
+
+
+def row(*parts: str | Span) -> Row:
+    """A row of ``parts``; a bare text has the widget's own style."""
+    return tuple((part, "") if isinstance(part, str) else part for part in parts)
+
+
+def plain(line: Row) -> str:
+    """The text of a row."""
+    return "".join(text for text, _ in line)
+
+
+def width(line: Row) -> int:
+    """Terminal cells that a row takes."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def safe(line: Row) -> Row:
+    """The row with every control code spelled out, so that it can only be read, never obeyed."""
+    return tuple((printable(text), style) for text, style in line)
+
+
+def crop(line: Row, cells: int) -> Row:
+    """The row cut to at most ``cells``; a cut is marked with an ellipsis."""
+    if width(line) <= cells:
+        return line
+    if cells <= 0:
+        return ()
+    left = cells - 1
+    kept: list[Span] = []
+    for text, style in line:
+        taken = min(cell_len(text), left)
+        if taken:
+            kept.append((set_cell_size(text, taken), style))
+        left -= taken
+        if not left:
+            return (*kept, ("…", style))
+    return tuple(kept)
+
+
+def fit(line: Row, cells: int) -> Row:
+    """The row cut or padded to exactly ``cells``."""
+    line = crop(line, cells)
+    missing = cells - width(line)
+    return (*line, (" " * missing, "")) if missing > 0 else line
+
+
+def spread(left: Row, right: Row, cells: int) -> Row:
+    """``left`` at the left edge and ``right`` at the right; ``left`` gives way where both meet."""
+    right = crop(right, cells)
+    return fit(left, cells - width(right)) + right
+
+
+def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
+    """``text`` broken at blanks into rows of at most ``cells``, each after ``indent``."""
+    rows: list[Row] = []
+    line = ""
+    for word in text.split():
+        joined = f"{line} {word}" if line else word
+        if line and cell_len(indent + joined) > cells:
+            rows.append(((indent, ""), (line, style)))
+            line = word
+        else:
+            line = joined
+    return [*rows, ((indent, ""), (line, style))] if line else rows

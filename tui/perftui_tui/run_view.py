@@ -1,0 +1,101 @@
+"""From a run directory to the snapshot on screen: reading, the newest window, the diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.evidence import gather
+from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
+from perftui.run.steady import steady
+from perftui.run.step_budget import step_budget
+from perftui_tui import budget
+from perftui_tui.fix_lookup import FixLookup
+from perftui_tui.snapshot import Snapshot, phase_of
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
+
+RECENT_STEPS = 400
+"""As many steps as the widest chart can show."""
+
+
+class RunView:
+    """Reads the run at ``root`` again and again, and remembers the analysis of its last window.
+
+    Raises:
+        ManifestError: on ``read``, where the directory is not a readable run.
+    """
+
+    def __init__(self, root: Path, clock: Callable[[], int], cancelled: Callable[[], bool]) -> None:
+        self._reader = RunReader(root)
+        self._clock = clock
+        self._cancelled = cancelled
+        self._window: Path | None = None
+        self._analysis: TraceAnalysis | None = None
+        self._problem: str | None = None
+        self._fixes = FixLookup()
+        self.unfinished = False
+        """Whether the next read has something to add to a run that is over."""
+
+    def read(self) -> Snapshot:
+        """The run as it is now. The first picture does not wait for a window to be analysed."""
+        run = self._reader.poll()
+        rank = run.rank()
+        newest = rank.windows[-1] if rank and rank.windows else None
+        self.unfinished = newest != self._window and not self.unfinished
+        if newest is not None and newest != self._window and not self.unfinished:
+            self._analyse(newest)
+        return self._snapshot(run, rank)
+
+    def _analyse(self, window: Path) -> None:
+        from perftui.analysis.analyse import analyse
+        from perftui.trace.errors import TraceError
+        from perftui.trace.load import load_trace
+
+        self._window = window
+        try:
+            self._analysis = analyse(load_trace(window, cancelled=self._cancelled))
+            self._problem = None
+        except (TraceError, OSError) as error:
+            self._problem = f"the window {window.name} cannot be read: {error}"
+
+    def _snapshot(self, run: RunSnapshot, rank: RankSnapshot | None) -> Snapshot:
+        evidence = gather(run, self._analysis)
+        diagnosis = diagnose(evidence)
+        train = rank.steps.where(rank.steps["kind"] == "train") if rank else None
+        return Snapshot(
+            source=run.root,
+            phase=phase_of(run.manifest),
+            title=run.manifest.name or run.manifest.script,
+            now_ns=self._clock(),
+            run=run,
+            analysis=self._analysis,
+            diagnosis=diagnosis,
+            budget=_budget(rank),
+            step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
+            if train is not None
+            else (),
+            train_steps=len(train) if train is not None else 0,
+            problems=self._problems(run),
+            options=self._fixes.of(diagnosis.findings, evidence),
+        )
+
+    def _problems(self, run: RunSnapshot) -> tuple[str, ...]:
+        problems = [self._problem] if self._problem else []
+        if run.skipped_lines:
+            problems.append(f"{run.skipped_lines} damaged journal lines were left out")
+        return tuple(problems)
+
+
+def _budget(rank: RankSnapshot | None) -> budget.Budget | None:
+    if rank is None:
+        return None
+    mask = steady(rank.steps)
+    share = step_budget(rank.steps, mask)
+    if share is not None:
+        return budget.of_run(share, f"mean of {share.count} steady steps")
+    share = step_budget(rank.steps, rank.steps["kind"] == "train")
+    return budget.of_run(share, f"mean of {share.count} steps, warming up") if share else None

@@ -1,0 +1,151 @@
+"""The Diagnosis screen: each finding with its evidence and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.containers import Container
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from perftui.diagnosis.model import Finding
+from perftui.fixes.model import FixOption
+from perftui_tui.keymap import bindings
+from perftui_tui.panes.finding_details import details, listing
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.row_view import RowView
+
+
+class DiagnosisScreen(RunScreen):
+    """A list of findings, and the selected one in full."""
+
+    NAME = "diagnosis"
+    HELP = (
+        "Every finding with the numbers behind it and the thresholds they crossed, what it costs "
+        "in each step, and the best speed-up that removing it could give (Amdahl: step / (step - "
+        "cost)). Below are its fixes: a tries one for a single run without touching the source; w "
+        "shows it as a diff and writes it; u puts the source back byte for byte. At the end are "
+        "the rules that could not judge, and why."
+    )
+    BINDINGS = bindings("diagnosis")
+
+    DEFAULT_CSS = """
+    DiagnosisScreen {
+        #diagnosis { height: 1fr; }
+        #finding-list { height: 8; border: round $chart; }
+        #finding-details { height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
+        }
+    }
+    DiagnosisScreen.-tall #finding-list { height: 10; }
+    DiagnosisScreen.-wide {
+        #diagnosis { layout: horizontal; }
+        #finding-list { width: 80; height: 1fr; }
+        #finding-details { width: 1fr; }
+    }
+    """
+
+    selected: reactive[int] = reactive(0, init=False)
+    """Which finding, from 0."""
+    chosen: reactive[int] = reactive(0, init=False)
+    """Which of its fixes, from 0."""
+
+    def body(self) -> Iterable[Widget]:
+        """The list and the details."""
+        listed, detailed = RowView(id="finding-list"), RowView(id="finding-details")
+        listed.border_title = "Findings, by what they cost"
+        detailed.border_subtitle = "a try   w write   u undo   r run again"
+        yield Container(listed, detailed, id="diagnosis")
+
+    @property
+    def finding(self) -> Finding | None:
+        """The selected finding."""
+        found = self.snapshot.diagnosis.findings if self.snapshot else ()
+        return found[min(self.selected, len(found) - 1)] if found else None
+
+    @property
+    def option(self) -> FixOption | None:
+        """The chosen fix of the selected finding."""
+        if self.snapshot is None or self.finding is None:
+            return None
+        options = self.snapshot.fixes(self.finding)
+        return options[min(self.chosen, len(options) - 1)] if options else None
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw both parts."""
+        listed = self.query_one("#finding-list", RowView)
+        detailed = self.query_one("#finding-details", RowView)
+        listed.rows = listing(snapshot, self.selected, listed.content_size.width)
+        options = snapshot.fixes(self.finding) if self.finding else ()
+        written = self.session.trials.written
+        detailed.rows = details(
+            snapshot, self.finding, options, self.chosen, written, detailed.content_size.width - 1
+        )
+        count = len(snapshot.diagnosis.findings)
+        title = (
+            f"{min(self.selected, count - 1) + 1}/{count}  {self.finding.rule}"
+            if self.finding
+            else "No finding"
+        )
+        if detailed.border_title != title:
+            detailed.border_title = title
+
+    def on_resize(self) -> None:
+        """Wrap the text to the new width, once the layout has it."""
+        self.call_after_refresh(self._redraw)
+
+    def watch_selected(self) -> None:
+        """Show another finding from its beginning."""
+        self.chosen = 0
+        self.query_one("#finding-details", RowView).scroll_home(animate=False)
+        self._redraw()
+
+    def watch_chosen(self) -> None:
+        """Mark another fix."""
+        self._redraw()
+
+    def _redraw(self) -> None:
+        if self.snapshot is not None:
+            self.show(self.snapshot)
+
+    def action_select(self, step: int) -> None:
+        """The next finding, or the one before."""
+        count = len(self.snapshot.diagnosis.findings) if self.snapshot else 0
+        self.selected = max(0, min(count - 1, self.selected + step))
+
+    def action_choose_fix(self, step: int) -> None:
+        """The next fix, or the one before."""
+        options = self.snapshot.fixes(self.finding) if self.snapshot and self.finding else ()
+        if options:
+            self.chosen = (self.chosen + step) % len(options)
+
+    def action_scroll_details(self, pages: int) -> None:
+        """Scroll the evidence."""
+        pane = self.query_one("#finding-details", RowView)
+        pane.scroll_relative(y=pages * max(1, pane.size.height - 2), animate=False)
+
+    def action_try_fix(self) -> None:
+        """Run again with the chosen fix as an override."""
+        self.session.offer_trial(self.finding, self.option)
+
+    def action_write_fix(self) -> None:
+        """Show the chosen fix as a diff and write it."""
+        self.session.trials.write(self.option)
+
+    def action_undo_fix(self) -> None:
+        """Restore the source."""
+        self.session.trials.undo()
+        self._redraw()
+
+    def action_rerun(self) -> None:
+        """Run again."""
+        self.session.trials.run_again()
+
+    def action_copy_fix(self) -> None:
+        """Copy the chosen fix as a patch."""
+        option = self.option
+        if option is None or option.patch is None:
+            self.notify("there is no patch to copy", severity="warning")
+            return
+        self.app.copy_to_clipboard(option.patch.diff())
+        self.notify("the patch is in the clipboard, where the terminal lets it")

@@ -1,0 +1,107 @@
+"""The Log screen: the script's output, followed or searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input
+
+from perftui_tui.keymap import bindings
+from perftui_tui.output.tail import Output
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.log_view import LogStatus, LogView
+
+
+class LogScreen(RunScreen):
+    """Everything printed, the progress bar pinned at the bottom."""
+
+    NAME = "log"
+    HELP = (
+        "What the script prints, as it prints it. It follows the newest line until you scroll or "
+        "search; f follows again. A progress bar stays in the line above the footer. The newest "
+        "20,000 lines are kept here; output.log in the run directory has them all."
+    )
+    BINDINGS = bindings("log")
+
+    DEFAULT_CSS = """
+    LogScreen #log-search { height: 1; border: none; padding: 0; display: none; }
+    LogScreen.-searching #log-search { display: block; }
+    """
+
+    def body(self) -> Iterable[Widget]:
+        """The lines, the search, the status line."""
+        yield LogView(id="log-lines")
+        yield Input(placeholder="search", id="log-search")
+        yield LogStatus(id="log-status")
+
+    def on_mount(self) -> None:
+        """Take what has been printed already."""
+        super().on_mount()
+        self.query_one(Input).cursor_blink = False
+
+    def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the output is what matters here
+        """Take the app's output."""
+        self.show_output(self.session.output)
+
+    def show_output(self, output: Output) -> None:
+        """Draw ``output``."""
+        self._view.show(output)
+        self._show_status()
+
+    @property
+    def _view(self) -> LogView:
+        return self.query_one(LogView)
+
+    def _show_status(self) -> None:
+        self.query_one(LogStatus).show(self._view)
+
+    @on(LogView.Moved)
+    def _moved(self) -> None:
+        self._show_status()
+
+    def action_follow(self) -> None:
+        """Follow the newest line again."""
+        self._view.follow()
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Scroll by lines."""
+        self._view.move(lines)
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by pages."""
+        self._view.move(pages * max(1, self._view.size.height - 1))
+
+    def action_scroll_top(self) -> None:
+        """To the oldest line kept."""
+        self._view.move(-len(self.session.output.lines))
+
+    def action_search(self) -> None:
+        """Type what to search for."""
+        self.add_class("-searching")
+        self.query_one(Input).focus()
+
+    def action_find(self, direction: int) -> None:
+        """To the next match, or to the one before."""
+        if not self._view.find(direction):
+            words = f"no line with {self._view.pattern!r}" if self._view.pattern else "/ searches"
+            self.notify(words, severity="warning", markup=False, timeout=3)
+
+    @on(Input.Changed)
+    def _pattern_changed(self, event: Input.Changed) -> None:
+        self._view.pattern = event.value
+
+    @on(Input.Submitted)
+    def _pattern_submitted(self) -> None:
+        self._close_search()
+        self.action_find(-1)
+
+    def key_escape(self) -> None:
+        """Close the search."""
+        self._close_search()
+
+    def _close_search(self) -> None:
+        self.remove_class("-searching")
+        self.set_focus(None)

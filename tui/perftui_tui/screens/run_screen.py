@@ -1,0 +1,88 @@
+"""What all screens share: the header, the footer, and how a snapshot arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
+
+from perftui_tui.output.tail import Output
+from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.header_line import HeaderLine
+
+if TYPE_CHECKING:
+    from perftui_tui.app import PerftuiApp
+
+
+class RunScreen(Screen[None]):
+    """A screen that shows the app's snapshot, and its newest one whenever it is returned to."""
+
+    NAME: ClassVar[str] = ""
+    """One of ``keymap.SCREENS``."""
+
+    HELP: ClassVar[str] = ""
+    """What this screen shows and how to read it, for the help panel."""
+
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+        (0, "-narrow"),
+        (100, "-normal"),
+        (160, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (34, "-tall")]
+
+    snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True)
+    """What is on screen; assigning it is the only way in."""
+
+    @property
+    def session(self) -> PerftuiApp:
+        """The app, by its own type."""
+        return cast("PerftuiApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        """Header, the screen's own body, footer."""
+        yield HeaderLine(self.NAME)
+        yield from self.body()
+        yield Footer(show_command_palette=True)
+
+    def body(self) -> Iterable[Widget]:
+        """The widgets between header and footer."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Show what the app shows."""
+        self.refresh_state()
+
+    def on_screen_resume(self) -> None:
+        """Catch up with what happened while another screen was shown."""
+        self.refresh_state()
+
+    def refresh_state(self) -> None:
+        """Take the app's snapshot and flags."""
+        app = self.session
+        self.query_one(HeaderLine).show(app.snapshot, app.paused, app.is_replay)
+        if app.snapshot is not None:
+            self.snapshot = app.snapshot
+
+    def watch_snapshot(self, snapshot: Snapshot | None) -> None:
+        """Hand the snapshot to every pane."""
+        if snapshot is not None:
+            for pane in self.query(SnapshotPane):
+                pane.show(snapshot)
+            self.show(snapshot)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw what is not a ``SnapshotPane``; nothing by default."""
+
+    def show_output(self, output: Output) -> None:
+        """Draw the script's output; nothing by default."""
+
+    def loading_progress(self, path: Path, fraction: float) -> None:
+        """Say how far reading ``path`` has come, while there is nothing else to show."""
+        self.query_one(HeaderLine).show_progress(path.name, fraction)

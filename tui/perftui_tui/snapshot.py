@@ -1,0 +1,103 @@
+"""The one immutable picture of a run or a trace that screens draw."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.fixes.model import FixOption
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
+    from perftui.run.manifest import Manifest
+    from perftui.run.reader import RankSnapshot, RunSnapshot
+    from perftui_tui.budget import Budget
+
+
+class Phase(enum.Enum):
+    """How far what is shown has come; the value is the word in the header."""
+
+    STARTING = "starting"
+    LIVE = "live"
+    ENDED = "ended"
+    FAILED = "failed"
+    KILLED = "killed"
+    LOST = "lost"
+    TRACE = "trace"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the training still runs."""
+        return self in (Phase.STARTING, Phase.LIVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything on screen at one moment. ``run`` is None for a trace, ``analysis`` without one."""
+
+    source: Path
+    """The run directory or the trace file."""
+    phase: Phase
+    title: str
+    """The script, or the name of the trace file."""
+    now_ns: int
+    run: RunSnapshot | None = None
+    analysis: TraceAnalysis | None = None
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    budget: Budget | None = None
+    step_ms: tuple[float, ...] = ()
+    """Durations of the newest training steps, oldest first."""
+    train_steps: int = 0
+    """Training steps so far."""
+    problems: tuple[str, ...] = ()
+    """What could not be read or judged, in words."""
+    options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
+    """What can be done about a finding, by its rule, best first."""
+
+    def fixes(self, finding: Finding) -> tuple[FixOption, ...]:
+        """What can be done about ``finding``, best first."""
+        return self.options.get(finding.rule, ())
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What was started, for a run."""
+        return self.run.manifest if self.run else None
+
+    @property
+    def rank(self) -> RankSnapshot | None:
+        """The first rank that has written anything."""
+        return self.run.rank() if self.run else None
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Wall time since the start, until the end where it has ended."""
+        manifest = self.manifest
+        if manifest is None:
+            return 0
+        return max(0, (manifest.ended_ns or self.now_ns) - manifest.started_ns)
+
+    @property
+    def torch_imported(self) -> bool:
+        """Whether the script has come as far as importing torch."""
+        rank = self.rank
+        if self.manifest is not None and self.manifest.torch_version:
+            return True
+        return rank is not None and "process" in rank.events["kind"].tolist()
+
+
+def phase_of(manifest: Manifest) -> Phase:
+    """The phase that a manifest tells of."""
+    from perftui.run.manifest import Status
+
+    if manifest.status is Status.EXITED:
+        return Phase.FAILED if manifest.exit_code else Phase.ENDED
+    return {
+        Status.STARTING: Phase.STARTING,
+        Status.RUNNING: Phase.LIVE,
+        Status.KILLED: Phase.KILLED,
+        Status.LOST: Phase.LOST,
+    }[manifest.status]

@@ -1,0 +1,46 @@
+"""From a trace file to the snapshot on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from perftui.analysis.analyse import analyse
+from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.evidence import gather
+from perftui.trace.load import load_trace
+from perftui_tui import budget
+from perftui_tui.snapshot import Phase, Snapshot
+
+
+def view_trace(
+    path: Path,
+    now_ns: int,
+    progress: Callable[[float], None],
+    cancelled: Callable[[], bool],
+) -> Snapshot:
+    """Read, analyse and judge the trace at ``path``.
+
+    Raises:
+        TraceError: the file is not a trace that can be read.
+        OSError: the file cannot be opened.
+        LoadCancelled: ``cancelled`` said so.
+    """
+
+    def progressed(read: int, whole: int) -> None:
+        progress(read / whole if whole else 1.0)
+
+    analysis = analyse(load_trace(path, progressed, cancelled))
+    whole = analysis.budgets and analysis.budgets[0].step.index < 0
+    return Snapshot(
+        source=path,
+        phase=Phase.TRACE,
+        title=path.name,
+        now_ns=now_ns,
+        analysis=analysis,
+        diagnosis=diagnose(gather(None, analysis)),
+        budget=budget.of_trace(analysis),
+        step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
+        train_steps=len(analysis.steps),
+        problems=(*analysis.notes, *(warning.message for warning in analysis.trace.warnings)),
+    )

@@ -1,0 +1,186 @@
+"""What the user does to runs: capture a window, stop, try a fix, write it, run again, compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.dialogs.fix import YES, TrialDialog, WriteDialog, describe
+from perftui_tui.rows import Row, row
+
+if TYPE_CHECKING:
+    from perftui.diagnosis.model import Finding
+    from perftui.fixes.model import FixOption, Patch
+    from perftui_tui.app import PerftuiApp
+    from perftui_tui.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a run again does differently; ``option`` is None where only the source changed."""
+
+    label: str
+    option: FixOption | None = None
+
+
+class Trials:
+    """The app's dealings with the recorder and the fixes; all slow work is on threads."""
+
+    def __init__(self, app: PerftuiApp) -> None:
+        self._app = app
+        self.before: Snapshot | None = None
+        """The newest picture of the run that the one on screen is compared with."""
+        self.change: Change | None = None
+        """What was tried last."""
+        self.written: Patch | None = None
+        """The patch that ``u`` undoes."""
+        self._windows_awaited: int | None = None
+        self._compare_when_steady = False
+
+    # Watching the run on screen
+
+    def watch(self, snapshot: Snapshot) -> None:
+        """Notice a captured window, and a trial that has steps enough to be compared."""
+        count = _window_count(snapshot)
+        if self._windows_awaited is not None and count > self._windows_awaited:
+            self._windows_awaited = None
+            self._app.notify("captured: the timeline and the ops show the new window")
+        steady = snapshot.diagnosis.steady_steps
+        enough = steady >= COMPARABLE_STEPS or (steady > 0 and not snapshot.phase.is_live)
+        if self._compare_when_steady and enough:
+            self._compare_when_steady = False
+            self._app.action_show("compare")
+
+    def request_capture(self, snapshot: Snapshot) -> None:
+        """Ask the recorder for a window."""
+        from perftui.run.control import request
+        from perftui.run.layout import RunLayout
+
+        self._windows_awaited = _window_count(snapshot)
+        request(RunLayout(snapshot.source), "capture")
+        self._app.notify("requested: a window is profiled at the next step")
+
+    def request_stop(self) -> None:
+        """Ask the recorder to interrupt the training."""
+        from perftui.run.control import request
+        from perftui.run.layout import RunLayout
+
+        request(RunLayout(self._app.target), "stop")
+
+    # Trying a fix
+
+    def offer(self, finding: Finding | None, option: FixOption | None) -> None:
+        """Show what a trial would do, and start it on yes."""
+        snapshot = self._app.snapshot
+        if snapshot is None or snapshot.manifest is None:
+            self._warn("a trace cannot be run again: start the script with perftui")
+            return
+        options = snapshot.fixes(finding) if finding is not None else ()
+        option = option or next((one for one in options if one.override is not None), None)
+        if option is None or option.override is None:
+            self._warn(_why_no_trial(option, options))
+            return
+        self._ask(Change(option.title, option), describe(option))
+
+    def run_again(self) -> None:
+        """Run again with what was tried last, or with the source as it is now."""
+        snapshot = self._app.snapshot
+        if snapshot is None or snapshot.manifest is None:
+            self._warn("a trace cannot be run again: start the script with perftui")
+            return
+        change = self.change or Change("the source as it is now")
+        if self.written is not None:
+            change = Change(f"{self.written.path.name} as written")
+        self._ask(change, [row("With ", (change.label, "bold"))])
+
+    def _ask(self, change: Change, body: list[Row]) -> None:
+        snapshot = self._app.snapshot
+        if snapshot is None or snapshot.manifest is None:
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._start(snapshot, change)
+
+        manifest = snapshot.manifest
+        running = snapshot.phase.is_live
+        self._app.push_screen(TrialDialog(body, manifest.command, running), answered)
+
+    def _start(self, snapshot: Snapshot, change: Change) -> None:
+        self.before, self.change = snapshot, change
+        self._app.notify(f"starting again with {change.label}", markup=False)
+
+        def start() -> None:
+            from perftui_tui.rerun import run_again
+
+            override = change.option.override if change.option else None
+            root = run_again(snapshot.source, override)
+            self._app.call_from_thread(self._started, root)
+
+        self._app.run_worker(start, thread=True, exclusive=True, exit_on_error=False)
+
+    def _started(self, root: Path) -> None:
+        self._compare_when_steady = True
+        self._app.is_replay = False
+        self._app.open(root)
+
+    # Writing a fix
+
+    def write(self, option: FixOption | None) -> None:
+        """Show the diff, and write it on yes."""
+        if option is None or option.patch is None:
+            self._warn((option.why_not or option.advice) if option else "no fix is chosen")
+            return
+        patch = option.patch
+
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._write(patch)
+
+        self._app.push_screen(WriteDialog(option, patch), answered)
+
+    def _write(self, patch: Patch) -> None:
+        from perftui.fixes.apply import PatchError, apply_patch
+
+        try:
+            apply_patch(patch)
+        except (PatchError, OSError) as error:
+            self._app.notify(str(error), severity="error", markup=False, timeout=10)
+            return
+        self.written = patch
+        self._app.notify(f"{patch.path.name} written; u undoes, r runs it again", markup=False)
+
+    def undo(self) -> None:
+        """Restore the source that was written last."""
+        from perftui.fixes.apply import PatchError, undo
+
+        if self.written is None:
+            self._warn("nothing has been written to the source")
+            return
+        try:
+            undo(self.written)
+        except (PatchError, OSError) as error:
+            self._app.notify(str(error), severity="error", markup=False, timeout=10)
+            return
+        self._app.notify(f"{self.written.path.name} restored byte for byte", markup=False)
+        self.written = None
+
+    def _warn(self, text: str) -> None:
+        self._app.notify(text, severity="warning", markup=False)
+
+
+COMPARABLE_STEPS = 20
+"""Steady steps from which a trial is shown beside its baseline: what a critical finding needs."""
+
+
+def _window_count(snapshot: Snapshot) -> int:
+    rank = snapshot.rank
+    return len(rank.windows) if rank else 0
+
+
+def _why_no_trial(option: FixOption | None, options: tuple[FixOption, ...]) -> str:
+    first = option or (options[0] if options else None)
+    if first is None:
+        return "there is no fix to try for this"
+    return first.why_not or first.advice or "this fix cannot be tried at run time"

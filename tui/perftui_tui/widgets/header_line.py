@@ -1,0 +1,109 @@
+"""The first row: screens with their digits, and the state of what is shown."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.message import Message
+
+from perftui_tui.format import elapsed
+from perftui_tui.keymap import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.rows import Row, Span, row, spread, width
+from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.widgets.row_view import RowView
+
+NAME = " perftui "
+LONG_FROM = 100
+"""Columns from which the full names of screens fit beside the state."""
+
+
+def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
+    """Each screen with the span that stands for it, the current one by its full name."""
+    names = LONG_NAMES if cells >= LONG_FROM else SHORT_NAMES
+    spans = []
+    for at, screen in enumerate(SCREENS):
+        chosen = screen == current
+        name = LONG_NAMES[at] if chosen else names[at]
+        spans.append((screen, (f" {at + 1} {name} ", "selected" if chosen else "")))
+    return spans
+
+
+def state(snapshot: Snapshot | None, paused: bool) -> Span:
+    """The word for how what is shown stands."""
+    if snapshot is None:
+        return ("reading", "dim")
+    code = snapshot.manifest.exit_code if snapshot.manifest else None
+    spans: dict[Phase, Span] = {
+        Phase.STARTING: ("● starting", "accent"),
+        Phase.LIVE: ("● live", "good"),
+        Phase.ENDED: (f"ended (exit {code})", "dim"),
+        Phase.FAILED: (f"failed (exit {code})", "bad"),
+        Phase.KILLED: (f"killed (exit {code})", "bad"),
+        Phase.LOST: ("recorder lost", "bad"),
+        Phase.TRACE: ("trace", "dim"),
+    }
+    if paused and snapshot.phase.is_live:
+        return ("▏▏paused", "warn")
+    return spans[snapshot.phase]
+
+
+def header(snapshot: Snapshot | None, current: str, paused: bool, replay: bool, cells: int) -> Row:
+    """The whole row; at 100 columns and more it names the script, its steps and its time."""
+    left = row((NAME, "accent"), *(span for _, span in tabs(current, cells)))
+    right = row(("replay ", "dim") if replay else "", state(snapshot, paused), " ")
+    if snapshot is None or cells < LONG_FROM:
+        return spread(left, right, cells)
+    facts = []
+    if snapshot.run is not None:
+        facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
+    room = cells - width(left) - width(right) - 2
+    title = snapshot.title if len("  ".join([snapshot.title, *facts])) <= room else ""
+    words = "  ".join(part for part in (title, *facts) if part)
+    return spread(left, row((f"{words}  ", "dim"), *right), cells)
+
+
+class HeaderLine(RowView):
+    """Draws ``header``; a click on a screen's name goes there."""
+
+    DEFAULT_CSS = """
+    HeaderLine { height: 1; background: $panel; dock: top; overflow: hidden hidden; }
+    """
+
+    class TabClicked(Message):
+        """The name of a screen was clicked."""
+
+        def __init__(self, screen: str) -> None:
+            super().__init__()
+            self.screen = screen
+
+    def __init__(self, current: str) -> None:
+        super().__init__(id="header")
+        self._current = current
+        self._shown: tuple[Snapshot | None, bool, bool] = (None, False, False)
+
+    def show(self, snapshot: Snapshot | None, paused: bool, replay: bool) -> None:
+        """Draw the state of ``snapshot``."""
+        self._shown = (snapshot, paused, replay)
+        self._redraw()
+
+    def show_progress(self, name: str, fraction: float) -> None:
+        """Draw how far reading a file has come."""
+        left = row((NAME, "accent"), *(span for _, span in tabs(self._current, self.size.width)))
+        right = row((f"reading {name} {fraction:.0%} ", "accent"))
+        self.rows = [spread(left, right, self.size.width)]
+
+    def on_resize(self) -> None:
+        """Draw again at the new width."""
+        self._redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the screen whose name was clicked."""
+        left = len(NAME)
+        for screen, (text, _) in tabs(self._current, self.size.width):
+            if left <= event.x < left + len(text):
+                self.post_message(self.TabClicked(screen))
+            left += len(text)
+
+    def _redraw(self) -> None:
+        snapshot, paused, replay = self._shown
+        if self.size.width:
+            self.rows = [header(snapshot, self._current, paused, replay, self.size.width)]

@@ -1,0 +1,37 @@
+"""The script's last lines on the overview, the progress bar at the bottom."""
+
+from __future__ import annotations
+
+from perftui_tui.output.tail import Output
+from perftui_tui.rows import Row, crop, row
+from perftui_tui.widgets.row_view import RowView
+
+
+def last_lines(output: Output, cells: int, height: int) -> list[Row]:
+    """The newest ``height`` lines, each cut to ``cells``."""
+    if not output.lines:
+        return [row(("nothing printed yet", "dim"))]
+    return [crop(row(line), cells) for line in output.lines[-height:]]
+
+
+class LogTail(RowView):
+    """Draws ``last_lines``."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._output = Output()
+        self.border_title = "Log"
+
+    def show(self, output: Output) -> None:
+        """Draw the end of ``output``."""
+        self._output = output
+        self._redraw()
+
+    def on_resize(self) -> None:
+        """Draw again at the new size."""
+        self._redraw()
+
+    def _redraw(self) -> None:
+        size = self.content_size
+        if size.width and size.height:
+            self.rows = last_lines(self._output, size.width, size.height)

@@ -1,0 +1,149 @@
+"""Lines of output, of which only those on screen are ever drawn."""
+
+from __future__ import annotations
+
+import re
+
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from perftui_tui.output.tail import Output
+from perftui_tui.rows import Row, row, spread
+from perftui_tui.widgets.row_view import RowView
+
+
+def highlighted(line: str, pattern: str) -> Row:
+    """The line with every match of ``pattern``, upper and lower case alike, marked."""
+    if not pattern:
+        return row(line)
+    pieces = re.split(f"({re.escape(pattern)})", line, flags=re.IGNORECASE)
+    return tuple((text, "match" if at % 2 else "") for at, text in enumerate(pieces) if text)
+
+
+class LogView(RowView):
+    """Shows an ``Output``; follows its end until moved."""
+
+    DEFAULT_CSS = """
+    LogView { height: 1fr; }
+    """
+
+    class Moved(Message):
+        """What is shown, or whether it follows, has changed."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._output = Output()
+        self._pattern = ""
+        self.following = True
+
+    @property
+    def pattern(self) -> str:
+        """What is searched for; empty for nothing."""
+        return self._pattern
+
+    @pattern.setter
+    def pattern(self, pattern: str) -> None:
+        self._pattern = pattern
+        self.refresh()
+
+    @property
+    def output(self) -> Output:
+        """What is shown."""
+        return self._output
+
+    def show(self, output: Output) -> None:
+        """Draw ``output``; while not following, the lines on screen stay where they are."""
+        if output is self._output:
+            return
+        gone = output.dropped - self._output.dropped
+        self._output = output
+        self.virtual_size = Size(self.size.width, len(output.lines))
+        if self.following:
+            self._show_from(len(output.lines))
+        elif gone:
+            self._show_from(self.scroll_offset.y - gone)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Keep the end in view while following."""
+        self.virtual_size = Size(self.size.width, len(self._output.lines))
+        if self.following:
+            self._show_from(len(self._output.lines))
+
+    def follow(self) -> None:
+        """To the end, and stay there."""
+        self.following = True
+        self._show_from(len(self._output.lines))
+        self.post_message(self.Moved())
+
+    def move(self, lines: int) -> None:
+        """Scroll by ``lines``; reaching the end follows again."""
+        self._show_from(self.scroll_offset.y + lines)
+        self._moved()
+
+    def find(self, direction: int) -> bool:
+        """Go to the next line (1) or the one before (-1) with the pattern; whether there is one."""
+        if not self._pattern:
+            return False
+        wanted, lines = self._pattern.lower(), self._output.lines
+        start = self.scroll_offset.y
+        if direction < 0 and self.following:
+            start = len(lines)
+        count = len(lines)
+        order = range(1, count + 1) if direction > 0 else range(-1, -count - 1, -1)
+        for step in order:
+            at = (start + step) % count
+            if wanted in lines[at].lower():
+                self.following = False
+                self._show_from(at)
+                self.post_message(self.Moved())
+                return True
+        return False
+
+    def render_line(self, y: int) -> Strip:
+        """One line of output, matches marked."""
+        at = y + self.scroll_offset.y
+        lines = self._output.lines
+        return self.strip_of(highlighted(lines[at], self._pattern) if at < len(lines) else ())
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll, and stop following."""
+        event.stop()
+        self.move(-3)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll."""
+        event.stop()
+        self.move(3)
+
+    def _moved(self) -> None:
+        self.following = self.scroll_offset.y >= len(self._output.lines) - self.size.height
+        self.post_message(self.Moved())
+
+    def _show_from(self, line: int) -> None:
+        top = max(0, min(line, len(self._output.lines) - self.size.height))
+        # Before the first layout a scroll would stick and hide the first lines.
+        if self.size.height:
+            self.scroll_to(y=top, animate=False, force=True, immediate=True)
+
+
+class LogStatus(RowView):
+    """One row: how far, and whether it follows; while scrolled up, the newest line too."""
+
+    DEFAULT_CSS = """
+    LogStatus { height: 1; background: $panel; overflow: hidden hidden; }
+    """
+
+    def show(self, view: LogView) -> None:
+        """Draw the state of ``view``."""
+        output = view.output
+        last = output.dropped + len(output.lines)
+        state = ("following", "good") if view.following else ("held: f follows", "warn")
+        newest = output.lines[-1] if output.lines and not view.following else ""
+        right = row((f"  {last:,} lines  ", "dim"), state, " ")
+        if output.skipped_bytes:
+            right = row((f"  first {output.skipped_bytes:,} bytes not read", "dim"), *right)
+        if self.size.width:
+            self.rows = [spread(row(newest), right, self.size.width)]

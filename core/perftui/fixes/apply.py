@@ -1,0 +1,137 @@
+"""Writes a patch to the source and takes it back, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from perftui.fixes.model import Patch
+from perftui.run.atomic import replace_file
+
+PATCHES_DIRECTORY = Path(".perftui") / "patches"
+"""Where applied patches are recorded, beside the runs."""
+
+
+@dataclass(frozen=True)
+class AppliedPatch:
+    """A patch that stands in the source; its record is ``<patch_id>.json`` in the store."""
+
+    patch_id: str
+    """Ascending in the order of application."""
+    path: str
+    """The file that was written: what a symbolic link leads to."""
+    title: str
+    before_sha256: str
+    after_sha256: str
+    mode: int
+    """Permission bits of the file, kept."""
+    applied_ns: int
+
+
+class SourceChangedError(ValueError):
+    """The file is not what it was when the patch was made or applied; it is left alone."""
+
+
+def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
+    """Write ``patch`` atomically, after its original has been kept in ``store``.
+
+    The file's permissions stay, and a symbolic link stays a link.
+
+    Raises:
+        SourceChangedError: the file no longer holds what the patch was made from.
+        OSError: the store or the file cannot be written; the file is then untouched.
+    """
+    path = patch.path.resolve()
+    if path.read_bytes() != patch.before:
+        raise SourceChangedError(f"{path} has changed since the patch was made: look at it again")
+    now = time.time_ns()
+    applied = AppliedPatch(
+        patch_id=f"{now:020d}-{uuid.uuid4().hex[:8]}",
+        path=str(path),
+        title=title,
+        before_sha256=_digest(patch.before),
+        after_sha256=_digest(patch.after),
+        mode=stat.S_IMODE(path.stat().st_mode),
+        applied_ns=now,
+    )
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(original_of(applied, store), patch.before)
+    replace_file(_record(applied, store), msgspec.json.encode(applied))
+    try:
+        replace_file(path, patch.after, applied.mode)
+    except BaseException:
+        _forget(applied, store)
+        raise
+    return applied
+
+
+def undo(applied: AppliedPatch, store: Path) -> Path:
+    """Give the source back the bytes it had before ``applied``, and say which file that was.
+
+    Raises:
+        SourceChangedError: the file has been edited since; the message names the kept original.
+        OSError: the original or the file cannot be read or written.
+    """
+    path = Path(applied.path)
+    original = original_of(applied, store)
+    before = original.read_bytes()
+    if _digest(before) != applied.before_sha256:
+        raise SourceChangedError(f"{original} is not the original that was kept")
+    if _digest(path.read_bytes()) != applied.after_sha256:
+        raise SourceChangedError(
+            f"{path} has been edited since the fix was written, so it is left alone. "
+            f"What it was before the fix is in {original}"
+        )
+    replace_file(path, before, applied.mode)
+    _forget(applied, store)
+    return path
+
+
+def last_applied(store: Path) -> AppliedPatch | None:
+    """The newest patch recorded in ``store``; None where there is none.
+
+    A record whose patch never reached the file (the process died in between) is passed over.
+    """
+    for record in sorted(store.glob("*.json"), reverse=True):
+        applied = _read(record)
+        if applied and not _is_original(applied):
+            return applied
+    return None
+
+
+def original_of(applied: AppliedPatch, store: Path) -> Path:
+    """The kept original of the patched file, raw bytes."""
+    return store / f"{applied.patch_id}.original"
+
+
+def _record(applied: AppliedPatch, store: Path) -> Path:
+    return store / f"{applied.patch_id}.json"
+
+
+def _read(record: Path) -> AppliedPatch | None:
+    try:
+        return msgspec.json.decode(record.read_bytes(), type=AppliedPatch)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _is_original(applied: AppliedPatch) -> bool:
+    try:
+        return _digest(Path(applied.path).read_bytes()) == applied.before_sha256
+    except OSError:
+        return False
+
+
+def _forget(applied: AppliedPatch, store: Path) -> None:
+    _record(applied, store).unlink(missing_ok=True)
+    original_of(applied, store).unlink(missing_ok=True)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.fixes.apply import (
+    SourceChangedError,
+    apply_patch,
+    last_applied,
+    original_of,
+    undo,
+)
+from perftui.fixes.model import Patch
+
+BEFORE, AFTER = b"\xef\xbb\xbfa = 0\r\n", b"\xef\xbb\xbfa = 2\r\n"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_bytes(BEFORE)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / ".perftui" / "patches"
+
+
+def test_a_patch_is_written_and_taken_back_byte_for_byte(source, store) -> None:
+    applied = apply_patch(Patch(source, BEFORE, AFTER), store, "num_workers 0 -> 2")
+    assert source.read_bytes() == AFTER
+    assert last_applied(store) == applied
+    assert undo(applied, store) == source
+    assert source.read_bytes() == BEFORE
+    assert last_applied(store) is None
+    assert list(store.iterdir()) == []
+
+
+@given(before=st.binary(), after=st.binary())
+def test_undo_gives_back_any_bytes(tmp_path_factory, before, after) -> None:
+    directory = tmp_path_factory.mktemp("undo")
+    path = directory / "f.py"
+    path.write_bytes(before)
+    undo(apply_patch(Patch(path, before, after), directory / "store"), directory / "store")
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_changed_since_the_patch_was_made_is_left_alone(source, store) -> None:
+    source.write_bytes(b"mine\n")
+    with pytest.raises(SourceChangedError, match="has changed since"):
+        apply_patch(Patch(source, BEFORE, AFTER), store)
+    assert source.read_bytes() == b"mine\n"
+    assert last_applied(store) is None
+
+
+def test_an_edit_after_the_patch_is_never_lost(source, store) -> None:
+    applied = apply_patch(Patch(source, BEFORE, AFTER), store)
+    edited = AFTER + b"b = 1\r\n"
+    source.write_bytes(edited)
+    with pytest.raises(SourceChangedError, match="has been edited since") as refusal:
+        undo(applied, store)
+    assert source.read_bytes() == edited
+    kept = original_of(applied, store)
+    assert str(kept) in str(refusal.value)
+    assert kept.read_bytes() == BEFORE
+    source.write_bytes(AFTER)  # once the edit is gone, undo works again
+    undo(applied, store)
+    assert source.read_bytes() == BEFORE
+
+
+def test_a_damaged_original_is_not_written_back(source, store) -> None:
+    applied = apply_patch(Patch(source, BEFORE, AFTER), store)
+    original_of(applied, store).write_bytes(b"other")
+    with pytest.raises(SourceChangedError, match="is not the original"):
+        undo(applied, store)
+    assert source.read_bytes() == AFTER
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o600, 0o644])
+def test_permissions_stay(source, store, mode) -> None:
+    source.chmod(mode)
+    applied = apply_patch(Patch(source, BEFORE, AFTER), store)
+    assert stat.S_IMODE(source.stat().st_mode) == mode
+    undo(applied, store)
+    assert stat.S_IMODE(source.stat().st_mode) == mode
+
+
+def test_what_is_kept_is_private(source, store) -> None:
+    apply_patch(Patch(source, BEFORE, AFTER), store)
+    assert {stat.S_IMODE(kept.stat().st_mode) for kept in store.iterdir()} == {0o600}
+
+
+def test_a_link_stays_a_link(source, store, tmp_path) -> None:
+    link = tmp_path / "link.py"
+    link.symlink_to(source)
+    applied = apply_patch(Patch(link, BEFORE, AFTER), store)
+    assert (link.is_symlink(), source.read_bytes()) == (True, AFTER)
+    undo(applied, store)
+    assert (link.is_symlink(), source.read_bytes()) == (True, BEFORE)
+
+
+def test_patches_of_one_file_are_undone_in_reverse(source, store) -> None:
+    first = apply_patch(Patch(source, BEFORE, AFTER), store)
+    second = apply_patch(Patch(source, AFTER, b"third"), store)
+    assert last_applied(store) == second
+    with pytest.raises(SourceChangedError):
+        undo(first, store)
+    undo(second, store)
+    assert last_applied(store) == first
+    undo(first, store)
+    assert source.read_bytes() == BEFORE
+
+
+def test_a_file_that_cannot_be_written_leaves_no_record(source, store, monkeypatch) -> None:
+    import perftui.fixes.apply as module
+
+    write = module.replace_file
+
+    def fail_on_source(path: Path, content: bytes, mode: int = 0o600) -> None:
+        if path == source:
+            raise PermissionError(13, "denied")
+        write(path, content, mode)
+
+    monkeypatch.setattr(module, "replace_file", fail_on_source)
+    with pytest.raises(PermissionError):
+        apply_patch(Patch(source, BEFORE, AFTER), store)
+    assert source.read_bytes() == BEFORE
+    assert list(store.iterdir()) == []
+
+
+def test_a_record_that_never_reached_the_file_is_passed_over(source, store) -> None:
+    apply_patch(Patch(source, BEFORE, AFTER), store)
+    source.write_bytes(BEFORE)
+    assert last_applied(store) is None
+
+
+def test_a_torn_record_is_passed_over(source, store) -> None:
+    applied = apply_patch(Patch(source, BEFORE, AFTER), store)
+    (store / "99999999999999999999-torn.json").write_bytes(b'{"patch')
+    assert last_applied(store) == applied

@@ -1,0 +1,160 @@
+"""Idle time said: in words on a lane, and as the largest gap of each column."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.lane_index import edges
+from perftui.analysis.lanes import Lane
+from perftui.analysis.model import Gap
+from perftui.trace.model import Int64, Trace
+from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS
+from perftui_tui.charts.units import format_ns
+from perftui_tui.widgets.cells import Cell, put
+from perftui_tui.widgets.viewport import Viewport
+
+THRESHOLDS = (1_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+"""Nanoseconds from which idle time counts as a gap; the person moves along these."""
+
+_STEPS_PER_DECADE = 2
+
+
+@dataclass(frozen=True)
+class IdleTime:
+    """A stretch without events on a lane; the trace's edge bounds the first and the last."""
+
+    start: int
+    end: int
+
+    @property
+    def duration(self) -> int:
+        """How long it is."""
+        return self.end - self.start
+
+
+def idle_around(lane: Lane, time: int, view: Viewport) -> IdleTime:
+    """The idle stretch of ``lane`` that holds ``time``; ``view`` knows the ends of the trace."""
+    index = lane.index
+    after = int(np.searchsorted(index.start, np.int64(time), side="right"))
+    start = int(index.end[after - 1]) if after else view.first
+    return IdleTime(start, int(index.start[after]) if after < len(index) else view.last)
+
+
+class DeviceGaps:
+    """The gaps of each device by time. Those of one device do not overlap."""
+
+    def __init__(self, gaps: Sequence[Gap]) -> None:
+        self._gaps: dict[int, list[Gap]] = {}
+        for gap in sorted(gaps, key=lambda gap: gap.start):
+            self._gaps.setdefault(gap.device, []).append(gap)
+
+    def cause(self, device: int, idle: IdleTime) -> str:
+        """Why ``device`` idled over more than half of ``idle``; empty where it did not.
+
+        One stream may wait while others of the device work: that is no idle device.
+        """
+        gaps = self._gaps.get(device, [])
+        # What covers more than half of a stretch covers its middle.
+        place = bisect_right(gaps, (idle.start + idle.end) // 2, key=lambda gap: gap.start) - 1
+        if place < 0:
+            return ""
+        gap = gaps[place]
+        overlap = min(gap.end, idle.end) - max(gap.start, idle.start)
+        return gap.cause.value if 2 * overlap > idle.duration else ""
+
+
+def draw_gaps(
+    cells: list[Cell],
+    trace: Trace,
+    lane: Lane,
+    view: Viewport,
+    gaps: DeviceGaps,
+    threshold: int,
+    ascii_only: bool,
+) -> None:
+    """Write each gap of at least ``threshold`` into the blank cells that it leaves on a lane."""
+    device = trace.tracks[lane.track].device
+    for first, last in _blank_runs(cells):
+        if last - first < 2:
+            continue
+        idle = idle_around(lane, view.time((first + last) // 2, len(cells)), view)
+        if idle.duration < threshold:
+            continue
+        open_left, open_right = idle.start < view.start, idle.end > view.end
+        words = gap_words(idle, gaps.cause(device, idle), last - first + 1)
+        put(cells, first, _bracketed(words, last - first + 1, open_left, open_right), "gap")
+    if ascii_only:
+        _to_ascii(cells)
+
+
+def gap_words(idle: IdleTime, cause: str, width: int) -> str:
+    """The most that can be said in ``width`` cells, brackets included; empty where nothing fits."""
+    size = format_ns(idle.duration)
+    for words in (f" idle {size} {cause} ", f" idle {size} ", f" {size} "):
+        if len(words) + 2 <= width and (cause or not words.endswith("  ")):
+            return words
+    return ""
+
+
+def _bracketed(words: str, width: int, open_left: bool, open_right: bool) -> str:
+    middle = words.center(width - 2, "─")
+    return ("─" if open_left else "├") + middle + ("─" if open_right else "┤")
+
+
+_ASCII = str.maketrans("─├┤", "-<>")
+
+
+def _to_ascii(cells: list[Cell]) -> None:
+    for index, (glyph, style) in enumerate(cells):
+        if style == "gap":
+            cells[index] = (glyph.translate(_ASCII), style)
+
+
+def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
+    """First and last cell of each run of blanks."""
+    start = None
+    for index, (glyph, _) in enumerate([*cells, ("x", "")]):
+        if glyph == " " and start is None:
+            start = index
+        elif glyph != " " and start is not None:
+            yield start, index - 1
+            start = None
+
+
+def largest_gaps(lane: Lane, view: Viewport, columns: int) -> Int64:
+    """Nanoseconds of the longest gap that each column touches, in its full length."""
+    index = lane.index
+    largest = index.largest_gap(view.start, view.end, columns)
+    if len(index) < 2:
+        return largest
+    # A gap that goes on beyond the column is the first or the last that the column touches.
+    times = edges(view.start, view.end, columns)
+    first = np.searchsorted(index.start[1:], times[:-1], side="right")
+    last = np.searchsorted(index.end[:-1], times[1:], side="left") - 1
+    touched = last >= first
+    for gap in (first, last):
+        safe = np.clip(gap, 0, len(index) - 2)
+        whole = np.where(touched, index.start[safe + 1] - index.end[safe], 0)
+        largest = np.maximum(largest, whole)
+    return largest
+
+
+def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
+    """The largest gap of each column on a logarithmic scale from ``threshold``, two steps a decade.
+
+    A gap narrower than a column, which the lane itself can only hint at, stands out here.
+    """
+    ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
+    top = len(ramp) - 1
+    return "".join(ramp[min(_level(gap, threshold), top)] for gap in largest.tolist())
+
+
+def _level(gap: int, threshold: int) -> int:
+    if gap < threshold:
+        return 0
+    return 1 + int(_STEPS_PER_DECADE * math.log10(gap / threshold))

@@ -51,8 +51,9 @@ class LaneIndex:
     @cached_property
     def _block_gaps(self) -> Int64:
         if not len(self._gaps):
-            return np.zeros(0, dtype=np.int64)
-        return np.maximum.reduceat(self._gaps, np.arange(0, len(self._gaps), _BLOCK))
+            return self._gaps
+        largest: Int64 = np.maximum.reduceat(self._gaps, np.arange(0, len(self._gaps), _BLOCK))
+        return largest
 
     def busy(self, t0: int, t1: int, columns: int) -> Int64:
         """Nanoseconds covered in each column of ``[t0, t1)``."""
@@ -92,7 +93,7 @@ class LaneIndex:
             safe = np.maximum(candidate, 0)
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
             better = (candidate > first) & (covered > most)
-            best, most = np.where(better, candidate, best), np.where(better, covered, most)
+            best[better], most[better] = candidate[better], covered[better]
         return best
 
     def _longest_whole(self, begin: Int64, stop: Int64) -> Int64:

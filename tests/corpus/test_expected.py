@@ -1,0 +1,319 @@
+"""Real traces of many ages, against values that others computed from them.
+
+The collection lies beside the checkout, or where PERFTUI_TRACES says; without it nothing runs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perftui.analysis import kinds
+from perftui.analysis.analyse import analyse
+from perftui.analysis.budget import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
+from perftui.analysis.host import Host
+from perftui.analysis.idle import explain_idle
+from perftui.analysis.intervals import Intervals, intersect, subtract, union
+from perftui.analysis.lanes import build_lanes
+from perftui.analysis.links import Links, link
+from perftui.analysis.model import TraceAnalysis
+from perftui.trace.load import load_trace
+from perftui.trace.model import NONE, Int64, Trace
+
+pytestmark = pytest.mark.corpus
+
+ROOT = Path(
+    os.environ.get("PERFTUI_TRACES", Path(__file__).parents[2] / ".." / "shared" / "traces")
+)
+EXPECTED = ROOT / "expected.json"
+
+
+def entries() -> list[dict[str, Any]]:
+    if not EXPECTED.is_file():
+        return []
+    listed = json.loads(EXPECTED.read_text())
+    return [entry for entry in listed if entry["quantity"].startswith("oracle.")]
+
+
+def by_trace() -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries():
+        grouped.setdefault(entry["trace"], []).append(entry)
+    return grouped
+
+
+TRACES = by_trace()
+SMALL = [name for name in TRACES if (ROOT / name).stat().st_size < 60_000]
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """Device activity of a trace, all devices together as the expected values have it."""
+
+    trace: Trace
+    links: Links
+    kept: kinds.Mask
+
+    @cached_property
+    def rows(self) -> Int64:
+        return self.links.activity[self.kept]
+
+    def covered(self, chosen: kinds.Mask) -> Intervals:
+        rows = self.rows[chosen[self.rows]]
+        return union(self.trace.start[rows], self.trace.end[rows])
+
+    @cached_property
+    def busy(self) -> Intervals:
+        return self.covered(kinds.device_activity(self.trace))
+
+    @cached_property
+    def span(self) -> int:
+        return int(self.trace.end[self.rows].max() - self.trace.start[self.rows].min())
+
+    @cached_property
+    def is_communication(self) -> kinds.Mask:
+        return kinds.communication(self.trace)
+
+    @cached_property
+    def communication(self) -> Intervals:
+        return self.covered(self.is_communication)
+
+    @cached_property
+    def kernels(self) -> Intervals:
+        return self.covered(self.trace.in_category("kernel") & ~self.is_communication)
+
+    @cached_property
+    def computing(self) -> Intervals:
+        sets = self.trace.in_category("gpu_memset")
+        return self.covered((self.trace.in_category("kernel") & ~self.is_communication) | sets)
+
+    @cached_property
+    def kernel_rows(self) -> Int64:
+        return self.rows[self.trace.in_category("kernel")[self.rows]]
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    trace: Trace
+    analysis: TraceAnalysis
+    links: Links
+
+    @cached_property
+    def device(self) -> Device:
+        return Device(self.trace, self.links, np.ones(len(self.links.activity), dtype=bool))
+
+    @cached_property
+    def linked(self) -> Device:
+        return Device(self.trace, self.links, self.links.launch != NONE)
+
+    def total(self, attribute: str) -> int:
+        return sum(getattr(each, attribute) for each in self.analysis.activity)
+
+
+@cache
+def opened(name: str) -> Opened:
+    trace = load_trace(ROOT / name)
+    return Opened(trace, analyse(trace), link(trace))
+
+
+def us(nanoseconds: int) -> float:
+    return nanoseconds / 1000
+
+
+def percent(part: int, whole: int) -> float:
+    return 100 * part / whole
+
+
+def memcpy_bytes(it: Opened) -> int:
+    sizes = it.trace.bytes[it.trace.in_category("gpu_memcpy")]
+    return int(np.sum(sizes[sizes != NONE]))
+
+
+def streams(it: Opened) -> dict[str, int]:
+    tracks = [it.trace.tracks[number] for number in it.trace.track[it.links.activity].tolist()]
+    return dict(Counter(f"{track.device}/{track.stream}" for track in tracks))
+
+
+def top_kernels(it: Opened) -> dict[str, tuple[int, float]]:
+    table = it.analysis.kernels
+    lines = zip(table.names, table.categories, table.calls, table.total, strict=True)
+    return {
+        name: (int(calls), us(int(total)))
+        for name, category, calls, total in lines
+        if category == "kernel"
+    }
+
+
+def linked_only(it: Opened) -> dict[str, float]:
+    device = it.linked
+    return {
+        "kernel_count": len(device.kernel_rows),
+        "gpu_busy_us": us(device.busy.total),
+        "gpu_span_us": us(device.span),
+        "gpu_idle_us": us(device.span - device.busy.total),
+        "compute_plus_memset_union_us": us(device.computing.total),
+        "comm_union_us": us(device.communication.total),
+        "exposed_comm_us": us(subtract(device.communication, device.computing).total),
+        "kernel_time_sum_us": us(int(it.trace.duration[device.kernel_rows].sum())),
+    }
+
+
+MEASURES: dict[str, Callable[[Opened], Any]] = {
+    "n_complete_events": lambda it: it.trace.complete_events,
+    "kernel_count": lambda it: it.total("kernel_count"),
+    "memcpy_count": lambda it: it.total("memcpy_count"),
+    "memset_count": lambda it: it.total("memset_count"),
+    "kernel_time_sum_us": lambda it: us(it.total("kernel_sum")),
+    "memcpy_time_sum_us": lambda it: us(it.total("memcpy_sum")),
+    "memset_time_sum_us": lambda it: us(it.total("memset_sum")),
+    "gpu_events_without_runtime": lambda it: it.total("unlinked"),
+    "profiler_steps": lambda it: [step.index for step in it.analysis.steps],
+    "profiler_step_dur_us": lambda it: [us(step.duration) for step in it.analysis.steps],
+    "gpu_span_us": lambda it: us(it.device.span),
+    "gpu_busy_us": lambda it: us(it.device.busy.total),
+    "gpu_idle_us": lambda it: us(it.device.span - it.device.busy.total),
+    "gpu_busy_pct": lambda it: percent(it.device.busy.total, it.device.span),
+    "compute_union_us": lambda it: us(it.device.kernels.total),
+    "comm_kernel_count": lambda it: int(np.count_nonzero(it.device.is_communication)),
+    "comm_union_us": lambda it: us(it.device.communication.total),
+    "comm_compute_overlap_us": lambda it: us(
+        intersect(it.device.communication, it.device.kernels).total
+    ),
+    "comm_overlap_pct": lambda it: percent(
+        intersect(it.device.communication, it.device.kernels).total, it.device.communication.total
+    ),
+    "exposed_comm_us": lambda it: us(subtract(it.device.communication, it.device.computing).total),
+    "exposed_memcpy_us": lambda it: us(
+        it.device.busy.total - it.device.covered(it.trace.in_category("kernel", "gpu_memset")).total
+    ),
+    "memcpy_bytes": memcpy_bytes,
+    "streams": streams,
+    "distinct_kernel_names": lambda it: len(set(it.trace.name[it.device.kernel_rows].tolist())),
+    "linked_only": linked_only,
+}
+
+# Peaks of `[memory]` instants: a trace's rows are events with a duration.
+NOT_IN_A_TRACE = {"memory_peak_total_allocated", "memory_peak_total_reserved"}
+
+
+def tolerance(it: Opened) -> float:
+    """In us: half the last printed digit, where the stated tolerance is that much per event.
+
+    A file with absolute times to the nanosecond is the exception: the expected values were read as
+    floats there, which hold them to 0.25 us, and are compared within the stated tolerance.
+    """
+    if it.trace.metadata.get("displayTimeUnit") == "ns":
+        return 1e-3 * len(it.links.activity)
+    return 0.5e-3
+
+
+def check(entry: dict[str, Any], it: Opened) -> None:
+    quantity = entry["quantity"].removeprefix("oracle.")
+    if quantity == "top_kernels":
+        lines = top_kernels(it)
+        for name, calls, total in entry["value"]:
+            assert lines[name] == (calls, pytest.approx(total, abs=tolerance(it), rel=0)), name
+        return
+    measured, expected = MEASURES[quantity](it), entry["value"]
+    if quantity.endswith("_pct"):
+        # Printed with four decimals.
+        assert measured == pytest.approx(expected, abs=max(6e-5, tolerance(it) / 1e4)), entry
+    else:
+        assert measured == pytest.approx(expected, abs=tolerance(it), rel=0), entry
+
+
+@pytest.mark.skipif(not TRACES, reason="no collection of traces: set PERFTUI_TRACES to it")
+def test_the_collection_is_there() -> None:
+    assert len(TRACES) > 20
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_equals_the_expected_values(name: str) -> None:
+    checked = 0
+    for entry in TRACES[name]:
+        if entry["quantity"].removeprefix("oracle.") not in NOT_IN_A_TRACE:
+            check(entry, opened(name))
+            checked += 1
+    assert checked >= 6
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_every_budget_sums_to_its_step(name: str) -> None:
+    analysis = opened(name).analysis
+    assert analysis.budgets
+    for budget in analysis.budgets:
+        assert sum(length for _, length in budget.parts) == budget.step.duration
+        assert all(length >= 0 for _, length in budget.parts)
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_lanes_hold_every_row_once(name: str) -> None:
+    it = opened(name)
+    rows = np.concatenate([lane.index.rows for lane in build_lanes(it.trace)])
+    assert np.array_equal(np.sort(rows), np.arange(len(it.trace)))
+    for lane in build_lanes(it.trace):
+        assert np.all(lane.index.start[1:] >= lane.index.end[:-1])
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_parts_of_one_device_equal_the_definitions(name: str) -> None:
+    it = opened(name)
+    if len(it.analysis.activity) != 1:
+        pytest.skip("expected values are over all devices, parts over one")
+    window = union(it.trace.start.min(keepdims=True), it.trace.end.max(keepdims=True))
+    everything = np.ones(len(it.links.activity), dtype=bool)
+    idle = explain_idle(it.trace, it.links, everything, Host(it.trace), window)
+    parts = device_parts(it.trace, it.links.activity, idle)
+    device = it.device
+    exposed = subtract(device.communication, device.computing).total
+    assert parts[EXPOSED_COMMUNICATION].total == exposed
+    covered = device.covered(it.trace.in_category("kernel", "gpu_memset"))
+    assert parts[EXPOSED_COPIES].total == device.busy.total - covered.total
+    assert sum(part.total for part in parts.values()) == window.total
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_columns_equal_the_file(name: str) -> None:
+    """Against a slow, obvious reading with exact decimals."""
+    raw = (ROOT / name).read_bytes()
+    text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    document = json.loads(text, parse_float=Decimal, strict=False)
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    wanted = Counter(
+        (
+            int(Decimal(event["ts"]) * 1000),
+            int(Decimal(event.get("dur", 0)) * 1000),
+            event["name"],
+            str(event["pid"]),
+            str(event["tid"]),
+            json.dumps(event.get("args", {}), sort_keys=True, default=float),
+        )
+        for event in events
+        if event["ph"] == "X" and event.get("cat") != "Trace"
+    )
+    trace = load_trace(ROOT / name)
+    found = Counter(
+        (
+            int(trace.start[row]) + trace.origin,
+            int(trace.duration[row]),
+            trace.name_of(row),
+            trace.tracks[trace.track[row]].process,
+            trace.tracks[trace.track[row]].thread,
+            json.dumps(trace.read_arguments(row), sort_keys=True),
+        )
+        for row in range(min(len(trace), 400))
+    )
+    assert sum(found.values()) == min(len(trace), 400)
+    assert len(trace) == sum(wanted.values())
+    assert not found - wanted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
-from perftui.recorder.options import AgentOptions
+from perftui.recorder.options import options_of
 from perftui.recorder.recording import Recording
 from perftui.recorder.relay import Relay
 from perftui.recorder.requests import RequestServer
@@ -15,7 +15,7 @@ from perftui.recorder.signals import Received, SignalQueue
 from perftui.recorder.stopping import Stopper
 from perftui.recorder.supervise import supervise
 from perftui.recorder.terminal import Terminal
-from perftui.recorder.training import StartError, Training, start_on_terminal
+from perftui.recorder.training import Command, StartError, Training, start_as_job
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, read_manifest
 
@@ -47,14 +47,12 @@ def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
 def _start(
     recording: Recording, manifest: Manifest, terminal: Terminal, signals: SignalQueue
 ) -> Training:
-    return start_on_terminal(
-        manifest.command,
-        Path(manifest.cwd),
-        recording.environment(os.environ, _options(manifest)),
-        terminal,
-        restore=signals.restore_default,
-        own_session=False,
-    )
+    environment = recording.environment(os.environ, options_of(manifest.profile))
+    cwd = Path(manifest.cwd)
+    command = Command(manifest.command, cwd, environment, signals.restore_default)
+    training = start_as_job(command, terminal)
+    terminal.forget_script_side()
+    return training
 
 
 def _follow(
@@ -73,9 +71,5 @@ def _follow(
     requests = RequestServer(recording, stopper, terminal)
     returncode = supervise(training, signals, stopper, requests, on_signal)
     relay.settle()
+    relay.settled.wait()
     recording.end(returncode)
-
-
-def _options(manifest: Manifest) -> AgentOptions:
-    names = {field.name for field in fields(AgentOptions)}
-    return AgentOptions(**{k: v for k, v in manifest.profile.items() if k in names})

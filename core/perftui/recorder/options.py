@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import msgspec
@@ -32,3 +33,9 @@ class AgentOptions:
     def as_profile(self) -> dict[str, Any]:
         """The same as plain values, for the manifest."""
         return asdict(self)
+
+
+def options_of(profile: Mapping[str, Any]) -> AgentOptions:
+    """The options among the ``profile`` facts of a manifest; what is not there has its default."""
+    names = {field.name for field in fields(AgentOptions)}
+    return AgentOptions(**{name: value for name, value in profile.items() if name in names})

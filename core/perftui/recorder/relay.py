@@ -32,14 +32,14 @@ class Relay:
         self._sink = sink
         self._pass_broken = pass_broken
         self._wake_read, self._wake_write = os.pipe()
-        self._caught_up = threading.Event()
+        self.settled = threading.Event()
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
         self._thread.start()
 
     def settle(self) -> None:
-        """Wait until what the ended script wrote is through, though others hold its output."""
+        """Set ``settled`` once what the ended script wrote is through, though others may still
+        hold its output."""
         os.write(self._wake_write, b"s")
-        self._caught_up.wait()
 
     def join(self) -> None:
         """Wait until nobody holds the other end of ``source`` any more."""
@@ -60,10 +60,10 @@ class Relay:
                 os.read(self._wake_read, 1)
                 settling = True
             elif settling:
-                self._caught_up.set()
+                self.settled.set()
                 settling = False
         os.close(self._source)
-        self._caught_up.set()
+        self.settled.set()
 
     def _carry(self) -> bool:
         """Carry one chunk; False at the end."""

@@ -30,6 +30,12 @@ class Terminal:
         """Take over the settings of the terminal ``file``."""
         termios.tcsetattr(self.script_side, termios.TCSANOW, termios.tcgetattr(file))
 
+    def leave_output_untouched(self) -> None:
+        """Add no carriage returns."""
+        settings = termios.tcgetattr(self.script_side)
+        settings[1] &= ~termios.OPOST
+        termios.tcsetattr(self.script_side, termios.TCSANOW, settings)
+
     def type(self, data: bytes) -> int:
         """Type ``data`` as a person would; returns how many bytes the terminal took.
 

@@ -7,16 +7,14 @@ import os
 import signal
 import subprocess
 import termios
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from perftui.recorder.terminal import Terminal
-
-Stream = int | None
-"""A descriptor for the script, or None to let it have ours."""
 
 
 class StartError(Exception):
@@ -62,103 +60,103 @@ class Training:
                 process.kill()
 
 
-def start_on_terminal(
-    command: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    terminal: Terminal,
-    *,
-    stdin: Stream = None,
-    restore: Callable[[], None],
-    own_session: bool,
-) -> Training:
-    """Start ``command`` on ``terminal``, as the foreground group of it.
+@dataclass(frozen=True)
+class Streams:
+    """Descriptors for the command; None lets it have ours."""
 
-    With ``own_session`` the terminal becomes that of a new session, led by the command; else it
-    becomes that of our session, which we must lead: the command is then a job in it, as under a
-    shell, and may leave processes behind that keep the terminal. ``restore`` puts signals back in
-    the child. ``stdin`` takes the place of the terminal for input.
+    stdin: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to start, where, and how to put signals back in the child before it begins."""
+
+    arguments: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str]
+    restore: Callable[[], None]
+
+
+def start_as_job(command: Command, terminal: Terminal) -> Training:
+    """Start ``command`` as the foreground job of ``terminal``, as a shell does.
+
+    We must lead a session without a terminal, which ``terminal`` becomes that of. The command may
+    leave processes behind that keep it; they are not hung up on when the command ends.
 
     Raises:
         StartError: the command cannot be started.
     """
     script_side = terminal.script_side
-    if not own_session:
-        _take_terminal(script_side)
+    _take_terminal(script_side)
 
     def prepare() -> None:
-        if own_session:
-            os.setsid()
-            _take_terminal(script_side)
-        else:
-            os.setpgid(0, 0)
-            _to_foreground(script_side)
-        restore()
+        os.setpgid(0, 0)
+        _to_foreground(script_side)
+        command.restore()
 
-    where = script_side if stdin is None else stdin
-    process = _start(command, cwd, environment, where, script_side, script_side, prepare)
-    terminal.forget_script_side()
-    return Training(process)
+    streams = Streams(script_side, script_side, script_side)
+    return Training(_start(command, streams, prepare))
 
 
-def start_on_pipes(
-    command: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    *,
-    restore: Callable[[], None],
-    own_group: bool,
-) -> tuple[Training, int, int]:
-    """Start ``command`` with our stdin; returns it and what to read its stdout and stderr from.
+def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -> Training:
+    """Start ``command`` as the leader of a new session on ``terminal``.
+
+    ``stderr`` takes the terminal's place where it is not None.
 
     Raises:
         StartError: the command cannot be started.
     """
-    out, script_out = os.pipe()
-    error, script_error = os.pipe()
+    script_side = terminal.script_side
+
+    def prepare() -> None:
+        os.setsid()
+        _take_terminal(script_side)
+        command.restore()
+
+    streams = Streams(script_side, script_side, script_side if stderr is None else stderr)
+    return Training(_start(command, streams, prepare))
+
+
+def start_beside(command: Command, streams: Streams, own_group: bool) -> Training:
+    """Start ``command`` in our session, in a process group of its own or in ours.
+
+    Raises:
+        StartError: the command cannot be started.
+    """
 
     def prepare() -> None:
         if own_group:
             os.setpgid(0, 0)
-        restore()
+        command.restore()
 
-    try:
-        process = _start(command, cwd, environment, None, script_out, script_error, prepare)
-    finally:
-        os.close(script_out)
-        os.close(script_error)
-    return Training(process, shares_group=not own_group), out, error
+    return Training(_start(command, streams, prepare), shares_group=not own_group)
 
 
 def _start(
-    command: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    stdin: Stream,
-    stdout: Stream,
-    stderr: Stream,
-    prepare: Callable[[], None],
+    command: Command, streams: Streams, prepare: Callable[[], None]
 ) -> subprocess.Popen[bytes]:
     # Between fork and exec only one thread exists; ours are started later.
     try:
         return subprocess.Popen(
-            list(command),
-            cwd=cwd,
-            env=dict(environment),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            command.arguments,
+            cwd=command.cwd,
+            env=dict(command.environment),
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
             preexec_fn=prepare,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise StartError(_reason(command, cwd, error)) from error
+        raise StartError(_reason(command, error)) from error
 
 
-def _reason(command: Sequence[str], cwd: Path, error: Exception) -> str:
-    if not cwd.is_dir():
-        return f"the working directory {cwd} does not exist"
+def _reason(command: Command, error: Exception) -> str:
+    if not command.cwd.is_dir():
+        return f"the working directory {command.cwd} does not exist"
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"cannot start {command[0]}: {why}"
+    return f"cannot start {command.arguments[0]}: {why}"
 
 
 def _take_terminal(file: int) -> None:

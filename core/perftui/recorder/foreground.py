@@ -1,0 +1,140 @@
+"""Records a training in the foreground, as if it had been started without us.
+
+Whatever reaches us reaches the script: signals, window sizes, keys, and also a closed pipe. A
+reader of our stdout that goes away (``| head``) closes the script's stdout as it would without
+us; a terminal that hangs up sends it SIGHUP. What must outlive its terminal is started detached.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from dataclasses import replace
+from typing import NoReturn
+
+from perftui.recorder.attached import Attachment, attach
+from perftui.recorder.launch import Launch, prepare
+from perftui.recorder.recording import Recording
+from perftui.recorder.requests import RequestServer
+from perftui.recorder.signals import Received, SignalQueue
+from perftui.recorder.stopping import Stopper
+from perftui.recorder.supervise import TURN, supervise
+from perftui.recorder.training import Command, StartError
+from perftui.run.manifest import read_manifest
+
+OUR_ERROR = 2
+"""Exit code where the training could not be started."""
+
+FORWARDED = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
+
+ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(launch: Launch) -> int:
+    """Run ``launch`` to its end; returns its exit code, 128 + n where signal n killed it, or
+    ``OUR_ERROR`` with a message on stderr where it could not be started.
+
+    Raises:
+        OSError: the run directory cannot be made.
+    """
+    returncode = _record(launch)
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def run_as_command(launch: Launch) -> NoReturn:
+    """Run ``launch`` and end as it ended: with its exit code, or by the signal that killed it.
+
+    Raises:
+        OSError: the run directory cannot be made.
+    """
+    returncode = _record(launch)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if returncode < 0:
+        # Its core dump is the one to look at.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-returncode, signal.SIG_DFL)
+        os.kill(os.getpid(), -returncode)
+    os._exit(128 - returncode if returncode < 0 else returncode)
+
+
+def _record(launch: Launch) -> int:
+    layout = prepare(launch)
+    manifest = replace(read_manifest(layout.manifest), recorder_pid=os.getpid())
+    # What was ignored when we were started (nohup) stays so, for us and for the script.
+    watched = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
+    signals = SignalQueue(watched)
+    recording = Recording(layout, manifest, launch.sample_seconds)
+    environment = recording.environment(os.environ, launch.options)
+    command = Command(launch.command, launch.cwd, environment, signals.restore)
+    try:
+        attachment = attach(command, lambda: recording.output)
+    except StartError as error:
+        recording.fail(str(error))
+        sys.stderr.write(f"perftui: {error}\n")
+        signals.restore()
+        return OUR_ERROR
+    recording.begin(attachment.training.pid)
+    try:
+        returncode = _follow(recording, attachment, signals)
+    finally:
+        attachment.close()
+    recording.end(returncode)
+    recording.output.close()
+    signals.restore()
+    return returncode
+
+
+def _follow(recording: Recording, attachment: Attachment, signals: SignalQueue) -> int:
+    stopper = Stopper(attachment.training)
+    requests = RequestServer(recording, stopper, attachment.terminal)
+    returncode = supervise(
+        attachment.training,
+        signals,
+        stopper,
+        requests,
+        lambda received: _pass_on(attachment, received),
+    )
+    _pass_rest(attachment, signals)
+    return returncode
+
+
+def _pass_on(attachment: Attachment, received: Received) -> None:
+    number, by_kernel = received
+    training = attachment.training
+    if number == signal.SIGWINCH:
+        attachment.resize()
+    elif number == signal.SIGTSTP:
+        attachment.suspend(by_kernel)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        attachment.resume()
+    elif number == signal.SIGCONT:
+        attachment.resume()
+    elif number in FORWARDED and not by_kernel:
+        training.signal(number)
+    elif number in FORWARDED and not training.shares_group:
+        # A key or a hang-up goes to all of a job.
+        training.signal_group(number)
+
+
+def _pass_rest(attachment: Attachment, signals: SignalQueue) -> None:
+    """Wait until the last output is through; a signal that would end us ends the wait."""
+    for relay in attachment.relays:
+        relay.settle()
+    while not all(relay.settled.is_set() for relay in attachment.relays):
+        received = signals.wait(TURN)
+        if received is not None and received.number in ENDING:
+            return

@@ -86,8 +86,8 @@ class LaneIndex:
     def _longest_between(self, first: Int64, behind: Int64, low: Int64, high: Int64) -> Int64:
         """Only the first and the last event can stick out of a column; those between are whole."""
         last = behind - 1
-        best = first.copy()
-        most = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
+        best: Int64 = first.copy()
+        most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
         middle = self._longest_whole(first + 1, last)
         for candidate in (middle, last):
             safe = np.maximum(candidate, 0)

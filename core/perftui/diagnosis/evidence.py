@@ -24,6 +24,8 @@ class Evidence:
     manifest: Manifest | None = None
     """None for a trace without a run."""
     rank: int | None = None
+    ranks: int = 1
+    """Training processes that have written anything."""
     train_steps: int = 0
     """Training steps recorded, warm-up and profiled ones included."""
     share: StepShare | None = None
@@ -69,6 +71,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
     return Evidence(
         manifest=run.manifest,
         rank=snapshot.rank,
+        ranks=len(run.ranks),
         train_steps=int((steps["kind"] == "train").sum()),
         share=step_budget(steps, mask),
         wait_p95=_quantile(steps, "input_wait", mask, 95),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import time
 import uuid
@@ -31,6 +32,9 @@ class AppliedPatch:
     after_sha256: str
     mode: int
     """Permission bits of the file, kept."""
+    modified_ns: int
+    """When the file was last changed before, given back by undo: a run that started later can
+    then tell that its source is what it ran."""
     applied_ns: int
 
 
@@ -50,14 +54,15 @@ def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
     path = patch.path.resolve()
     if path.read_bytes() != patch.before:
         raise SourceChangedError(f"{path} has changed since the patch was made: look at it again")
-    now = time.time_ns()
+    now, status = time.time_ns(), path.stat()
     applied = AppliedPatch(
         patch_id=f"{now:020d}-{uuid.uuid4().hex[:8]}",
         path=str(path),
         title=title,
         before_sha256=_digest(patch.before),
         after_sha256=_digest(patch.after),
-        mode=stat.S_IMODE(path.stat().st_mode),
+        mode=stat.S_IMODE(status.st_mode),
+        modified_ns=status.st_mtime_ns,
         applied_ns=now,
     )
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,6 +94,7 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
             f"What it was before the fix is in {original}"
         )
     replace_file(path, before, applied.mode)
+    os.utime(path, ns=(applied.modified_ns, applied.modified_ns))
     _forget(applied, store)
     return path
 

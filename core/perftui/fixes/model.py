@@ -44,7 +44,8 @@ class FixOption:
     """One fix as it can be offered for this run.
 
     ``override`` is None where it cannot be tried at run time, ``patch`` where it cannot be written;
-    ``why_not`` then says why, and ``advice`` shows the line to change.
+    ``why_not`` then says why, and ``advice`` shows the line to change. ``argv`` is the whole
+    command to run instead, where the script itself has an option for the change.
     """
 
     fix: str
@@ -58,3 +59,4 @@ class FixOption:
     advice: str = ""
     file: str | None = None
     line: int | None = None
+    argv: tuple[str, ...] | None = None

@@ -59,13 +59,14 @@ def make_run(
     overrides: tuple[Override, ...] = (),
     skipped_lines: int = 0,
     cwd: str = "/home/user/project",
+    started_ns: int = 1 << 62,
     **columns: int,
 ) -> RunSnapshot:
     manifest = Manifest(
         run_id=root.name,
         command=command,
         cwd=cwd,
-        started_ns=0,
+        started_ns=started_ns,
         host="box",
         cpu_count=cpu_count,
         gpus=gpus,

@@ -34,7 +34,7 @@ def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
     assert (found.cost_ns, found.step_ns) == (21 * MS, 35 * MS)
     assert found.best_speedup == pytest.approx(2.5)
     assert found.confidence is Confidence.HIGH
-    assert found.fixes == ("loader-workers", "loader-pin")
+    assert found.fixes == ("loader-workers",)
     place = next(fact.place for fact in found.facts if fact.label == "num_workers")
     assert place is not None
     assert place.source == "/p/train.py:7"
@@ -182,6 +182,15 @@ def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:
     assert found is not None
     assert found.confidence is Confidence.MEDIUM
     assert "profiled window" in found.would_raise_confidence
+
+
+def test_pinning_is_a_fix_where_there_is_a_gpu_and_memory_is_not_pinned() -> None:
+    phases = {"input_wait": 60, "forward": 40}
+    for pinned, fixes in ((False, ("loader-workers", "loader-pin")), (True, ("loader-workers",))):
+        loader = {**IN_MAIN, "pin_memory": pinned}
+        found = judged(phases=phases, loaders=(loader,), gpus=("H200",)).top
+        assert found is not None
+        assert found.fixes == fixes
 
 
 def test_rules_about_devices_have_nothing_to_say_without_one() -> None:

@@ -90,6 +90,12 @@ def test_permissions_stay(source, store, mode) -> None:
     assert stat.S_IMODE(source.stat().st_mode) == mode
 
 
+def test_undo_gives_back_the_time_of_the_last_change(source, store) -> None:
+    changed = source.stat().st_mtime_ns
+    undo(apply_patch(Patch(source, BEFORE, AFTER), store), store)
+    assert source.stat().st_mtime_ns == changed
+
+
 def test_what_is_kept_is_private(source, store) -> None:
     apply_patch(Patch(source, BEFORE, AFTER), store)
     assert {stat.S_IMODE(kept.stat().st_mode) for kept in store.iterdir()} == {0o600}

@@ -6,7 +6,7 @@ from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding, Place
 from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.rules.input_wait import InputWait, facts, input_wait, judge, sure, would_help
+from perftui.diagnosis.rules.input_wait import facts, fixes, input_wait, judge, sure, would_help
 
 RULE = "input-bound"
 
@@ -27,7 +27,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         wait.wait,
         wait.step,
         sure(wait, policy),
-        _fixes(evidence, wait),
+        fixes(wait, evidence),
         would_help(wait, policy),
     )
 
@@ -56,8 +56,3 @@ def _loader_facts(evidence: Evidence) -> list[Fact]:
     if evidence.machine.cores is not None:
         found.append(Fact("cores", evidence.machine.cores, "count"))
     return found
-
-
-def _fixes(evidence: Evidence, wait: InputWait) -> tuple[str, ...]:
-    """Fixes edit a known loader of a run; a trace alone names none."""
-    return ("loader-workers", "loader-pin") if wait.from_run and evidence.loader else ()

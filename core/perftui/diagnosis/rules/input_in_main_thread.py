@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding, Place
 from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.rules.input_wait import facts, input_wait, judge, sure, would_help
+from perftui.diagnosis.rules.input_wait import facts, fixes, input_wait, judge, sure, would_help
 
 RULE = "input-in-main-thread"
 
@@ -35,7 +35,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         wait.wait,
         wait.step,
         sure(wait, policy),
-        ("loader-workers", "loader-pin") if evidence.loader else (),
+        fixes(wait, evidence),
         would_help(wait, policy),
     )
 

@@ -105,3 +105,13 @@ def facts(wait: InputWait, evidence: Evidence, warning: float) -> list[Fact]:
     if evidence.wait_p95 is not None and wait.from_run:
         found.append(Fact("95 % of waits are below", evidence.wait_p95, "ns"))
     return found
+
+
+def fixes(wait: InputWait, evidence: Evidence) -> tuple[str, ...]:
+    """What answers a wait for data: a known loader of a run can be changed, a trace's cannot."""
+    loader = evidence.loader
+    if loader is None or not wait.from_run:
+        return ()
+    if evidence.has_gpu and loader.pin_memory is False:
+        return ("loader-workers", "loader-pin")
+    return ("loader-workers",)

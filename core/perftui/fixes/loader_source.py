@@ -1,0 +1,99 @@
+"""Where the training's loader can be changed: its call in the source, and the script's options."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.diagnosis.evidence import Evidence
+from perftui.fixes.command_option import given, script_of, with_option
+from perftui.fixes.model import Patch
+from perftui.fixes.patches.declared_options import DeclaredOption, option_behind
+from perftui.fixes.patches.edits import Literal
+from perftui.fixes.patches.keyword_value import argument
+from perftui.fixes.patches.loader_arguments import POSITIONS, loader_arguments
+from perftui.fixes.patches.loader_call import loader_call
+from perftui.fixes.patches.program import parse_program, read_source
+from perftui.fixes.patches.refused import PatchRefusedError
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """What can be written: a patch, a command, both, or neither and the reason."""
+
+    patch: Patch | None = None
+    argv: tuple[str, ...] | None = None
+    why_not: str = ""
+    """Why there is no patch."""
+
+
+def loader_change(evidence: Evidence, arguments: Mapping[str, Literal]) -> SourceChange:
+    """How ``arguments`` can be given to the loader; reads the source files.
+
+    Where the command already gives the option that decides, the source's default would change
+    nothing, so only the command is offered.
+    """
+    loader = evidence.loader
+    if loader is None or loader.file is None or loader.line is None:
+        return SourceChange(why_not="the run does not say where the loader is made")
+    path = Path(loader.file)
+    if any(part in _INSTALLED for part in path.parts):
+        return SourceChange(why_not=f"the loader is made inside an installed package ({path})")
+    if not loader.certain:
+        return SourceChange(
+            why_not="several loaders are made, and it is not certain which feeds the training"
+        )
+    if _edited_since(evidence, path):
+        return SourceChange(why_not=f"{path.name} has been edited since this run: run it again")
+    argv, already = _command(evidence, path, loader.line, arguments)
+    if already:
+        return SourceChange(argv=argv, why_not=f"the command gives {already}: change it there")
+    try:
+        return SourceChange(loader_arguments(path, loader.line, arguments), argv)
+    except PatchRefusedError as refusal:
+        return SourceChange(None, argv, str(refusal))
+
+
+def _edited_since(evidence: Evidence, path: Path) -> bool:
+    """Whether the line that the run reported may be another one by now."""
+    started = evidence.manifest.started_ns if evidence.manifest else None
+    try:
+        return started is not None and path.stat().st_mtime_ns > started
+    except OSError:
+        return False
+
+
+def _command(
+    evidence: Evidence, path: Path, line: int, arguments: Mapping[str, Literal]
+) -> tuple[tuple[str, ...] | None, str | None]:
+    """The command with the script's own option for the workers, and its flag if given already."""
+    option = _worker_option(path, line)
+    workers = arguments.get("num_workers")
+    if option is None or evidence.manifest is None or type(workers) is not int:
+        return None, None
+    command = evidence.manifest.command
+    script = script_of(command, Path(evidence.manifest.cwd))
+    # The options of another file's parser are not certain to be those of the command.
+    if script is None or script[0].resolve() != path.resolve():
+        return None, None
+    begin = script[1]
+    flag = option.long_flag if given(command, begin, option) else None
+    return with_option(command, begin, option, workers), flag
+
+
+def _worker_option(path: Path, line: int) -> DeclaredOption | None:
+    """The option that the call's ``num_workers`` reads, also through ``int(...)``."""
+    try:
+        program = parse_program(read_source(path))
+        call = loader_call(program, line)
+        value = argument(call, "num_workers", POSITIONS["num_workers"])
+    except PatchRefusedError:
+        return None
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "int" and len(value.args) == 1:
+        value = value.args[0]
+    option = option_behind(program, value) if value is not None else ""
+    return None if isinstance(option, str) else option

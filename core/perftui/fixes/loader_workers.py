@@ -1,0 +1,119 @@
+"""``loader-workers``: fetch batches in worker processes while the step computes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from perftui.diagnosis import words
+from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.loader_facts import LoaderFacts
+from perftui.fixes.command_option import script_of
+from perftui.fixes.loader_source import loader_change
+from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.patches.program import parse_program, read_source
+from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.worker_count import worker_count
+from perftui.run.manifest import Override
+
+FIX = "loader-workers"
+
+_EXPLANATION = (
+    "Worker processes fetch and collate batches while the step computes, and stay alive between "
+    "epochs. Samples and their order stay the same; random augmentation draws other values, as "
+    "each worker has its own seed. Each worker holds a copy of what the dataset touches."
+)
+
+
+def option(evidence: Evidence) -> FixOption | None:
+    """The fix for the loader that feeds the training; None where no loader is known."""
+    loader = evidence.loader
+    if loader is None:
+        return None
+    current = loader.num_workers or 0
+    wanted = worker_count(
+        current, evidence.machine.cores, evidence.ranks, evidence.machine.other_cores or 0.0
+    )
+    refusal = refused(evidence, loader, wanted)
+    if refusal:
+        return FixOption(
+            FIX,
+            "num_workers" if not wanted else _title(current, wanted),
+            _EXPLANATION,
+            why_not=refusal,
+            file=loader.file,
+            line=loader.line,
+        )
+    return _offered(evidence, loader, current, wanted)
+
+
+def _offered(evidence: Evidence, loader: LoaderFacts, current: int, wanted: int) -> FixOption:
+    arguments = {"num_workers": wanted, "persistent_workers": True}
+    change = loader_change(evidence, arguments)
+    where = f"At {loader.source}: " if loader.source else ""
+    return FixOption(
+        FIX,
+        _title(current, wanted),
+        _EXPLANATION,
+        (Risk.RANDOMNESS, Risk.MEMORY),
+        Override("DataLoader", arguments, loader.file, loader.line, FIX),
+        change.patch,
+        change.why_not,
+        f"{where}DataLoader(..., num_workers={wanted}, persistent_workers=True)",
+        loader.file,
+        loader.line,
+        change.argv,
+    )
+
+
+def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
+    """Why workers would be wrong or useless here, empty where nothing speaks against them."""
+    if wanted == 0:
+        cores = evidence.machine.cores
+        return f"no core is free for more workers (of {words.several(cores or 0, 'core')})"
+    if loader.is_iterable and not loader.shards:
+        return (
+            "the dataset is iterable and does not divide itself among workers: "
+            "each worker would yield every sample"
+        )
+    if loader.holds_files:
+        return "the dataset holds open files or generators, which workers would share"
+    if loader.holds_cuda:
+        return "the dataset holds tensors on the GPU, which forked workers cannot use"
+    if loader.dataset == "TensorDataset":
+        return (
+            "the samples are tensors in memory already: copying them between processes costs more"
+        )
+    return _refused_by_spawn(evidence, loader)
+
+
+def _refused_by_spawn(evidence: Evidence, loader: LoaderFacts) -> str:
+    """Workers that are not forked import the script again and receive everything pickled."""
+    if loader.start_method in (None, "fork"):
+        return ""
+    if loader.collate_is_lambda:
+        return f"collate_fn is a lambda, which cannot be sent to workers ({loader.start_method})"
+    if not _has_main_guard(evidence):
+        return (
+            f"workers start by {loader.start_method}, which runs the script again: "
+            'it needs `if __name__ == "__main__":` around the training'
+        )
+    return ""
+
+
+def _has_main_guard(evidence: Evidence) -> bool:
+    """Whether the script is certain to test ``__name__``."""
+    manifest = evidence.manifest
+    script = script_of(manifest.command, Path(manifest.cwd)) if manifest else None
+    if script is None:
+        return False
+    try:
+        program = parse_program(read_source(script[0]))
+    except PatchRefusedError:
+        return False
+    tests = (node.test for node in program.tree.body if isinstance(node, ast.If))
+    return any("__name__" in ast.unparse(test) for test in tests)
+
+
+def _title(current: int, wanted: int) -> str:
+    return f"num_workers {current} -> {wanted}"

@@ -1,0 +1,29 @@
+"""How many data-loader workers to try."""
+
+from __future__ import annotations
+
+FIRST_TRY = 4
+"""Most workers for a loader that has none: gains level off between two and four a device, while
+memory and start-up grow with each."""
+
+UNKNOWN_CORES = 2
+"""Workers where the number of cores is not known: fewest that fetch while another collates."""
+
+
+def worker_count(
+    current: int, cores: int | None, ranks: int = 1, busy_elsewhere: float = 0.0
+) -> int:
+    """Workers to try instead of ``current``, 0 where no core is free for more.
+
+    The training thread keeps a core of its own, other programs keep theirs, and the ranks of one
+    machine share the rest. Two cores are enough for one worker: it fetches while the training
+    thread waits for nothing. A loader that has workers gets up to twice as many.
+    """
+    if cores is None:
+        return UNKNOWN_CORES if current < UNKNOWN_CORES else 0
+    share = cores // max(ranks, 1)
+    if share < 2:
+        return 0
+    free = max(share - 1 - round(busy_elsewhere / max(ranks, 1)), 1)
+    wanted = min(2 * current if current else FIRST_TRY, free)
+    return wanted if wanted > current else 0

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.evidence import gather
+from perftui.fixes.catalogue import options
+from perftui.fixes.model import FixOption, Risk
+from perftui.run.manifest import Override
+from tests.core.diagnosis.runs import make_run, telemetry_table
+
+SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+PHASES = {"input_wait": 60, "forward": 40}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def offered(script: Path, line: int = 2, loader=None, **run) -> dict[str, FixOption]:
+    facts = {
+        "num_workers": 0,
+        "pin_memory": False,
+        "file": str(script),
+        "line": line,
+        "start_method": "fork",
+        **(loader or {}),
+    }
+    run.setdefault("command", ("python", "train.py"))
+    snapshot = make_run(phases=PHASES, loaders=(facts,), cwd=str(script.parent), **run)
+    evidence = gather(snapshot, None)
+    finding = diagnose(evidence).top
+    assert finding is not None
+    return {option.fix: option for option in options(finding, evidence)}
+
+
+def workers(script: Path, **changes) -> FixOption:
+    return offered(script, **changes)["loader-workers"]
+
+
+def test_workers_are_offered_as_override_and_as_patch(script) -> None:
+    option = workers(script)
+    arguments = {"num_workers": 4, "persistent_workers": True}
+    assert option.title == "num_workers 0 -> 4"
+    assert option.override == Override("DataLoader", arguments, str(script), 2, "loader-workers")
+    assert option.patch is not None
+    assert option.patch.after.endswith(
+        b"DataLoader(data, num_workers=4, persistent_workers=True)\n"
+    )
+    assert set(option.risks) == {Risk.RANDOMNESS, Risk.MEMORY}
+    assert (option.argv, option.why_not) == (None, "")
+    assert script.read_text() == SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("cores", "current", "wanted"),
+    [(2, 0, 1), (3, 0, 2), (4, 0, 3), (8, 0, 4), (64, 0, 4), (64, 4, 8), (8, 4, 7)],
+)
+def test_the_number_of_workers_follows_the_cores(script, cores, current, wanted) -> None:
+    option = workers(script, cpu_count=cores, loader={"num_workers": current})
+    assert option.override is not None
+    assert option.override.arguments["num_workers"] == wanted
+
+
+def test_cores_that_other_programs_use_are_left_to_them(script) -> None:
+    busy = telemetry_table(**{"cpu.utilization": 75.0, "processes.cpu": 100.0})
+    option = workers(script, cpu_count=8, telemetry=busy)
+    assert option.override is not None
+    assert option.override.arguments["num_workers"] == 2  # 8 cores, 6 busy, 5 by others
+
+
+REFUSED = {
+    "one core": ({}, {"cpu_count": 1}, "no core is free"),
+    "as many workers as cores": ({"num_workers": 7}, {}, "no core is free"),
+    "iterable": ({"is_iterable": True}, {}, "every sample"),
+    "open files": ({"holds_files": True}, {}, "open files"),
+    "on the GPU": ({"holds_cuda": True}, {}, "on the GPU"),
+    "in memory": ({"dataset": "TensorDataset"}, {}, "in memory already"),
+    "lambda, spawned": ({"start_method": "spawn", "collate_is_lambda": True}, {}, "lambda"),
+    "no guard, spawned": ({"start_method": "forkserver"}, {}, "__main__"),
+}
+
+
+@pytest.mark.parametrize(("loader", "run", "reason"), REFUSED.values(), ids=REFUSED)
+def test_workers_are_refused_where_they_would_do_harm(script, loader, run, reason) -> None:
+    option = workers(script, loader=loader, **run)
+    assert (option.override, option.patch, option.argv) == (None, None, None)
+    assert reason in option.why_not
+
+
+def test_what_is_refused_under_one_condition_is_offered_without_it(script) -> None:
+    assert workers(script, loader={"is_iterable": True, "shards": True}).override
+    assert workers(script, loader={"collate_is_lambda": True}).override
+    script.write_text(SCRIPT + 'if __name__ == "__main__":\n    main()\n')
+    assert workers(script, loader={"start_method": "spawn"}).override
+
+
+def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None:
+    script.write_text(SCRIPT.replace("(data)", "(data, num_workers=n())"))
+    option = workers(script)
+    assert option.patch is None
+    assert option.override is not None
+    assert "is computed" in option.why_not
+    assert option.advice == (
+        f"At {script}:2: DataLoader(..., num_workers=4, persistent_workers=True)"
+    )
+
+
+def test_a_source_that_was_edited_since_the_run_is_not_patched(script) -> None:
+    option = workers(script, started_ns=script.stat().st_mtime_ns - 1)
+    assert option.patch is None
+    assert "edited since this run" in option.why_not
+
+
+def test_code_of_an_installed_package_is_not_patched(tmp_path) -> None:
+    package = tmp_path / "site-packages" / "loaders.py"
+    package.parent.mkdir()
+    package.write_text(SCRIPT)
+    assert "installed package" in workers(package).why_not
+
+
+def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
+    facts = {"num_workers": 0, "file": str(script), "line": 2}
+    loaders = ({**facts, "id": 1}, {**facts, "id": 2, "line": 3})
+    evidence = gather(make_run(phases=PHASES, loaders=loaders), None)
+    finding = diagnose(evidence).top
+    assert finding is not None
+    assert options(finding, evidence)[0].why_not.startswith("several loaders")
+
+
+OPTION = """\
+from torch.utils.data import DataLoader
+loader = DataLoader(data, num_workers=args.workers)
+p.add_argument("-j", "--workers", type=int, default=0)
+args = p.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), ("--workers", "4")),
+        (("--lr", "0.1"), ("--workers", "4", "--lr", "0.1")),
+        (("--lr", "1", "-j", "0", "x"), ("--lr", "1", "-j", "4", "x")),
+        (("-j0",), ("-j4",)),
+        (("--workers=0", "--lr", "1"), ("--workers=4", "--lr", "1")),
+        (("--workers", "0", "--workers=1"), ("--workers", "4", "--workers=4")),
+        (("--", "-j", "0"), ("--workers", "4", "--", "-j", "0")),
+        (("-j", "0", "--", "-j", "0"), ("-j", "4", "--", "-j", "0")),
+    ],
+)
+def test_an_option_of_the_script_is_given_in_the_command(script, arguments, expected) -> None:
+    script.write_text(OPTION)
+    option = workers(script, command=("python", "train.py", *arguments))
+    assert option.argv == ("python", "train.py", *expected)
+
+
+def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -> None:
+    script.write_text(OPTION)
+    free = workers(script)
+    assert free.patch is not None
+    assert b"default=4" in free.patch.after
+    decided = workers(script, command=("python", "train.py", "-j0"))
+    assert decided.patch is None
+    assert decided.why_not == "the command gives --workers: change it there"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("python", "other.py"), ("python", "-u", "train.py"), ("python", "-m", "other"), ("python",)],
+)
+def test_an_option_of_another_program_is_not_given(script, command) -> None:
+    script.write_text(OPTION)
+    assert workers(script, command=command).argv is None
+
+
+def test_a_module_has_options_too(script) -> None:
+    script.write_text(OPTION.replace("args.workers)", "int(args.workers))"))
+    option = workers(script, command=("python", "-m", "train", "x"))
+    assert option.argv == ("python", "-m", "train", "--workers", "4", "x")
+    assert option.patch is None
+
+
+def test_pinning_is_offered_with_a_gpu(script) -> None:
+    option = offered(script, gpus=("H200",))["loader-pin"]
+    assert option.override is not None
+    assert option.override.arguments == {"pin_memory": True}
+    assert option.patch is not None
+    assert b"pin_memory=True" in option.patch.after
+
+
+def test_pinning_is_refused_with_the_reason(script) -> None:
+    facts = {"num_workers": 0, "file": str(script), "line": 2}
+    for change, gpus, reason in (
+        ({}, (), "no GPU"),
+        ({"pin_memory": True}, ("H200",), "pinned already"),
+        ({"holds_cuda": True}, ("H200",), "cannot be pinned"),
+    ):
+        run = make_run(phases=PHASES, loaders=({**facts, **change},), gpus=gpus)
+        evidence = gather(run, None)
+        finding = diagnose(evidence).top
+        assert finding is not None
+        (option,) = options(replace(finding, fixes=("loader-pin",)), evidence)
+        assert option.override is None
+        assert reason in option.why_not
+
+
+def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:
+    evidence = gather(make_run(phases=PHASES, loaders=({"num_workers": 0},)), None)
+    finding = diagnose(evidence).top
+    assert finding is not None
+    assert options(replace(finding, fixes=("later",)), evidence) == ()

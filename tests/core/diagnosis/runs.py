@@ -60,6 +60,7 @@ def make_run(
     skipped_lines: int = 0,
     cwd: str = "/home/user/project",
     started_ns: int = 1 << 62,
+    profile: dict[str, Any] | None = None,
     **columns: int,
 ) -> RunSnapshot:
     manifest = Manifest(
@@ -72,6 +73,7 @@ def make_run(
         gpus=gpus,
         status=status,
         overrides=overrides,
+        profile=profile or {},
     )
     phases = {"forward": 10} if phases is None else phases
     table = steps if steps is not None else step_table(count, phases, **columns)

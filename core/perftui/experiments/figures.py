@@ -1,0 +1,55 @@
+"""The figures of one run that a comparison sets side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.loader_facts import LoaderFacts
+from perftui.diagnosis.machine_facts import MachineFacts
+from perftui.run.manifest import Manifest
+from perftui.run.reader import RunSnapshot
+from perftui.run.step_budget import StepShare
+
+BUSY_SHARE = 0.2
+"""Other programs on this share of the cores take time from a training that uses them all."""
+
+BUSY_PRESSURE = 10.0
+"""Percent of stalled time (/proc/pressure/cpu). Above it the same change measured 9x faster that
+measures 8 % slower on an idle machine. Used where the training's own part is not known."""
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What one run measured."""
+
+    manifest: Manifest
+    share: StepShare | None
+    """Mean, budget, spread (p5 to p95) and throughput of the steady steps; None without any."""
+    loader: LoaderFacts | None
+    """The loader of the training with the arguments in force."""
+    machine: MachineFacts
+
+    @property
+    def steps(self) -> int:
+        """Steady steps."""
+        return self.share.count if self.share else 0
+
+    @property
+    def busy_host(self) -> str:
+        """Why the machine was too busy to measure on, empty where it was not."""
+        other, cores = self.machine.other_cores, self.machine.cores
+        if other is not None and cores:
+            if other < BUSY_SHARE * cores:
+                return ""
+            return f"other programs used {other:.1f} of {cores} cores"
+        pressure = self.machine.pressure
+        if pressure is None or pressure <= BUSY_PRESSURE:
+            return ""
+        return f"tasks waited for a core {pressure:.0f} % of the time"
+
+
+def run_figures(run: RunSnapshot) -> RunFigures:
+    """Figures of the steady training steps of ``run``."""
+    evidence = gather(run, None)
+    return RunFigures(run.manifest, evidence.share, evidence.loader, evidence.machine)

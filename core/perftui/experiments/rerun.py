@@ -1,0 +1,76 @@
+"""The same training again, with a fix."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+
+import msgspec
+
+from perftui.fixes.model import FixOption
+from perftui.recorder.launch import Launch
+from perftui.recorder.options import AgentOptions
+from perftui.run.manifest import Manifest, Override
+from perftui.run.reader import RunSnapshot
+
+
+class Form(str, enum.Enum):
+    """How the fix gets into the run."""
+
+    OVERRIDE = "override"
+    """At run time; the source is not touched."""
+    COMMAND = "command"
+    """By the script's own option."""
+    SOURCE = "source"
+    """It is in the source already."""
+
+
+def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE) -> Launch:
+    """The launch that repeats ``run`` with ``option``, its parent being ``run``.
+
+    Overrides that were in force stay, except one of the same fix, which gives way. Where the run
+    recorded options of the profiler, they are used again.
+
+    Raises:
+        ValueError: the option has no such form.
+    """
+    manifest = run.manifest
+    command = manifest.command
+    kept = tuple(o for o in manifest.overrides if o.fix != option.fix)
+    if form is Form.OVERRIDE:
+        if option.override is None:
+            raise ValueError(option.why_not or f"{option.fix} cannot be tried at run time")
+        kept = (*kept, option.override)
+    if form is Form.COMMAND:
+        if option.argv is None:
+            raise ValueError(f"the script has no option for {option.fix}")
+        command = option.argv
+    return _repeat(run, command, kept, option.title)
+
+
+def repeat_launch(run: RunSnapshot) -> Launch:
+    """The launch that repeats ``run`` as it was."""
+    return _repeat(run, run.manifest.command, run.manifest.overrides, None)
+
+
+def _repeat(
+    run: RunSnapshot, command: tuple[str, ...], overrides: tuple[Override, ...], name: str | None
+) -> Launch:
+    manifest = run.manifest
+    return Launch(
+        command=command,
+        cwd=Path(manifest.cwd),
+        runs=run.root.parent,
+        overrides=overrides,
+        parent=manifest.run_id,
+        name=name,
+        options=_options(manifest),
+    )
+
+
+def _options(manifest: Manifest) -> AgentOptions:
+    """The profiler's options of a run; the defaults where another version wrote others."""
+    try:
+        return msgspec.convert(manifest.profile, AgentOptions)
+    except msgspec.ValidationError:
+        return AgentOptions()

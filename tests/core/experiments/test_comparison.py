@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.experiments.comparison import MANY_STEPS, Verdict, compare
+from perftui.run.columns import PHASES
+from perftui.run.manifest import Override
+from tests.core.diagnosis.runs import MS, joined, make_run, step_table, telemetry_table
+
+SLOW = {"input_wait": 20, "forward": 10, "backward": 5}
+FAST = {"input_wait": 2, "forward": 10, "backward": 5}
+LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "persistent_workers": False}
+WORKERS = {**LOADER, "num_workers": 2, "persistent_workers": True, "override": "applied"}
+TRY = Override("DataLoader", {"num_workers": 2, "persistent_workers": True}, "/p/train.py", 3, "w")
+
+
+def forward(ms: float, count: int = 100, **run):
+    return make_run(count=count, phases={"forward": ms}, **run)
+
+
+def test_a_run_with_a_fix_is_set_beside_the_run_without() -> None:
+    found = compare(
+        make_run(count=100, phases=SLOW, loaders=(LOADER,)),
+        make_run(count=100, phases=FAST, loaders=(WORKERS,), overrides=(TRY,)),
+    )
+    assert found.verdict is Verdict.FASTER
+    assert found.speedup == pytest.approx(35 / 17)
+    assert found.reason == "beyond noise: two runs of one program differ by up to 6.0 %"
+    assert found.changes == ("num_workers 0 -> 2", "persistent_workers False -> True")
+    waits = next(change for change in found.phases if change.phase == "input_wait")
+    assert (waits.before, waits.after) == (20 * MS, 2 * MS)
+    assert found.before.share is not None
+    assert found.before.share.steps_per_second == pytest.approx(1000 / 35)
+    assert "one run each: no confidence interval" in found.notes
+    assert "losses were not compared" in found.notes
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=len(PHASES), max_size=len(PHASES)),
+    st.lists(st.integers(1, 50), min_size=len(PHASES), max_size=len(PHASES)),
+)
+def test_the_parts_of_both_sides_sum_to_their_steps(before, after) -> None:
+    found = compare(
+        make_run(phases=dict(zip(PHASES, before, strict=True))),
+        make_run(phases=dict(zip(PHASES, after, strict=True))),
+    )
+    assert found.before.share is not None
+    assert found.after.share is not None
+    assert sum(change.before for change in found.phases) == found.before.share.mean
+    assert sum(change.after for change in found.phases) == found.after.share.mean
+    assert found.speedup == found.before.share.mean / found.after.share.mean
+
+
+@given(st.floats(1, 100), st.floats(1, 100), st.sampled_from([30, 100]))
+def test_swapping_the_runs_swaps_the_verdict(before, after, count) -> None:
+    swapped = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+    there = compare(forward(before, count), forward(after, count)).verdict
+    back = compare(forward(after, count), forward(before, count)).verdict
+    assert back is swapped.get(there, there)
+
+
+@pytest.mark.parametrize(
+    ("count", "after", "verdict"),
+    [
+        (MANY_STEPS, 94.5, Verdict.NO_CLEAR_DIFFERENCE),
+        (MANY_STEPS, 94.2, Verdict.FASTER),
+        (MANY_STEPS, 105.9, Verdict.NO_CLEAR_DIFFERENCE),
+        (MANY_STEPS, 106.1, Verdict.SLOWER),
+        (MANY_STEPS - 1, 75, Verdict.NO_CLEAR_DIFFERENCE),
+        (MANY_STEPS - 1, 74, Verdict.FASTER),
+    ],
+)
+def test_a_difference_must_exceed_what_two_equal_runs_differ_by(count, after, verdict) -> None:
+    assert compare(forward(100, count), forward(after, count)).verdict is verdict
+
+
+def test_too_few_steps_say_nothing() -> None:
+    found = compare(forward(100), forward(10, count=19))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "the second run has 19 steady steps of 20"
+    assert found.speedup == pytest.approx(10)
+
+
+def test_a_run_without_steps_has_no_speedup() -> None:
+    found = compare(forward(100), forward(10, count=0))
+    assert (found.verdict, found.speedup, found.phases) == (Verdict.INCONCLUSIVE, None, ())
+
+
+def busy(other: float):
+    return telemetry_table(**{"cpu.utilization": 25 + other, "processes.cpu": 200.0})
+
+
+@pytest.mark.parametrize(
+    ("other", "after", "verdict"),
+    [
+        (19, 90, Verdict.FASTER),
+        (21, 90, Verdict.INCONCLUSIVE),
+        (21, 85, Verdict.INCONCLUSIVE),
+        (21, 84, Verdict.FASTER),
+    ],
+)
+def test_on_a_busy_host_only_a_large_effect_counts(other, after, verdict) -> None:
+    found = compare(forward(100), forward(after, telemetry=busy(other)))
+    assert found.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert found.reason == "the host was busy: other programs used 1.7 of 8 cores"
+
+
+def test_pressure_stands_in_where_the_training_own_part_is_unknown() -> None:
+    for pressure, verdict in ((9.0, Verdict.FASTER), (40.0, Verdict.INCONCLUSIVE)):
+        samples = telemetry_table(**{"pressure.cpu": pressure})
+        assert compare(forward(100, telemetry=samples), forward(90)).verdict is verdict
+
+
+def test_pressure_by_the_training_itself_is_no_busy_host() -> None:
+    samples = telemetry_table(
+        **{"pressure.cpu": 80.0, "cpu.utilization": 100.0, "processes.cpu": 800.0}
+    )
+    assert compare(forward(100, telemetry=samples), forward(90)).verdict is Verdict.FASTER
+
+
+@pytest.mark.parametrize(
+    ("loaders", "reason"),
+    [
+        ((), "the run does not say what became of the change"),
+        (
+            (LOADER,),
+            "num_workers, persistent_workers had no effect at the training's loader "
+            "(not made at that line)",
+        ),
+        (
+            ({**LOADER, "override": "num_workers: the dataset holds open files"},),
+            "num_workers, persistent_workers had no effect at the training's loader "
+            "(num_workers: the dataset holds open files)",
+        ),
+    ],
+)
+def test_a_change_that_did_not_reach_the_loader_proves_nothing(loaders, reason) -> None:
+    found = compare(
+        make_run(count=100, phases=SLOW, loaders=(LOADER,)),
+        make_run(count=100, phases=FAST, loaders=loaders, overrides=(TRY,)),
+    )
+    assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, reason)
+
+
+def test_a_few_extreme_steps_do_not_make_a_verdict() -> None:
+    extreme = joined(step_table(95, {"forward": 9}), step_table(5, {"forward": 400}))
+    found = compare(forward(10), make_run(steps=extreme))
+    assert found.verdict is Verdict.NO_CLEAR_DIFFERENCE
+    assert "opposite directions" in found.reason
+    assert found.after.share is not None
+    assert (found.after.share.p50, found.after.share.p95) == (9 * MS, 9 * MS)
+
+
+def test_what_else_differs_is_said() -> None:
+    notes = compare(forward(10), forward(10, command=("python", "train.py", "-j4"))).notes
+    assert "the commands differ" in notes
+    assert "how busy the host was during the first run is not known" in notes

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
+from perftui.fixes.model import FixOption
+from perftui.run.manifest import Override
+from tests.core.diagnosis.runs import make_run
+
+TRY = Override("DataLoader", {"num_workers": 2}, "/p/train.py", 3, "loader-workers")
+OPTION = FixOption(
+    "loader-workers",
+    "num_workers 0 -> 2",
+    "",
+    override=TRY,
+    argv=("python", "train.py", "-j", "2"),
+)
+
+
+def run(**changes):
+    return make_run(root=Path("/runs/one"), cwd="/p", **changes)
+
+
+def test_a_run_is_repeated_with_the_override() -> None:
+    launch = rerun_launch(run(), OPTION)
+    assert launch.command == ("python", "train.py")
+    assert launch.overrides == (TRY,)
+    assert (launch.parent, launch.runs, launch.cwd) == ("one", Path("/runs"), Path("/p"))
+    assert launch.name == "num_workers 0 -> 2"
+
+
+def test_a_run_is_repeated_with_another_command() -> None:
+    launch = rerun_launch(run(), OPTION, Form.COMMAND)
+    assert (launch.command, launch.overrides) == (("python", "train.py", "-j", "2"), ())
+
+
+def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
+    other = Override("environment", {"OMP_NUM_THREADS": "1"}, fix="threads")
+    launch = rerun_launch(run(overrides=(TRY, other)), OPTION, Form.SOURCE)
+    assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
+
+
+def test_a_second_try_of_a_fix_replaces_the_first() -> None:
+    first = Override("DataLoader", {"num_workers": 1}, "/p/train.py", 3, "loader-workers")
+    assert rerun_launch(run(overrides=(first,)), OPTION).overrides == (TRY,)
+
+
+def test_a_form_that_the_option_lacks_is_refused() -> None:
+    bare = FixOption("loader-workers", "", "", why_not="the dataset holds open files")
+    with pytest.raises(ValueError, match="open files"):
+        rerun_launch(run(), bare)
+    with pytest.raises(ValueError, match="no option"):
+        rerun_launch(run(), bare, Form.COMMAND)
+
+
+def test_the_options_of_the_profiler_are_used_again() -> None:
+    assert repeat_launch(run(profile={"window_steps": 5})).options.window_steps == 5
+    assert repeat_launch(run(profile={"window_steps": "many"})).options.window_steps == 2
+    assert repeat_launch(run(overrides=(TRY,))).overrides == (TRY,)

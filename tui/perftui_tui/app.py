@@ -61,6 +61,8 @@ class PerftuiApp(App[None]):
         self.is_replay = replay
         self.failure: str | None = None
         """Why nothing can be shown, in words, repeated in the terminal after the app."""
+        self.is_stopping = False
+        """Whether the training was asked to stop on leaving."""
         self.trials = Trials(self)
         self._clock = clock
         self._newest: Snapshot | None = None
@@ -138,7 +140,7 @@ class PerftuiApp(App[None]):
 
     def watch_snapshot(self) -> None:
         """Hand the snapshot to the screen on top; others take it when they are returned to."""
-        self._refresh_screen()
+        self.refresh_screen()
 
     def watch_output(self) -> None:
         """Hand the output to the screen on top."""
@@ -146,7 +148,8 @@ class PerftuiApp(App[None]):
         if screen is not None:
             screen.show_output(self.output)
 
-    def _refresh_screen(self) -> None:
+    def refresh_screen(self) -> None:
+        """Draw the current state again."""
         screen = self._base_screen()
         if screen is not None:
             with self.batch_update():
@@ -201,7 +204,7 @@ class PerftuiApp(App[None]):
         if not self.paused and self._newest is not None:
             self.snapshot = self._newest
         else:
-            self._refresh_screen()
+            self.refresh_screen()
 
     def action_capture(self) -> None:
         """Ask the training for a profiled window at its next step."""
@@ -223,6 +226,7 @@ class PerftuiApp(App[None]):
 
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:
+            self.is_stopping = True
             self.trials.request_stop()
         if answer in (leaving.STOP, leaving.LEAVE):
             self.exit()

@@ -94,7 +94,7 @@ def phase_of(manifest: Manifest) -> Phase:
     from perftui.run.manifest import Status
 
     if manifest.status is Status.EXITED:
-        return Phase.FAILED if manifest.exit_code else Phase.ENDED
+        return Phase.ENDED if manifest.exit_code == 0 else Phase.FAILED
     return {
         Status.STARTING: Phase.STARTING,
         Status.RUNNING: Phase.LIVE,

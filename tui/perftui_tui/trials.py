@@ -11,6 +11,7 @@ from perftui_tui.rows import Row, row
 
 if TYPE_CHECKING:
     from perftui.diagnosis.model import Finding
+    from perftui.fixes.apply import AppliedPatch
     from perftui.fixes.model import FixOption, Patch
     from perftui_tui.app import PerftuiApp
     from perftui_tui.snapshot import Snapshot
@@ -24,6 +25,14 @@ class Change:
     option: FixOption | None = None
 
 
+@dataclass(frozen=True)
+class Written:
+    """A patch that stands in the source, and where its original is kept."""
+
+    applied: AppliedPatch
+    store: Path
+
+
 class Trials:
     """The app's dealings with the recorder and the fixes; all slow work is on threads."""
 
@@ -33,10 +42,15 @@ class Trials:
         """The newest picture of the run that the one on screen is compared with."""
         self.change: Change | None = None
         """What was tried last."""
-        self.written: Patch | None = None
-        """The patch that ``u`` undoes."""
+        self.written: Written | None = None
+        """What ``u`` undoes, where it was written in this session."""
         self._windows_awaited: int | None = None
         self._compare_when_steady = False
+
+    @property
+    def written_path(self) -> str | None:
+        """The source file that was written in this session."""
+        return self.written.applied.path if self.written else None
 
     # Watching the run on screen
 
@@ -91,7 +105,7 @@ class Trials:
             return
         change = self.change or Change("the source as it is now")
         if self.written is not None:
-            change = Change(f"{self.written.path.name} as written")
+            change = Change(f"{Path(self.written.applied.path).name} as written")
         self._ask(change, [row("With ", (change.label, "bold"))])
 
     def _ask(self, change: Change, body: list[Row]) -> None:
@@ -132,39 +146,47 @@ class Trials:
         if option is None or option.patch is None:
             self._warn((option.why_not or option.advice) if option else "no fix is chosen")
             return
-        patch = option.patch
+        chosen, patch = option, option.patch
 
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._write(patch)
+                self._write(chosen, patch)
 
         self._app.push_screen(WriteDialog(option, patch), answered)
 
-    def _write(self, patch: Patch) -> None:
-        from perftui.fixes.apply import PatchError, apply_patch
+    def _write(self, option: FixOption, patch: Patch) -> None:
+        from perftui.fixes.apply import SourceChangedError, apply_patch
 
+        store = patch_store(self._app.target)
         try:
-            apply_patch(patch)
-        except (PatchError, OSError) as error:
-            self._app.notify(str(error), severity="error", markup=False, timeout=10)
+            applied = apply_patch(patch, store, option.title)
+        except (SourceChangedError, OSError) as error:
+            self._say_error(error)
             return
-        self.written = patch
+        self.written = Written(applied, store)
         self._app.notify(f"{patch.path.name} written; u undoes, r runs it again", markup=False)
+        self._app.refresh_screen()
 
     def undo(self) -> None:
-        """Restore the source that was written last."""
-        from perftui.fixes.apply import PatchError, undo
+        """Restore the source that was written last, in this session or an earlier one."""
+        from perftui.fixes.apply import SourceChangedError, last_applied, undo
 
-        if self.written is None:
+        store = patch_store(self._app.target)
+        applied = last_applied(store) if self.written is None else self.written.applied
+        if applied is None:
             self._warn("nothing has been written to the source")
             return
         try:
-            undo(self.written)
-        except (PatchError, OSError) as error:
-            self._app.notify(str(error), severity="error", markup=False, timeout=10)
+            path = undo(applied, self.written.store if self.written else store)
+        except (SourceChangedError, OSError) as error:
+            self._say_error(error)
             return
-        self._app.notify(f"{self.written.path.name} restored byte for byte", markup=False)
         self.written = None
+        self._app.notify(f"{path.name} restored byte for byte", markup=False)
+        self._app.refresh_screen()
+
+    def _say_error(self, error: Exception) -> None:
+        self._app.notify(str(error), severity="error", markup=False, timeout=10)
 
     def _warn(self, text: str) -> None:
         self._app.notify(text, severity="warning", markup=False)
@@ -172,6 +194,13 @@ class Trials:
 
 COMPARABLE_STEPS = 20
 """Steady steps from which a trial is shown beside its baseline: what a critical finding needs."""
+
+
+def patch_store(root: Path) -> Path:
+    """Where originals are kept: beside the runs, or in the run itself where it lies elsewhere."""
+    if root.parent.name == "runs" and root.parent.parent.name == ".perftui":
+        return root.parent.parent / "patches"
+    return root / "patches"
 
 
 def _window_count(snapshot: Snapshot) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui.diagnosis.model import Fact, Finding
-from perftui.fixes.model import FixOption, Patch
+from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
 from perftui_tui.dialogs.fix import diff_rows, risk_row
 from perftui_tui.format import quantity, share
@@ -44,7 +44,7 @@ def details(
     finding: Finding | None,
     options: Sequence[FixOption],
     chosen: int,
-    written: Patch | None,
+    written: str | None,
     cells: int,
 ) -> list[Row]:
     """Everything about ``finding``, to be scrolled."""
@@ -82,7 +82,7 @@ def _fact(fact: Fact) -> Row:
 
 
 def _fixes(
-    options: Sequence[FixOption], chosen: int, written: Patch | None, cells: int
+    options: Sequence[FixOption], chosen: int, written: str | None, cells: int
 ) -> list[Row]:
     if not options:
         return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
@@ -97,7 +97,7 @@ def _fixes(
     return rows
 
 
-def _option(option: FixOption, written: Patch | None, cells: int) -> list[Row]:
+def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     rows = wrap(option.explanation, cells, "", "     ")
     rows.append(row("     ", *risk_row(option.risks)))
     can = [
@@ -112,7 +112,7 @@ def _option(option: FixOption, written: Patch | None, cells: int) -> list[Row]:
     if option.advice:
         rows += [crop(row(f"     {line}"), cells) for line in option.advice.splitlines()]
     if option.patch is not None:
-        is_written = written is not None and written.path == option.patch.path
+        is_written = written == str(option.patch.path.resolve())
         if is_written:
             rows.append(row(("     written to the source: u undoes it", "good")))
         rows += [crop(row("     ", *line), cells) for line in diff_rows(option.patch)]

@@ -60,6 +60,8 @@ def _do_this(option: FixOption, top: Finding) -> Row:
 def _state(snapshot: Snapshot) -> tuple[str, str, str]:
     phase, manifest = snapshot.phase, snapshot.manifest
     code = manifest.exit_code if manifest else None
+    if phase is Phase.FAILED and code is None:
+        return "FAILED", "bad", "the script could not be started"
     if phase is Phase.FAILED:
         return "FAILED", "bad", f"the script ended with exit code {code} {_how_far(snapshot)}"
     if phase is Phase.KILLED:

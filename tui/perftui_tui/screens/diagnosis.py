@@ -77,7 +77,7 @@ class DiagnosisScreen(RunScreen):
         detailed = self.query_one("#finding-details", RowView)
         listed.rows = listing(snapshot, self.selected, listed.content_size.width)
         options = snapshot.fixes(self.finding) if self.finding else ()
-        written = self.session.trials.written
+        written = self.session.trials.written_path
         detailed.rows = details(
             snapshot, self.finding, options, self.chosen, written, detailed.content_size.width - 1
         )

@@ -36,7 +36,7 @@ def state(snapshot: Snapshot | None, paused: bool) -> Span:
         Phase.STARTING: ("● starting", "accent"),
         Phase.LIVE: ("● live", "good"),
         Phase.ENDED: (f"ended (exit {code})", "dim"),
-        Phase.FAILED: (f"failed (exit {code})", "bad"),
+        Phase.FAILED: ("not started" if code is None else f"failed (exit {code})", "bad"),
         Phase.KILLED: (f"killed (exit {code})", "bad"),
         Phase.LOST: ("recorder lost", "bad"),
         Phase.TRACE: ("trace", "dim"),

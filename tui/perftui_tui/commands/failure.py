@@ -1,0 +1,7 @@
+"""Errors of ours, as opposed to the script's."""
+
+from __future__ import annotations
+
+
+class UsageError(Exception):
+    """The command cannot be carried out; the message says why and what to do. Exit code 2."""

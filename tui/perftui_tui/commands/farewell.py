@@ -1,0 +1,72 @@
+"""What is printed after the app: how the training stands, and how to see it again."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from perftui.run.layout import RunLayout
+from perftui.run.liveness import with_liveness
+from perftui.run.manifest import Manifest, Status, read_manifest
+
+LAST_LINES = 20
+"""Lines of output repeated where the script failed: a traceback's end."""
+
+STOP_SECONDS = 10.0
+"""How long to wait for a training that was just asked to stop."""
+
+
+def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
+    """Print it, and return the exit code: the script's, 0 where it still runs or is replayed."""
+    manifest = _settled(root, stopping)
+    print(_outcome(manifest), file=sys.stderr)
+    failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
+    if failed and not is_replay:
+        _repeat_output(RunLayout(root).output)
+    print(f"  run     {root}", file=sys.stderr)
+    print(f"  again   perftui replay {shlex.quote(str(root))}", file=sys.stderr)
+    return 0 if is_replay or not manifest.status.is_over else exit_code(manifest)
+
+
+def exit_code(manifest: Manifest) -> int:
+    """The script's exit code; 2 where it could not be started, 1 where how it ended is unknown."""
+    if manifest.exit_code is not None:
+        return manifest.exit_code
+    return 2 if manifest.message else 1
+
+
+def _settled(root: Path, stopping: bool) -> Manifest:
+    """The manifest, after a short wait where the training has been asked to stop."""
+    layout = RunLayout(root)
+    deadline = time.monotonic() + (STOP_SECONDS if stopping else 0.0)
+    while True:
+        manifest = with_liveness(read_manifest(layout.manifest))
+        if manifest.status.is_over or time.monotonic() >= deadline:
+            return manifest
+        time.sleep(0.1)
+
+
+def _outcome(manifest: Manifest) -> str:
+    script = manifest.script
+    if not manifest.status.is_over:
+        return f"perftui: {script} still runs (process {manifest.pid})"
+    if manifest.message:
+        return f"perftui: {script} could not be started: {manifest.message}"
+    if manifest.status is Status.LOST:
+        return f"perftui: the recorder of {script} died; what it wrote is kept"
+    if manifest.status is Status.KILLED:
+        return f"perftui: {script} was ended by a signal (exit code {manifest.exit_code})"
+    return f"perftui: {script} ended with exit code {manifest.exit_code}"
+
+
+def _repeat_output(path: Path) -> None:
+    from perftui.trace.text import printable
+    from perftui_tui.output.tail import OutputTail
+
+    tail = OutputTail(path, LAST_LINES)
+    tail.poll()
+    lines = tail.view().lines[-LAST_LINES:]
+    for text in lines:
+        print(f"  | {printable(text)}", file=sys.stderr)

@@ -1,0 +1,126 @@
+"""The command line: options of ours first, then the script, and everything after it is its own."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perftui_tui.commands.failure import UsageError
+
+COMMANDS = ("replay", "report", "runs", "demo")
+FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
+VALUES = ("python", "runs", "window", "max-steps", "theme")
+NUMBERS = ("window", "max-steps")
+THEMES = ("dark", "light", "contrast", "ansi")
+TRACE_ENDINGS = (".json", ".json.gz")
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What was asked for. ``words`` are the script, module or command with its arguments, or the
+    arguments of a command of ours."""
+
+    action: str
+    """``script``, ``module``, ``command``, one of ``COMMANDS``, ``help`` or ``version``."""
+    words: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    values: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    """Something to be said before beginning."""
+
+    def number(self, name: str) -> int | None:
+        """The value of a numeric option, None where it is not given."""
+        return int(self.values[name]) if name in self.values else None
+
+
+def parse(arguments: list[str]) -> CommandLine:
+    """Read ``arguments``.
+
+    Raises:
+        UsageError: an option is unknown or lacks its value, or nothing is to be run.
+    """
+    flags: set[str] = set()
+    values: dict[str, str] = {}
+    rest = iter(arguments)
+    for word in rest:
+        if word in ("-h", "--help", "--version", "-V"):
+            return CommandLine("help" if "h" in word else "version")
+        if word in ("-m", "--"):
+            return _program(word, tuple(rest), flags, values)
+        if not word.startswith("-") or word == "-":
+            line = _target(word, tuple(rest))
+            return _with_late_options(replace(line, flags=frozenset(flags), values=values))
+        _option(word, rest, flags, values)
+    if not arguments:
+        return CommandLine("help")
+    raise UsageError("no script is named; perftui --help shows how")
+
+
+def _program(
+    mark: str, words: tuple[str, ...], flags: set[str], values: dict[str, str]
+) -> CommandLine:
+    action, what = ("module", "-m needs a module") if mark == "-m" else ("command", "-- needs a command")
+    if not words:
+        raise UsageError(f"{what}; perftui --help shows how")
+    return CommandLine(action, words, frozenset(flags), values)
+
+
+def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:
+    name, equals, value = word.removeprefix("--").partition("=")
+    if not word.startswith("--") or name not in (*FLAGS, *VALUES):
+        raise UsageError(f"unknown option {word}{_suggestion(name)}; perftui --help shows all")
+    if name in FLAGS:
+        if equals:
+            raise UsageError(f"--{name} takes no value")
+        flags.add(name)
+        return
+    if not equals:
+        value = next(rest, "")
+    values[name] = _checked(name, value)
+
+
+def _checked(name: str, value: str) -> str:
+    if not value:
+        raise UsageError(f"--{name} needs a value")
+    if name in NUMBERS and (not value.isdecimal() or int(value) == 0):
+        raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
+    if name == "theme" and value not in THEMES:
+        raise UsageError(f"there is no theme {value!r}; there are {', '.join(THEMES)}")
+    return value
+
+
+def _suggestion(name: str) -> str:
+    near = difflib.get_close_matches(name.lstrip("-"), (*FLAGS, *VALUES, "help", "version"), 1, 0.6)
+    return f", did you mean --{near[0]}?" if near else ""
+
+
+def _target(word: str, rest: tuple[str, ...]) -> CommandLine:
+    path = Path(word)
+    if word in COMMANDS:
+        note = ""
+        if path.exists():
+            note = f"running the command {word}; for the file of that name type ./{word}"
+        return CommandLine(word, rest, note=note)
+    if path.is_dir() or word.lower().endswith(TRACE_ENDINGS):
+        return CommandLine("replay", (word, *rest))
+    return CommandLine("script", (word, *rest))
+
+
+def _with_late_options(line: CommandLine) -> CommandLine:
+    """Commands of ours take their options after their name too, since nothing of theirs can be a
+    script's."""
+    if line.action not in COMMANDS:
+        return line
+    flags, values = set(line.flags), dict(line.values)
+    words = []
+    rest = iter(line.words)
+    for word in rest:
+        if word in ("-h", "--help"):
+            return CommandLine("help")
+        if word.startswith("-") and word != "-":
+            _option(word, rest, flags, values)
+        else:
+            words.append(word)
+    return replace(line, words=tuple(words), flags=frozenset(flags), values=values)

@@ -1,0 +1,57 @@
+"""`perftui replay PATH`: open a recorded run or a trace."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.target import find_target
+from perftui_tui.commands.terminal import why_headless
+
+
+def replay(line: CommandLine) -> int:
+    """Open it in the app; without a terminal, print the report instead.
+
+    Raises:
+        UsageError: it is neither a run nor a trace that can be opened.
+    """
+    target = find_target(line)
+    check(target)
+    reason = why_headless(line)
+    if reason is not None:
+        from perftui_tui.commands.report import print_report
+
+        if reason:
+            print(f"perftui: {reason}, so printing the report", file=sys.stderr)
+        return print_report(target, as_json="json" in line.flags)
+    from perftui_tui.commands.show import show
+
+    return show(target, line, is_replay=True)
+
+
+def check(target: Path) -> None:
+    """Refuse, before the screen is taken, what cannot be opened at all.
+
+    Raises:
+        UsageError: the run's manifest is damaged, or the file cannot be read or is empty.
+    """
+    from perftui.run.layout import RunLayout
+    from perftui.run.manifest import ManifestError, read_manifest
+
+    if target.is_dir():
+        try:
+            read_manifest(RunLayout(target).manifest)
+        except ManifestError as error:
+            raise UsageError(f"the run is damaged: {error}") from error
+        return
+    if target.suffix == ".py":
+        raise UsageError(f"{target.name} is a script: perftui {target.name} runs it")
+    try:
+        with target.open("rb") as file:
+            start = file.read(1)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be read: {error.strerror}") from error
+    if not start:
+        raise UsageError(f"{target} is empty; record the trace again")

@@ -1,0 +1,119 @@
+"""`perftui SCRIPT`: start the training under a recorder and watch it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.interpreter import interpreter
+from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.terminal import why_headless
+
+if TYPE_CHECKING:
+    from perftui.recorder.launch import Launch
+    from perftui.recorder.options import AgentOptions
+
+
+def run(line: CommandLine) -> int:
+    """Run what ``line`` names; returns its exit code, 0 where it is left running.
+
+    Raises:
+        UsageError: it cannot be started.
+    """
+    return run_launch(line, launch_of(line))
+
+
+def run_launch(line: CommandLine, launch: Launch) -> int:
+    """Run ``launch`` in the app, or without it where there is no terminal for one.
+
+    Raises:
+        UsageError: the run directory cannot be made.
+    """
+    reason = why_headless(line)
+    try:
+        if reason is not None:
+            _headless(launch, reason)
+        from perftui.recorder.launch import start
+
+        root = start(launch)
+    except OSError as error:
+        raise UsageError(
+            f"the run cannot be recorded in {launch.runs}: {error.strerror or error}; "
+            "choose another place with --runs DIR"
+        ) from error
+    from perftui_tui.commands.show import show
+
+    return show(root, line, is_replay=False)
+
+
+def _headless(launch: Launch, reason: str) -> NoReturn:
+    from perftui.recorder.foreground import run_as_command
+
+    if reason:
+        print(f"perftui: {reason}, so running without the app", file=sys.stderr)
+    run_as_command(launch)
+
+
+def launch_of(line: CommandLine) -> Launch:
+    """The launch that ``line`` asks for.
+
+    Raises:
+        UsageError: the script, the interpreter or the command is not there.
+    """
+    from perftui.recorder.launch import Launch
+    from perftui.run.layout import RUNS_DIRECTORY
+
+    here = Path.cwd()
+    if line.action == "command":
+        command, beside = (_executable(line.words[0]), *line.words[1:]), here
+    elif line.action == "module":
+        command, beside = (interpreter(line), "-m", *line.words), here
+    else:
+        script = _script(line.words[0])
+        command, beside = (interpreter(line), *line.words), script.resolve().parent
+    runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
+    size = shutil.get_terminal_size()
+    return Launch(
+        command=command,
+        cwd=here,
+        runs=runs.absolute(),
+        options=_options(line),
+        rows=size.lines,
+        columns=size.columns,
+    )
+
+
+def _options(line: CommandLine) -> AgentOptions:
+    from perftui.recorder.options import AgentOptions
+
+    flags = line.flags
+    return AgentOptions(
+        profile="no-profile" not in flags,
+        window_steps=line.number("window") or AgentOptions.window_steps,
+        nvtx="nvtx" in flags,
+        shapes="shapes" in flags,
+        stacks="stacks" in flags,
+        memory="memory" in flags,
+        max_steps=line.number("max-steps"),
+    )
+
+
+def _script(word: str) -> Path:
+    path = Path(word)
+    if path.is_file():
+        return path
+    near = difflib.get_close_matches(word, [p.name for p in Path.cwd().glob("*.py")], 1)
+    hint = f"did you mean {near[0]}?" if near else "name the script as you would for python"
+    raise UsageError(f"there is no script {word}; {hint}")
+
+
+def _executable(word: str) -> str:
+    found = shutil.which(word)
+    if found is None or not os.access(found, os.X_OK):
+        raise UsageError(f"the command {word} is not found")
+    return found

@@ -1,0 +1,34 @@
+"""Runs the app on something that can be read, and says afterwards what happened."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from perftui_tui.commands.farewell import farewell
+from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.terminal import draws_ascii, splash, theme_name
+
+
+def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
+    """Show the run or trace at ``target`` until the user leaves; returns the exit code."""
+    splash()
+    no_color = os.environ.get("NO_COLOR")
+    theme = theme_name(line)
+    from perftui_tui.app import PerftuiApp
+    from perftui_tui.widgets.row_view import RowView
+
+    RowView.ascii_only = draws_ascii(line)
+    app = PerftuiApp(target, replay=is_replay, theme=theme)
+    if no_color is not None:
+        # Textual takes the variable out of the environment; a training started again needs it.
+        os.environ["NO_COLOR"] = no_color
+    app.run()
+    if app.failure is not None:
+        print(f"perftui: {app.failure}", file=sys.stderr)
+        return 2
+    if not app.target.is_dir():
+        return 0
+    is_replay = is_replay and app.target == target
+    return farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)

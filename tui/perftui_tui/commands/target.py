@@ -1,0 +1,73 @@
+"""From what the user names to the run or the trace that is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.line import CommandLine
+
+
+def find_target(line: CommandLine) -> Path:
+    """A run directory or a trace file: the path given, a run's id, or the newest run.
+
+    Raises:
+        UsageError: there is none, or too many words were given.
+    """
+    if len(line.words) > 1:
+        raise UsageError(f"{line.action} takes one path; {line.words[1]!r} is one too many")
+    return _named(line.words[0], line) if line.words else _newest(runs_directory(line))
+
+
+def runs_directory(line: CommandLine) -> Path:
+    """Where runs are looked for."""
+    from perftui.run.layout import RUNS_DIRECTORY
+
+    return Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
+
+
+def _named(word: str, line: CommandLine) -> Path:
+    from perftui.run.layout import is_run_directory
+
+    path = Path(word)
+    if path.is_dir():
+        return path.absolute() if is_run_directory(path) else _inside(path)
+    if path.exists():
+        return path.absolute()
+    return _by_id(word, runs_directory(line))
+
+
+def _by_id(word: str, runs: Path) -> Path:
+    from perftui.run.history import RunNotFoundError, find_run
+
+    try:
+        return find_run(runs, word).root
+    except RunNotFoundError as error:
+        raise UsageError(f"there is no file {word}, and {error}; perftui runs lists them") from error
+
+
+def _newest(runs: Path) -> Path:
+    from perftui.run.history import list_runs
+
+    entries = list_runs(runs)
+    if not entries:
+        raise UsageError(f"there is no recorded run in {runs}; name a run or a trace")
+    return entries[0].root
+
+
+def _inside(directory: Path) -> Path:
+    """The newest trace in a directory of traces, or the newest run in one of runs."""
+    from perftui.run.history import list_runs
+    from perftui.trace.errors import TraceError
+    from perftui.trace.find import find_traces
+
+    entries = [entry for entry in list_runs(directory) if entry.manifest is not None]
+    if entries:
+        return entries[0].root.absolute()
+    try:
+        traces = find_traces(directory)
+    except TraceError as error:
+        raise UsageError(str(error)) from error
+    if not traces:
+        raise UsageError(f"{directory} holds neither a recorded run nor a trace (*.json, *.json.gz)")
+    return max(traces, key=lambda path: path.stat().st_mtime_ns).absolute()

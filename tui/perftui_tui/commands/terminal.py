@@ -1,0 +1,47 @@
+"""What the terminal can do, found out before anything is drawn."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from perftui_tui.commands.line import CommandLine
+
+ASCII_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi")
+"""Terminals whose fonts have no eighth blocks."""
+
+
+def why_headless(line: CommandLine) -> str | None:
+    """Why the app cannot or shall not be shown; None where it can."""
+    if "headless" in line.flags:
+        return ""
+    if not sys.stdin.isatty():
+        return "the input is not a terminal"
+    if not sys.stdout.isatty():
+        return "the output is not a terminal"
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return "the terminal can show text only (TERM=dumb)"
+    return None
+
+
+def draws_ascii(line: CommandLine) -> bool:
+    """Whether only ASCII is safe: asked for, or the terminal or its encoding has no blocks."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    return (
+        "ascii" in line.flags
+        or os.environ.get("TERM", "") in ASCII_TERMINALS
+        or encoding not in ("utf8", "utf8mb4")
+    )
+
+
+def theme_name(line: CommandLine) -> str:
+    """The theme asked for; without colours (NO_COLOR) the terminal's own palette."""
+    if "theme" in line.values:
+        return f"perftui-{line.values['theme']}"
+    return "perftui-ansi" if os.environ.get("NO_COLOR") else "perftui-dark"
+
+
+def splash() -> None:
+    """Something on the screen while the framework is imported, which takes a quarter second."""
+    sys.stdout.write("\x1b[?1049h\x1b[2J\x1b[Hperftui is starting...")
+    sys.stdout.flush()

@@ -1,0 +1,33 @@
+"""What `perftui --help` prints."""
+
+USAGE = """\
+perftui: why is this training slow, and what to do about it
+
+  perftui [options] SCRIPT [ARGS...]      run a training script and watch it
+  perftui [options] -m MODULE [ARGS...]   the same for a module
+  perftui [options] -- COMMAND [ARGS...]  the same for any command (torchrun, accelerate, ...)
+  perftui PATH                            open a trace (.json, .json.gz) or a recorded run
+  perftui replay [PATH or RUN]            the same; the newest run where none is named
+  perftui report PATH [--json]            print the diagnosis
+  perftui runs                            list the recorded runs
+  perftui demo                            a small training with a slow data loader
+
+Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
+
+  --python PATH     interpreter of the script (default: the active environment's with torch)
+  --runs DIR        where runs are kept (default: .perftui/runs beside the script)
+  --headless        no app: only the script's own output
+  --no-profile      time the steps, but record no profiler windows
+  --window N        steps in one profiled window (default 2)
+  --shapes          record the shapes of operators in windows
+  --stacks          record Python stacks in windows
+  --memory          record allocations in windows
+  --nvtx            mark phases as NVTX ranges, for nsys
+  --max-steps N     end the training after N training steps
+  --theme NAME      dark (default), light, contrast, ansi
+  --ascii           draw with ASCII only
+  --json            for report: print JSON
+  --version, --help
+
+In the app: ? shows the keys of each screen, q leaves; the training goes on if you let it.
+Exit code: the script's; 2 for errors of perftui itself; 0 when the training is left running."""

@@ -16,6 +16,7 @@ from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.gap_words import DeviceGaps, draw_gaps, largest_gap_row, largest_gaps
 from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
 from perftui_tui.widgets.lane_groups import ShownLane
+from perftui_tui.widgets.navigation import Selection
 from perftui_tui.widgets.viewport import Viewport
 
 
@@ -30,22 +31,18 @@ class Scene:
     glyphs: Glyphs
 
 
-@dataclass(frozen=True)
-class Marked:
-    """The stretch of time that the person has selected, and the lane it is on."""
-
-    start: int
-    end: int
-    lane: Lane | None
-
-
 def label_width(width: int) -> int:
     """Cells for the names of the lanes on a screen ``width`` wide."""
     return min(max(width * 3 // 16, 12), 28)
 
 
 def head_rows(
-    scene: Scene, lane: Lane | None, view: Viewport, width: int, threshold: int, mark: Marked | None
+    scene: Scene,
+    lane: Lane | None,
+    view: Viewport,
+    width: int,
+    threshold: int,
+    mark: Selection | None,
 ) -> list[Row]:
     """The rows above the lanes: minimap, ruler, steps where there are any, largest gaps."""
     labels = label_width(width)
@@ -72,7 +69,7 @@ def lane_row(
     width: int,
     threshold: int,
     selected: bool,
-    mark: Marked | None,
+    mark: Selection | None,
 ) -> Row:
     """One lane; the selected one says its gaps in words."""
     labels = label_width(width)
@@ -81,7 +78,7 @@ def lane_row(
     cells = lane_cells(scene.trace, scene.kinds, lane, view, columns, glyphs)
     if selected:
         draw_gaps(cells, scene.trace, lane, view, scene.gaps, threshold, glyphs.ascii_only)
-    if mark is not None and mark.lane is lane:
+    if mark is not None and mark.lane is lane and not mark.is_gap:
         _emphasise(cells, view, mark)
     text = _lane_label(shown, labels, selected, glyphs.ascii_only)
     return ((text, "selected-label" if selected else "label"), *merged(cells))
@@ -98,7 +95,7 @@ def _lane_label(shown: ShownLane, width: int, selected: bool, ascii_only: bool) 
     return f"{pointer}{name}{folded}".ljust(width)
 
 
-def _emphasise(cells: list[Cell], view: Viewport, mark: Marked) -> None:
+def _emphasise(cells: list[Cell], view: Viewport, mark: Selection) -> None:
     """Draw the selected stretch in the style of a selection, keeping the characters."""
     first = max(view.column(mark.start, len(cells)), 0)
     last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
@@ -121,7 +118,7 @@ def _minimap(view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
     return cells
 
 
-def _ruler(view: Viewport, columns: int, mark: Marked | None, glyphs: Glyphs) -> list[Cell]:
+def _ruler(view: Viewport, columns: int, mark: Selection | None, glyphs: Glyphs) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
     put(cells, 0, ruler(view.start, view.end, columns, glyphs.ascii_only), "muted")
     if mark is not None:

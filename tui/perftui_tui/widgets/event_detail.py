@@ -1,0 +1,140 @@
+"""Everything that is known about one event or gap, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from perftui.analysis.model import Gap, TraceAnalysis
+from perftui.trace.model import NONE, Trace
+from perftui.trace.text import printable
+from perftui_tui.charts.axis import exact_ns
+from perftui_tui.charts.units import format_bytes, format_ns
+from perftui_tui.widgets.event_kinds import kind_of
+from perftui_tui.widgets.navigation import Selection, launching_row
+
+_LONGEST_VALUE = 200
+"""Characters of one argument: stacks and shapes of whole models run to thousands."""
+
+
+def event_lines(trace: Trace, selected: Selection) -> list[str]:
+    """Name, figures and callers of an event; no line holds text that a terminal acts on."""
+    row = selected.row
+    name, category = trace.name_of(row), trace.categories[int(trace.category[row])]
+    facts = [
+        f"{printable(category) or 'no category'} ({kind_of(category, name).word})",
+        _place(trace, row),
+        f"start {exact_ns(selected.start)}",
+        f"duration {format_ns(selected.end - selected.start)}",
+        *_figures(trace, selected),
+    ]
+    lines = [printable(name), "  ".join(facts)]
+    callers = caller_names(trace, row)
+    return [*lines, f"in {' < '.join(printable(c) for c in callers)}"] if callers else lines
+
+
+def _place(trace: Trace, row: int) -> str:
+    track = trace.tracks[int(trace.track[row])]
+    if track.is_device:
+        stream = "" if track.stream == NONE else f" stream {track.stream}"
+        return f"GPU {track.device}{stream}"
+    return printable(track.thread_name or f"thread {track.thread}")
+
+
+def _figures(trace: Trace, selected: Selection) -> list[str]:
+    row, facts = selected.row, []
+    if not trace.tracks[int(trace.track[row])].is_device:
+        facts.append(f"self {format_ns(self_time(trace, row))}")
+    before, after = gaps_around(selected)
+    facts += [f"gap before {format_ns(before)}"] if before is not None else []
+    facts += [f"gap after {format_ns(after)}"] if after is not None else []
+    if trace.bytes[row] != NONE:
+        facts.append(format_bytes(int(trace.bytes[row])))
+    if trace.correlation[row] != NONE:
+        facts.append(f"correlation {int(trace.correlation[row])}")
+    return facts
+
+
+def self_time(trace: Trace, row: int) -> int:
+    """Nanoseconds of ``row`` that are in none of the calls it made.
+
+    Calls of one thread that nest do not overlap each other, so their times can be subtracted.
+    """
+    low, high = np.searchsorted(trace.track, [trace.track[row], trace.track[row] + 1])
+    children = np.flatnonzero(trace.parent[low:high] == row) + low
+    return int(trace.duration[row]) - int(trace.duration[children].sum())
+
+
+def gaps_around(selected: Selection) -> tuple[int | None, int | None]:
+    """Idle nanoseconds on the lane before and after an event; None at the ends of the lane."""
+    index = selected.lane.index
+    place = int(np.searchsorted(index.rows, selected.row))
+    before = int(index.start[place] - index.end[place - 1]) if place else None
+    last = place + 1 == len(index)
+    return before, None if last else int(index.start[place + 1] - index.end[place])
+
+
+def caller_names(trace: Trace, row: int) -> list[str]:
+    """Names of the callers, innermost first; of device activity, the call that launched it."""
+    names = []
+    if trace.tracks[int(trace.track[row])].is_device:
+        row = launching_row(trace, row)
+        if row == NONE:
+            return []
+        names.append(trace.name_of(row))
+    while (row := int(trace.parent[row])) != NONE:
+        names.append(trace.name_of(row))
+    return names
+
+
+def argument_line(arguments: Mapping[str, Any]) -> str:
+    """The arguments of an event on one line."""
+    shown = (f"{key}={_shortened(value)}" for key, value in arguments.items())
+    return printable("  ".join(shown))
+
+
+def _shortened(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
+    """What is known about an idle stretch: how long, why, and what went on meanwhile."""
+    trace = analysis.trace
+    device = trace.tracks[selected.lane.track].device
+    size = format_ns(selected.end - selected.start)
+    times = f"from {exact_ns(selected.start)} to {exact_ns(selected.end)}"
+    gap = _gap_of_device(analysis, device, selected)
+    if device == NONE:
+        return [f"nothing recorded for {size}", f"{printable(selected.lane.label)}  {times}"]
+    if gap is None:
+        return [f"stream idle {size}", f"{times}  other streams of GPU {device} were at work"]
+    cause = f"GPU {device} idle {format_ns(gap.duration)}: {gap.cause.value}"
+    phase = f"  in {printable(gap.phase)}" if gap.phase else ""
+    return [cause + phase, times, *_surroundings(trace, gap)]
+
+
+def _gap_of_device(analysis: TraceAnalysis, device: int, selected: Selection) -> Gap | None:
+    """The device's gap that covers more than half of the selection."""
+    length = selected.end - selected.start
+    for gap in analysis.gaps:
+        overlap = min(gap.end, selected.end) - max(gap.start, selected.start)
+        if gap.device == device and 2 * overlap > length:
+            return gap
+    return None
+
+
+def _surroundings(trace: Trace, gap: Gap) -> list[str]:
+    facts = [
+        (f"{label} {printable(trace.name_of(row))}")
+        for label, row in (
+            ("meanwhile", gap.operator_row),
+            ("after", gap.previous_row),
+            ("before", gap.next_row),
+            ("launched by", gap.launch_row),
+        )
+        if row != NONE
+    ]
+    return ["  ".join(facts)] if facts else []

@@ -1,0 +1,28 @@
+"""What the colours and letters of a timeline stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.text import Text
+
+from perftui.trace.model import Trace
+from perftui_tui.widgets.event_kinds import EventKind, kind_of
+from perftui_tui.widgets.timeline import Timeline
+
+
+def kinds_in(trace: Trace) -> list[EventKind]:
+    """The kinds of work that a trace holds, in the order of ``EventKind``."""
+    count = max(len(trace.names), 1)
+    pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
+    held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
+    return [kind for kind in EventKind if kind in held]
+
+
+def legend(timeline: Timeline, trace: Trace, ascii_only: bool) -> Text:
+    """One entry for each kind of work in ``trace``, in the colours of ``timeline``."""
+    text = Text()
+    for kind in kinds_in(trace):
+        mark = kind.letter if ascii_only else "█"
+        style = timeline.get_component_rich_style(f"timeline--{kind.style}", partial=True)
+        text.append(mark, style).append(f" {kind.word}   ")
+    return text

@@ -12,6 +12,9 @@ import msgspec
 
 SCHEMA = 1
 
+_DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding a damaged line may raise."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -49,20 +52,38 @@ class JournalWriter:
         reader.poll()
         if reader.columns and reader.columns != self.columns:
             raise ValueError(f"{path} exists with other columns")
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._torn = _is_torn(self._file)
         if not reader.columns:
-            os.write(self._file, msgspec.json.encode(Header(self.columns)) + b"\n")
+            self._write(msgspec.json.encode(Header(self.columns)) + b"\n")
 
     def append(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Append ``rows``, each as long as the columns."""
+        """Append ``rows``, each as long as the columns.
+
+        Raises:
+            OSError: they could not be written, or not all; a line that was torn is closed by the
+                next append, so that only the rows of this one are lost.
+        """
         if rows:
-            lines = b"\n".join(msgspec.json.encode(row) for row in rows) + b"\n"
-            while lines:
-                lines = lines[os.write(self._file, lines) :]
+            self._write(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+
+    def _write(self, lines: bytes) -> None:
+        if self._torn:
+            lines = b"\n" + lines
+        while lines:
+            self._torn = True
+            lines = lines[os.write(self._file, lines) :]
+        self._torn = False
 
     def close(self) -> None:
         """Close the file; appending afterwards is an error."""
         os.close(self._file)
+
+
+def _is_torn(file: int) -> bool:
+    """Whether the last line has no end, because its writer died or the disk was full."""
+    size = os.fstat(file).st_size
+    return size > 0 and os.pread(file, 1, size - 1) != b"\n"
 
 
 class JournalReader:
@@ -90,26 +111,29 @@ class JournalReader:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
                 data = file.read(limit)
+                # A line longer than the limit is read to its end, or nothing would ever be read.
+                while len(data) >= limit and b"\n" not in data and (more := file.read(limit)):
+                    data += more
         except FileNotFoundError:
             return []
         end = data.rfind(b"\n") + 1
         self._offset += end
-        lines = data[:end].split(b"\n")[:-1]
-        if lines and not self.columns:
+        lines = [line for line in data[:end].split(b"\n") if line]
+        while lines and not self.columns:
             lines = self._read_header(lines)
         return [row for line in lines if (row := self._decode(line)) is not None]
 
     def _read_header(self, lines: list[bytes]) -> list[bytes]:
         try:
             self.columns = msgspec.json.decode(lines[0], type=Header).columns
-        except msgspec.MsgspecError:
+        except _DAMAGE:
             self.skipped += 1
         return lines[1:]
 
     def _decode(self, line: bytes) -> list[Any] | None:
         try:
             row = self._decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except _DAMAGE:
             self.skipped += 1
             return None
         if len(row) != len(self.columns):

@@ -60,7 +60,8 @@ class RunLayout:
         found = []
         for path in self.root.glob("rank-*"):
             suffix = path.name.removeprefix("rank-")
-            if suffix.isdecimal() and path.is_dir():
+            # "rank-07" is not ours, and would be rank 7 a second time.
+            if suffix.isdecimal() and suffix == str(int(suffix)) and path.is_dir():
                 found.append(int(suffix))
         return sorted(found)
 

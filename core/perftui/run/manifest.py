@@ -95,6 +95,10 @@ class Manifest:
         return Path(rest[0]).name if rest else Path(self.command[0]).name
 
 
+class _Schema(msgspec.Struct):
+    schema: int = SCHEMA
+
+
 class ManifestError(ValueError):
     """The file is not a manifest this version can read; the message says why."""
 
@@ -115,11 +119,12 @@ def read_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     try:
-        manifest = msgspec.json.decode(content, type=Manifest)
-    except msgspec.MsgspecError as error:
+        # The schema first: the fields of a newer one may not fit this version's.
+        schema = msgspec.json.decode(content, type=_Schema).schema
+        if schema > SCHEMA:
+            raise ManifestError(
+                f"{path}: written by a newer perftui (schema {schema}; this reads {SCHEMA})"
+            )
+        return msgspec.json.decode(content, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(f"{path}: not a run manifest ({error})") from error
-    if manifest.schema > SCHEMA:
-        raise ManifestError(
-            f"{path}: written by a newer perftui (schema {manifest.schema}; this reads {SCHEMA})"
-        )
-    return manifest

@@ -59,6 +59,11 @@ class _JournalTable:
         self._text = text
         self._table: GrowingTable | None = None
 
+    @property
+    def skipped(self) -> int:
+        """Lines that were left out: damaged ones and those that do not fit their columns."""
+        return self.journal.skipped + (self._table.refused if self._table else 0)
+
     def poll(self) -> Table:
         rows = self.journal.poll()
         if self._table is None:
@@ -115,14 +120,14 @@ class RunReader:
             ranks,
             telemetry,
             _size(self.layout.output),
-            sum(journal.skipped for journal in self._journals()),
+            sum(table.skipped for table in self._tables()),
         )
 
-    def _journals(self) -> list[JournalReader]:
-        readers = [table.journal for table in self._telemetry.values()]
+    def _tables(self) -> list[_JournalTable]:
+        tables = list(self._telemetry.values())
         for rank in self._ranks.values():
-            readers += [rank.steps.journal, rank.events.journal]
-        return readers
+            tables += [rank.steps, rank.events]
+        return tables
 
 
 def _size(path: Path) -> int:

@@ -106,10 +106,9 @@ class RingReader:
             os.close(file)
         try:
             self.header = msgspec.json.decode(self._map[:4096].split(b"\0", 1)[0], type=RingHeader)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise RingError(f"{path}: {error}") from error
-        if self.header.record != RECORD:
-            raise RingError(f"{path}: records of another version ({self.header.record})")
+        self._check()
         self._struct = struct.Struct(self.header.record)
         self._kinds = {number: name for name, number in self.header.kinds.items()}
         self._clock = self.header.wall_ns - self.header.monotonic_ns
@@ -117,15 +116,26 @@ class RingReader:
         self.lost = 0
         """Records overwritten before they were read."""
 
+    def _check(self) -> None:
+        header = self.header
+        if header.record != RECORD:
+            raise RingError(f"{self.path}: records of another version ({header.record})")
+        needed = header.data_offset + header.capacity * struct.calcsize(RECORD)
+        room = len(self._map)
+        head_fits = 0 <= header.head_offset <= room - HEAD.size
+        if header.capacity < 1 or header.data_offset < 0 or needed > room or not head_fits:
+            raise RingError(f"{self.path}: shorter than its header says")
+
     def poll(self, limit: int = 1 << 20) -> list[Record]:
         """The records written since the last poll, in order, at most ``limit``."""
         head = self._head()
-        first = max(self._next, head - self.header.capacity)
-        last = min(head, first + limit)
+        first = max(self._next, head - self.header.capacity + 1)
+        last = max(self._next, min(head, first + limit))
         records = [record for n in range(first, last) if (record := self._record(n)) is not None]
-        # The oldest slots may have been overwritten while they were copied.
+        # The oldest slots may have been overwritten while they were copied, and the slot of the
+        # record that is being written now may be half new: neither is trusted.
         horizon = self._head() - self.header.capacity
-        kept = [record for record in records if record.sequence >= horizon]
+        kept = [record for record in records if record.sequence > horizon]
         self.lost += last - self._next - len(kept)
         self._next = last
         return kept

@@ -50,6 +50,8 @@ class GrowingTable:
         text = frozenset(text)
         number: type = np.float64 if floats else np.int64
         self._fill = np.nan if floats else -1
+        self._kinds = "iufb" if floats else "ib"
+        self.refused = 0
         self._arrays: dict[str, npt.NDArray[Any]] = {
             column.name: np.empty(64, dtype=object if column.name in text else number)
             for column in self.columns
@@ -57,21 +59,50 @@ class GrowingTable:
         self._length = 0
 
     def extend(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Append ``rows``; None becomes NaN, or -1 in a column of integers."""
+        """Append ``rows``; None becomes NaN, or -1 in a column of integers.
+
+        A row with anything but a number in a column of numbers (or a fraction, or more than 64
+        bits, in one of integers) is left out and counted in ``refused``.
+        """
+        if self._append(rows):
+            return
+        for row in rows:
+            self.refused += not self._append([row])
+
+    def _append(self, rows: Sequence[Sequence[Any]]) -> bool:
+        """Append all of ``rows`` or none; whether they fit."""
+        if not rows:
+            return True
+        values = [
+            self._convert(column.name, [row[index] for row in rows])
+            for index, column in enumerate(self.columns)
+        ]
         end = self._length + len(rows)
-        for index, (name, array) in enumerate(self._arrays.items()):
-            if end > len(array):
-                grown = np.empty(max(end, 2 * len(array)), dtype=array.dtype)
-                grown[: self._length] = array[: self._length]
-                array = self._arrays[name] = grown
-            if array.dtype == object:
-                for at, row in enumerate(rows, self._length):
-                    array[at] = row[index]
-            else:
-                array[self._length : end] = [
-                    self._fill if row[index] is None else row[index] for row in rows
-                ]
+        for column, new in zip(self.columns, values, strict=True):
+            if new is None:
+                return False
+            array = self._grown(column.name, end)
+            array[self._length : end] = new
         self._length = end
+        return True
+
+    def _convert(self, name: str, values: list[Any]) -> npt.NDArray[Any] | None:
+        """``values`` as an array for the column ``name``, None where one does not fit."""
+        if self._arrays[name].dtype == object:
+            return np.fromiter(values, dtype=object, count=len(values))
+        try:
+            numbers = np.array([self._fill if value is None else value for value in values])
+        except (ValueError, OverflowError):
+            return None
+        return numbers if numbers.ndim == 1 and numbers.dtype.kind in self._kinds else None
+
+    def _grown(self, name: str, length: int) -> npt.NDArray[Any]:
+        array = self._arrays[name]
+        if length > len(array):
+            grown = np.empty(max(length, 2 * len(array)), dtype=array.dtype)
+            grown[: self._length] = array[: self._length]
+            array = self._arrays[name] = grown
+        return array
 
     def freeze(self) -> Table:
         """What has been appended so far, as a table that later appends do not change."""

@@ -1,0 +1,179 @@
+"""A journal is read whole from whatever was written of it, in whatever pieces."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.run.journal import Column, JournalReader, JournalWriter
+
+COLUMNS = (Column("a", "ns"), Column("b"), Column("c"))
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-(2**62), 2**62),
+    st.text(max_size=5),
+    st.dictionaries(st.text(max_size=3), st.integers(0, 9), max_size=2),
+)
+ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES).map(list), max_size=12)
+
+
+def _content(directory: Path, rows: list[list[Any]]) -> bytes:
+    path = directory / "whole.jsonl"
+    path.unlink(missing_ok=True)
+    writer = JournalWriter(path, COLUMNS)
+    writer.append(rows)
+    writer.close()
+    return path.read_bytes()
+
+
+@given(rows=ROWS, data=st.data())
+def test_journal_cut_at_any_byte_gives_its_whole_lines(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]], data: st.DataObject
+) -> None:
+    directory = tmp_path_factory.mktemp("journal")
+    content = _content(directory, rows)
+    cut = data.draw(st.integers(0, len(content)))
+    path = directory / "cut.jsonl"
+    path.write_bytes(content[:cut])
+
+    reader = JournalReader(path)
+    read = reader.poll()
+
+    whole_lines = content[:cut].count(b"\n")
+    assert read == rows[: max(0, whole_lines - 1)]
+    assert reader.columns == (COLUMNS if whole_lines else ())
+    assert reader.skipped == 0
+
+
+@given(rows=ROWS, pieces=st.lists(st.integers(1, 60), max_size=40), limit=st.integers(1, 80))
+def test_journal_polled_in_any_chunks_gives_every_row_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[list[Any]],
+    pieces: list[int],
+    limit: int,
+) -> None:
+    directory = tmp_path_factory.mktemp("journal")
+    content = _content(directory, rows)
+    path = directory / "growing.jsonl"
+    reader = JournalReader(path)
+    read = reader.poll(limit)
+    for piece in [*pieces, len(content)]:
+        with path.open("ab") as file:
+            file.write(content[:piece])
+        content = content[piece:]
+        read += reader.poll(limit)
+    while more := reader.poll(limit):
+        read += more
+    # A poll that returned no row may still have read the header.
+    read += reader.poll()
+
+    assert read == rows
+    assert reader.columns == COLUMNS
+    assert reader.skipped == 0
+
+
+@given(rows=ROWS, more=ROWS, data=st.data())
+def test_writer_that_follows_a_dead_one_loses_only_the_torn_line(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[list[Any]],
+    more: list[list[Any]],
+    data: st.DataObject,
+) -> None:
+    directory = tmp_path_factory.mktemp("journal")
+    content = _content(directory, rows)
+    cut = data.draw(st.integers(0, len(content)))
+    path = directory / "cut.jsonl"
+    path.write_bytes(content[:cut])
+
+    writer = JournalWriter(path, COLUMNS)
+    writer.append(more)
+    writer.close()
+    reader = JournalReader(path)
+    read = reader.poll()
+
+    kept = rows[: max(0, content[:cut].count(b"\n") - 1)]
+    # A line that lacks nothing but its newline is not torn after all.
+    completed = rows[len(kept) : len(kept) + 1]
+    assert read in (kept + more, kept + completed + more)
+    assert reader.columns == COLUMNS
+    assert reader.skipped <= 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{}", b"[1,2]", b"[1,2,3,4]", b"nonsense", b"\xff\xfe", b"[" * 5000, b'"text"', b"[1,2,"],
+)
+def test_damaged_line_is_skipped_and_counted(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "j.jsonl"
+    writer = JournalWriter(path, COLUMNS)
+    writer.append([[1, 2, 3]])
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    writer.append([[4, 5, 6]])
+    writer.close()
+
+    reader = JournalReader(path)
+
+    assert reader.poll() == [[1, 2, 3], [4, 5, 6]]
+    assert reader.skipped == 1
+
+
+def test_absent_journal_is_empty_until_it_appears(tmp_path: Path) -> None:
+    reader = JournalReader(tmp_path / "later.jsonl")
+    assert reader.poll() == []
+    writer = JournalWriter(tmp_path / "later.jsonl", COLUMNS)
+    writer.append([[1, "x", None]])
+    writer.close()
+    assert reader.poll() == [[1, "x", None]]
+    assert reader.names == ("a", "b", "c")
+
+
+def test_appending_under_other_columns_is_refused(tmp_path: Path) -> None:
+    JournalWriter(tmp_path / "j", COLUMNS).close()
+    with pytest.raises(ValueError, match="other columns"):
+        JournalWriter(tmp_path / "j", COLUMNS[:2])
+
+
+def test_full_disk_tears_one_append_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = JournalWriter(tmp_path / "j", COLUMNS)
+    writer.append([[1, 2, 3]])
+    real_write = os.write
+    room = [5]
+
+    def write(file: int, data: bytes) -> int:
+        if room[0] == 0:
+            raise OSError(28, "No space left on device")
+        written = real_write(file, data[: room[0]])
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="No space"):
+        writer.append([[4, 5, 6], [7, 8, 9]])
+    monkeypatch.setattr(os, "write", real_write)
+    writer.append([[10, 11, 12]])
+    writer.close()
+
+    reader = JournalReader(tmp_path / "j")
+    assert reader.poll() == [[1, 2, 3], [10, 11, 12]]
+    assert reader.skipped == 1
+
+
+def test_journal_is_private_and_plain_json(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "j.jsonl"
+    writer = JournalWriter(path, COLUMNS)
+    writer.append([[1, "x", {"k": 2}]])
+    writer.close()
+    header, row = path.read_bytes().splitlines()
+    assert [column["name"] for column in msgspec.json.decode(header)["columns"]] == ["a", "b", "c"]
+    assert msgspec.json.decode(row) == [1, "x", {"k": 2}]
+    assert path.stat().st_mode & 0o777 == 0o600

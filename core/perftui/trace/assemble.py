@@ -108,7 +108,7 @@ def _warnings(
     found = []
     if source.damage:
         found.append(LoadWarning(f"{source.damage}; loaded up to there", batches.offset))
-    if not batches.closed:
+    elif not batches.closed:
         message = "the file ends before its list of events does; loaded up to the last whole event"
         found.append(LoadWarning(message, batches.offset))
     skipped = _skipped(batches)

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from perftui.trace.events import EVENTS, OBJECTS, Event, event_of
+from perftui.trace.events import EVENTS, NOT_STRICT, OBJECTS, Event, event_of
 from perftui.trace.recover import recover
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
@@ -76,7 +74,7 @@ class Batches:
         text = b"[" + self._held[: cut[0]] + b"]"
         try:
             events = EVENTS.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except NOT_STRICT:
             # The cut lies inside an event, the array ends here, or an event is malformed.
             return self._recovered(last=False)
         batch = Batch(events, text, self.offset, cut[1], strict=True)
@@ -120,5 +118,9 @@ def last_boundary(text: bytes) -> tuple[int, int] | None:
 def objects_of(text: bytes, strict: bool) -> list[dict[str, Any]]:
     """The events of one batch again, whole."""
     if strict:
-        return OBJECTS.decode(b"[" + text.rstrip(b", \t\r\n") + b"]")
+        try:
+            return OBJECTS.decode(b"[" + text.rstrip(b", \t\r\n") + b"]")
+        except NOT_STRICT:
+            # Arguments that are no columns were skipped before without looking into them.
+            pass
     return recover(text, last=True, fraction=float).objects

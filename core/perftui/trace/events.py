@@ -45,6 +45,9 @@ class Times(msgspec.Struct, gc=False):
     dur: msgspec.Raw = msgspec.Raw(b"0")
 
 
+NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding text that is not plain JSON, or not as typed here, raises."""
+
 EVENTS = msgspec.json.Decoder(list[Event])
 TIMES = msgspec.json.Decoder(list[Times])
 OBJECTS = msgspec.json.Decoder(list[dict[str, Any]])

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from perftui.trace.errors import TraceError
+from perftui.trace.events import NOT_STRICT
 
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -40,7 +41,7 @@ def _closes(head: bytes) -> bool:
     """Whether the text so far is one object open at its top: only there does ``]}`` complete it."""
     try:
         msgspec.json.decode(head + b"]}", type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_STRICT:
         return False
     return True
 

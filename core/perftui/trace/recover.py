@@ -19,7 +19,7 @@ _START = re.compile(r'[,\[]\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|arg
 
 _BETWEEN = re.compile(r"\s*,?\s*", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _NOT_AVAILABLE = re.compile(r"(:\s*)(?:N/A|-?nan|-?inf|None|undefined)(?=\s*[,}\]])")
 
 
@@ -106,7 +106,7 @@ class _Walk:
         if decoded is not None:
             return decoded
         piece = self._text[at:resume]
-        mended = _NOT_AVAILABLE.sub(r"\1null", _LONE_BACKSLASH.sub(r"\\\\", piece))
+        mended = _NOT_AVAILABLE.sub(r"\1null", _ESCAPE.sub(_whole_escape, piece))
         decoded = self._object_at(mended, 0)
         if decoded is None:
             return None
@@ -118,3 +118,8 @@ class _Walk:
         except (ValueError, ArithmeticError, RecursionError):
             return None
         return (value, end) if isinstance(value, dict) else None
+
+
+def _whole_escape(match: re.Match[str]) -> str:
+    """A backslash that escapes nothing stands for itself."""
+    return match.group() if match.group(1) else "\\\\"

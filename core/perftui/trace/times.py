@@ -9,7 +9,7 @@ decimals, and only their text holds the digits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from perftui.trace.model import Int64
 EXACT_FLOAT_US = float(2**43)
 """Microseconds below which a float64 keeps whole nanoseconds."""
 
-_LIMIT_NS = 2**62
+_LIMIT_US = 2**62 // 1000
 
 UNTIMED = -(2**63)
 """Start of a row whose time is no number; such rows are left out in the end."""
@@ -30,15 +30,16 @@ def nanoseconds(value: Any) -> int | None:
 
     Text is read exactly; digits below a nanosecond are rounded half to even.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        exact = value * 1000
-    else:
-        try:
-            scaled = Decimal(str(value).strip()) * 1000
-            exact = int(scaled.to_integral_value(ROUND_HALF_EVEN))
-        except (InvalidOperation, ValueError, OverflowError):
-            return None
-    return exact if -_LIMIT_NS < exact < _LIMIT_NS else None
+    try:
+        number = value if isinstance(value, int) else Decimal(str(value).strip())
+        within = -_LIMIT_US < number < _LIMIT_US
+    except ArithmeticError:  # text that is no number, and NaN, which cannot be compared
+        return None
+    if isinstance(value, bool) or not within:
+        return None
+    if isinstance(number, int):
+        return number * 1000
+    return int((number * 1000).to_integral_value(ROUND_HALF_EVEN))
 
 
 def column(values: Sequence[Any]) -> Int64 | None:
@@ -48,7 +49,7 @@ def column(values: Sequence[Any]) -> Int64 | None:
     except (ValueError, OverflowError):
         return None
     if numbers.dtype == np.int64:
-        return None if _beyond(numbers, _LIMIT_NS // 1000) else numbers * 1000
+        return None if _beyond(numbers, _LIMIT_US) else numbers * 1000
     if numbers.dtype != np.float64 or _beyond(numbers, EXACT_FLOAT_US):
         return None
     return _from_floats(numbers)

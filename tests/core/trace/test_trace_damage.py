@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.trace.errors import TraceError
+from perftui.trace.load import load_trace
+from perftui.trace.model import Trace
+
+Load = Callable[..., Trace]
+Make = Callable[..., dict[str, Any]]
+
+
+def document(event: Make, count: int = 12) -> bytes:
+    events = [
+        {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
+        *(event(f"op{i}", 10 * i + 0.125, 8.5, path=f"C:\\a{i}", n=i) for i in range(count)),
+        event("gemm", 500, 3, "kernel", device=0, stream=7, correlation=1),
+    ]
+    whole = {"schemaVersion": 1, "traceEvents": events, "traceName": "t.json"}
+    return json.dumps(whole, indent=1).encode()
+
+
+def names(trace: Trace) -> list[str]:
+    return [trace.name_of(row) for row in range(len(trace))]
+
+
+def test_a_file_cut_in_an_event_loads_up_to_the_last_whole_one(load: Load, event: Make) -> None:
+    raw = document(event)
+    cut = raw.index(b'"op7"') + 20
+    trace = load(raw[:cut])
+    assert names(trace) == [f"op{i}" for i in range(7)]
+    assert len(trace.warnings) == 1
+    assert trace.warnings[0].offset is not None
+    assert 0 < trace.warnings[0].offset <= cut
+
+
+def test_a_gzip_file_cut_short_loads_what_is_there(load: Load, event: Make) -> None:
+    raw = gzip.compress(document(event, 4000))
+    trace = load(raw[: len(raw) // 2])
+    assert names(trace)[:3] == ["op0", "op1", "op2"]
+    assert 500 < len(trace) < 4000
+    assert len(trace.warnings) == 1
+    assert "cut off" in trace.warnings[0].message
+
+
+def test_damage_inside_gzip_is_said(load: Load, event: Make) -> None:
+    raw = bytearray(gzip.compress(document(event, 20_000)))
+    raw[len(raw) // 2 :] = b"\xff" * (len(raw) - len(raw) // 2)
+    trace = load(bytes(raw))
+    assert len(trace) > 500
+    assert len(trace.warnings) == 1
+    assert "damaged" in trace.warnings[0].message
+
+
+def test_gzip_members_follow_one_another(load: Load, event: Make) -> None:
+    raw = document(event)
+    parts = (raw[:100], raw[100:101], b"", raw[101:])
+    trace = load(b"".join(gzip.compress(part) for part in parts) + bytes(512))
+    assert len(trace) == 13
+    assert trace.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("damage", "lost"),
+    [
+        ((b'"name": "op5"', b'"name": "o"p5"'), {"op5"}),
+        ((b'"dur": 8.5,', b'"dur": ,'), {"op0"}),
+        ((b'"n": 5', b'"n": [5}'), {"op5"}),
+        ((b'"path": "C:\\\\a5"', b'"path": "C:\\a5"'), set()),
+        ((b'"n": 5', b'"n": NaN'), set()),
+        ((b'"n": 5', b'"n": -Infinity'), set()),
+        ((b'"n": 5', b'"n": N/A'), set()),
+        ((b'"n": 5', b'"n": "\x01\x1b[31m"'), set()),
+        ((b'"n": 5', b'"n": "\xff\xfe"'), set()),
+        ((b'"n": 5', b'"n": 5, "n": 6'), set()),
+        ((b'"n": 5', b'"n": [{"name": 1}, {"ts": 2}]'), set()),
+    ],
+)
+def test_one_bad_event_costs_at_most_itself(
+    load: Load, event: Make, damage: tuple[bytes, bytes], lost: set[str]
+) -> None:
+    raw = document(event)
+    assert damage[0] in raw
+    bad = raw.replace(damage[0], damage[1], 1)
+    trace = load(bad)
+    wanted = ["op" + str(i) for i in range(12) if f"op{i}" not in lost] + ["gemm"]
+    assert names(trace) == wanted
+    assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
+    if lost:
+        assert len(trace.warnings) == 1
+        where = trace.warnings[0].offset
+        assert where is not None
+        assert bad[where:].startswith(b"{")
+        assert min(lost).encode()[:1] in bad[where : where + 80]
+    else:
+        assert trace.warnings == ()
+
+
+def test_arguments_can_be_read_beside_damage(load: Load, event: Make) -> None:
+    trace = load(document(event).replace(b'"n": 5', b'"n": [5}', 1))
+    arguments = [trace.read_arguments(row) for row in range(len(trace) - 1)]
+    assert [each["n"] for each in arguments] == [i for i in range(12) if i != 5]
+
+
+@pytest.mark.parametrize("tail", [b"", b"]", b"]}", b',"x":'])
+def test_a_missing_end_loses_no_event(load: Load, event: Make, tail: bytes) -> None:
+    raw = b'{"traceEvents": [' + json.dumps(event("op", 1, 2)).encode() + tail
+    assert names(load(raw)) == ["op"]
+
+
+def test_fields_around_the_events_may_be_broken(load: Load, event: Make) -> None:
+    raw = b'{"bad": C:\\x, "traceEvents": [' + json.dumps(event("op", 1, 2)).encode() + b"]}"
+    trace = load(raw)
+    assert names(trace) == ["op"]
+    assert "not valid JSON" in trace.warnings[0].message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"  \n", "holds no text"),
+        (gzip.compress(b""), "holds no text"),
+        (b"hello", "not JSON"),
+        (b"\x80\x04pickle", "not JSON"),
+        (b'{"a": 1}', "no traceEvents"),
+        (b"[]", "only metadata"),
+        (b'{"traceEvents": []}', "only metadata"),
+        (b'{"traceEvents": [{"ph": "M", "name": "process_name"}]}', "only metadata"),
+        (b'[{"ph": "X", "cat": "Trace", "name": "p", "ts": 1, "dur": 1}]', "no event"),
+        (b'[{"ph": "X", "name": "op"}]', "no event has a time"),
+        (b"[1, 2, 3]", "only metadata"),
+        (b"[" * 100_000, "only metadata"),
+    ],
+)
+def test_what_is_no_trace_is_said_with_what_to_do(load: Load, content: bytes, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        load(content)
+
+
+def test_a_missing_file_and_a_directory_are_said(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(TraceError, match="cannot read"):
+            load_trace(path)
+
+
+def mutated(raw: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(raw))
+    length = chance.choice([1, 1, 2, 9, 200])
+    kind = chance.randrange(4)
+    if kind == 0:
+        return raw[:at]
+    if kind == 1:
+        return raw[:at] + raw[at + length :]
+    if kind == 2:
+        return raw[:at] + chance.randbytes(length) + raw[at + length :]
+    return raw[:at] + chance.choice([b'"', b"{", b"}", b"]", b"[", b",", b"\\", b"1e99"]) + raw[at:]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_no_mutation_raises_anything_but_trace_error(
+    tmp_path: Path, event: Make, pack: Callable[[bytes], bytes]
+) -> None:
+    chance = random.Random(20)  # noqa: S311 - chooses where to damage a test file
+    raw = pack(document(event))
+    path = tmp_path / "mutated.json"
+    loaded = 0
+    for _ in range(400):
+        path.write_bytes(mutated(raw, chance))
+        try:
+            trace = load_trace(path)
+        except TraceError:
+            continue
+        loaded += 1
+        assert len(trace) <= 13
+        assert (trace.duration >= 0).all()
+        for row in range(len(trace)):
+            trace.read_arguments(row)
+    assert loaded > 50

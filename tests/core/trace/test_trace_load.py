@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.load import load_trace
+from perftui.trace.model import NONE, Trace
+
+Load = Callable[..., Trace]
+Make = Callable[..., dict[str, Any]]
+
+
+def rows(trace: Trace) -> list[tuple[str, int, int]]:
+    return [
+        (trace.name_of(row), int(trace.start[row]), int(trace.duration[row]))
+        for row in range(len(trace))
+    ]
+
+
+def named(trace: Trace, name: str) -> int:
+    return [trace.name_of(row) for row in range(len(trace))].index(name)
+
+
+def test_columns_hold_what_the_file_says(load: Load, event: Make) -> None:
+    trace = load(
+        {
+            "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+            "traceEvents": [
+                event("aten::mm", 10.001, 5.5, **{"External id": 3}),
+                event("cudaLaunchKernel", 11, 1.25, "cuda_runtime", correlation=42),
+                event("gemm", 20.5, 4, "kernel", tid=9, device=0, stream=9, correlation=42),
+                event("Memcpy HtoD", 30, 1, "gpu_memcpy", tid=9, device=0, stream=9, bytes=64),
+            ],
+        }
+    )
+    assert rows(trace) == [
+        ("aten::mm", 0, 5500),
+        ("cudaLaunchKernel", 999, 1250),
+        ("gemm", 10499, 4000),
+        ("Memcpy HtoD", 19999, 1000),
+    ]
+    assert trace.origin == 10001
+    assert trace.wall_origin == 1_700_000_000_000_010_001
+    assert trace.correlation.tolist() == [NONE, 42, 42, NONE]
+    assert trace.external_id.tolist() == [3, NONE, NONE, NONE]
+    assert trace.bytes.tolist() == [NONE, NONE, NONE, 64]
+    assert trace.parent.tolist() == [NONE, 0, NONE, NONE]
+    assert [trace.categories[index] for index in trace.category] == [
+        "cpu_op",
+        "cuda_runtime",
+        "kernel",
+        "gpu_memcpy",
+    ]
+    assert trace.metadata == {"baseTimeNanoseconds": 1_700_000_000_000_000_000}
+    assert trace.warnings == ()
+
+
+def test_a_top_level_list_is_a_trace(load: Load, event: Make) -> None:
+    assert rows(load([event("op", 1, 2)])) == [("op", 0, 2000)]
+
+
+def test_legacy_spellings_become_todays(load: Load, event: Make) -> None:
+    spelled = ["Operator", "Runtime", "Kernel", "Memcpy", "Memset"]
+    trace = load({"traceEvents": [event(cat, i, 1, cat) for i, cat in enumerate(spelled)]})
+    assert set(trace.categories) == {
+        "cpu_op",
+        "cuda_runtime",
+        "kernel",
+        "gpu_memcpy",
+        "gpu_memset",
+    }
+
+
+def test_without_categories_the_process_says_what_an_event_is(load: Load) -> None:
+    bare = {"ph": "X", "ts": 1, "dur": 1, "tid": 0, "args": {}}
+    trace = load(
+        [
+            {**bare, "name": "mm", "pid": "CPU functions"},
+            {**bare, "name": "gemm", "pid": "CUDA functions"},
+        ]
+    )
+    assert [trace.categories[index] for index in trace.category] == ["cpu_op", "kernel"]
+
+
+def test_absolute_times_to_the_nanosecond_survive(load: Load, event: Make) -> None:
+    text = json.dumps({"traceEvents": [event("op", "@", 2.5), event("later", "#", 1)]})
+    text = text.replace('"@"', "1712195495502094.565").replace('"#"', "1712195495502094.566")
+    trace = load(text.encode())
+    assert trace.origin == 1712195495502094565
+    assert trace.wall_origin == trace.origin
+    assert trace.start.tolist() == [0, 1]
+    assert trace.duration.tolist() == [2500, 1000]
+
+
+@pytest.mark.parametrize("ts", ["12.345", 12.345])
+def test_times_spelled_as_text_are_numbers(load: Load, event: Make, ts: Any) -> None:
+    assert load([event("op", ts, "1.5")]).duration.tolist() == [1500]
+
+
+def test_tracks_are_named_and_placed_by_the_file(load: Load, event: Make) -> None:
+    metadata = [
+        {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
+        {"ph": "M", "name": "thread_name", "pid": 100, "tid": 7, "args": {"name": "main"}},
+    ]
+    trace = load(
+        [
+            *metadata,
+            event("op", 1, 1),
+            event("range", 1, 9, "gpu_user_annotation", tid=4294967295),
+            event("gemm", 2, 1, "kernel", tid=20, device=3, stream=20),
+            event("sync", 2, 1, "cuda_sync", tid=-1, device=3, stream=4294967295),
+        ]
+    )
+    by_thread = {track.thread: track for track in trace.tracks}
+    main = by_thread["7"]
+    assert (main.process_name, main.thread_name, main.is_device) == ("python", "main", False)
+    assert (by_thread["20"].device, by_thread["20"].stream) == (3, 20)
+    assert (by_thread["-1"].device, by_thread["-1"].stream) == (3, NONE)
+    assert by_thread["4294967295"].stream == NONE
+
+
+def test_ids_in_any_spelling(load: Load, event: Make) -> None:
+    trace = load(
+        [
+            event("a", 1, 1, "kernel", stream="0x10", device="1", correlation="7"),
+            event("b", 2, 1, **{"external id": "12"}),
+            event("c", 3, 1, correlation=2**70, **{"External id": "none"}),
+            event("d", 4, 1, correlation=True),
+        ]
+    )
+    assert trace.tracks[int(trace.track[named(trace, "a")])].stream == 16
+    assert trace.correlation[named(trace, "a")] == 7
+    assert trace.external_id[named(trace, "b")] == 12
+    assert trace.correlation[named(trace, "c")] == NONE
+    assert trace.correlation[named(trace, "d")] == NONE
+
+
+def test_what_only_frames_the_recording_is_no_row(load: Load, event: Make) -> None:
+    span = {**event("PyTorch Profiler (0)", 0, 10**9, "Trace", tid="PyTorch Profiler"), "pid": "S"}
+    window = {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 10**9, "s": "g"}
+    trace = load({"traceEvents": [event("op", 5, 2), span, window]})
+    assert rows(trace) == [("op", 0, 2000)]
+    assert trace.complete_events == 2
+
+
+def test_negative_durations_count_as_zero_and_are_said(load: Load, event: Make) -> None:
+    trace = load([event("op", 5, -2)])
+    assert trace.duration.tolist() == [0]
+    assert "negative" in trace.warnings[0].message
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda raw: raw[:0] + raw])
+def test_content_decides_not_the_name(load: Load, event: Make, pack: Any) -> None:
+    raw = json.dumps([event("op", 1, 2)]).encode()
+    for name in ("trace.json", "trace.json.gz", "trace"):
+        assert rows(load(pack(raw), name)) == [("op", 0, 2000)]
+
+
+def test_a_byte_order_mark_is_skipped(load: Load, event: Make) -> None:
+    assert len(load(b"\xef\xbb\xbf" + json.dumps({"traceEvents": [event("op", 1, 2)]}).encode()))
+
+
+def test_the_name_of_the_array_inside_a_string_does_not_count(load: Load, event: Make) -> None:
+    head = {"note": '"traceEvents": [', "nested": {"traceEvents": [{"ph": "X"}]}}
+    assert rows(load({**head, "traceEvents": [event("op", 1, 2)]})) == [("op", 0, 2000)]
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+def test_fields_on_both_sides_of_the_events_are_metadata(
+    load: Load, event: Make, size: int
+) -> None:
+    around = {"deviceProperties": [{"id": 0, "name": "x" * size}]}
+    before = load({**around, "traceEvents": [event("op", 1, 2)], "traceName": "t"}).metadata
+    behind = load({"traceEvents": [event("op", 1, 2)], "traceName": "t", **around}).metadata
+    assert before == behind == {**around, "traceName": "t"}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_arguments_are_read_when_asked_for(load: Load, event: Make, pack: Any) -> None:
+    events = [event(f"op{i}", 10 * i, 5, sizes=[[i, {"deep": i}], "x" * 400]) for i in range(3000)]
+    trace = load(pack(json.dumps({"traceEvents": events[::-1]}).encode()))
+    for row in (0, 1, 777, 2999):
+        assert trace.read_arguments(row)["sizes"][0] == [row, {"deep": row}]
+
+
+def test_arguments_far_inside_a_large_gzip_file(load: Load, event: Make) -> None:
+    """Beyond the first state that is kept for taking up the inflating."""
+    events = [event("op", i, 1, index=i, filler="y" * 2000) for i in range(20_000)]
+    trace = load(gzip.compress(json.dumps(events).encode(), 1))
+    assert trace.read_arguments.source._states  # type: ignore[attr-defined] # the reader is ours
+    for row in (0, 9_000, 19_999):
+        assert trace.read_arguments(row)["index"] == row
+
+
+def test_arguments_of_a_file_that_changed_are_refused(
+    load: Load, event: Make, tmp_path: Path
+) -> None:
+    trace = load([event("op", 1, 2)])
+    (tmp_path / "trace.json").write_text("[]")
+    with pytest.raises(TraceError, match="has changed"):
+        trace.read_arguments(0)
+    (tmp_path / "trace.json").unlink()
+    with pytest.raises(TraceError, match="cannot read"):
+        trace.read_arguments(0)
+
+
+def test_progress_ends_at_the_size_on_disk(tmp_path: Path, event: Make) -> None:
+    path = tmp_path / "t.json.gz"
+    raw = json.dumps([event("op", i, 1, x=str(i)) for i in range(20_000)]).encode()
+    path.write_bytes(gzip.compress(raw))
+    seen: list[tuple[int, int]] = []
+    load_trace(path, progress=lambda done, total: seen.append((done, total)))
+    assert len(seen) > 2
+    assert seen == sorted(seen)
+    assert seen[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_loading_stops_when_asked(tmp_path: Path, event: Make) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([event("op", i, 1) for i in range(10_000)]))
+    answers = iter([False, True])
+    with pytest.raises(LoadCancelled):
+        load_trace(path, cancelled=lambda: next(answers))

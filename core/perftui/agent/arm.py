@@ -1,0 +1,35 @@
+"""Starts the agent, once torch has been imported."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from pathlib import Path
+from typing import Any
+
+from . import hooks
+from .options import read_options, read_overrides
+from .compiler import pass_by
+from .session import CONTAINED, Session
+
+
+def arm(torch: Any, spool: str) -> Session:
+    """Listen to ``torch`` and hand over through the directory ``spool``.
+
+    Raises:
+        ValueError: the options or overrides in the environment are not what they should be.
+        AttributeError: this torch lacks a place to listen at.
+    """
+    options = read_options(os.environ)
+    requests = read_overrides(os.environ)
+    pass_by(torch, CONTAINED, with_callees=True)
+    session = Session(torch, Path(spool), options)
+    hooks.watch_construction(torch, session, requests)
+    hooks.watch_loaders(torch, session)
+    hooks.watch_modules(torch, session)
+    hooks.watch_backward(torch, session)
+    hooks.watch_optimizers(torch, session)
+    hooks.watch_profilers(torch, session)
+    os.register_at_fork(before=session.before_fork, after_in_child=session.reset)
+    atexit.register(session.finish)
+    return session

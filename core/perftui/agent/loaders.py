@@ -1,0 +1,73 @@
+"""The data loaders of one process: which are live, what is known of each, what it feeds."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, Optional
+from weakref import WeakKeyDictionary
+
+from .callsite import CallSite
+from .loader import loader_facts
+from .notes import Notes
+from .overrides import Outcome
+
+UNSEEN = 0
+
+Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
+"""Where each loader was made, and what became of its overrides."""
+
+
+class Loaders:
+    """Numbers loaders from 1 as they are first used, and notes the facts of each once."""
+
+    def __init__(self, torch: Any, notes: Notes, origins: Origins) -> None:
+        """``origins`` is kept up here; a forked child takes it over from its parent."""
+        self._torch = torch
+        self._notes = notes
+        self._next = count(1)
+        self._origins = origins
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._iterators: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._live: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
+        self._roles: set[tuple[int, str]] = set()
+        self._in_use: set[int] = set()
+
+    def constructed(self, loader: Any, site: CallSite | None, outcome: Outcome) -> None:
+        """``loader`` was made at ``site``."""
+        self._origins[loader] = (site, outcome)
+
+    def started(self, loader: Any, iterator: Any) -> None:
+        """``iterator`` begins an epoch of ``loader``."""
+        number = self._numbers.get(loader)
+        if number is None:
+            number = self._numbers[loader] = next(self._next)
+            site, outcome = self._origins.get(loader, (None, None))
+            facts = loader_facts(self._torch, loader, number, site, outcome)
+            self._notes.write("loader", facts)
+        self._iterators[iterator] = number
+        self._live[iterator] = None
+
+    def exhausted(self, iterator: Any) -> None:
+        """``iterator`` gives no more batches this epoch."""
+        self._live.pop(iterator, None)
+
+    def number_of(self, iterator: Any) -> int:
+        """The number of the loader behind ``iterator``, 0 for one that was never seen to start."""
+        return self._iterators.get(iterator, UNSEEN)
+
+    def any_live(self) -> bool:
+        """Whether some iterator has begun and not ended."""
+        return len(self._live) > 0
+
+    def use(self, number: int) -> None:
+        """The step that goes on uses a batch of loader ``number``."""
+        if number != UNSEEN:
+            self._in_use.add(number)
+
+    def step_ended(self, kind: str) -> None:
+        """A step of ``kind`` has ended: now the role of the loaders that fed it is known."""
+        for number in self._in_use:
+            if (number, kind) not in self._roles:
+                self._roles.add((number, kind))
+                self._notes.write("loader", {"id": number, "role": kind})
+        self._in_use.clear()

@@ -1,0 +1,63 @@
+"""Tells optimizers apart, and whether the script has made any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
+
+
+class Optimizers:
+    """The ``torch.optim`` optimizers of one process and their steps that are going on."""
+
+    def __init__(self, torch: Any) -> None:
+        self._base = torch.optim.Optimizer
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._next = count()
+        self._open: list[tuple[Any, int]] = []
+        self._exist = False
+        self.finished = 0
+        """Steps that were seen to end."""
+
+    def number(self, optimizer: Any) -> int:
+        """A number that no other optimizer of this process has had."""
+        number = self._numbers.get(optimizer)
+        if number is None:
+            number = self._numbers[optimizer] = next(self._next)
+        return number
+
+    def entered(self, optimizer: Any, start: int) -> None:
+        """``optimizer.step`` began at ``start``."""
+        self._open.append((optimizer, start))
+
+    def left(self, optimizer: Any) -> int:
+        """When the step of ``optimizer`` that ends now began, 0 if that was not seen.
+
+        Steps inside it that raised are forgotten.
+        """
+        while self._open:
+            entered, start = self._open.pop()
+            if entered is optimizer:
+                self.finished += 1
+                return start
+        return 0
+
+    def exist(self) -> bool:
+        """Whether any optimizer has been constructed.
+
+        Constructing one makes torch wrap the ``step`` of its class, once, and say so there.
+        """
+        if not self._exist:
+            self._exist = any(
+                getattr(kind.__dict__.get("step"), "hooked", False)
+                for kind in _subclasses(self._base)
+            )
+        return self._exist
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    subclass: type
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

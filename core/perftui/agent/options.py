@@ -1,0 +1,57 @@
+"""What the recorder asks of the agent, read from the environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+OPTIONS_VARIABLE = "PERFTUI_OPTIONS"
+OVERRIDES_VARIABLE = "PERFTUI_OVERRIDES"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of one run; an unknown one is ignored, for recorders newer than the agent."""
+
+    profile: bool = True
+    """Open windows at all."""
+    window_steps: int = 2
+    nvtx: bool = False
+    """Mark phases with NVTX ranges too."""
+    shapes: bool = False
+    stacks: bool = False
+    memory: bool = False
+    max_steps: int | None = None
+    """End the script after so many steps."""
+
+
+def read_options(environment: Mapping[str, str]) -> Options:
+    """Options in force.
+
+    Raises:
+        ValueError: the variable does not hold a JSON object.
+    """
+    given = _decode(environment.get(OPTIONS_VARIABLE), dict)
+    known = {field.name for field in fields(Options)}
+    return Options(**{name: value for name, value in given.items() if name in known})
+
+
+def read_overrides(environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The overrides whose target is the DataLoader, as the recorder wrote them.
+
+    Raises:
+        ValueError: the variable does not hold a JSON array.
+    """
+    given = _decode(environment.get(OVERRIDES_VARIABLE), list)
+    return [one for one in given if isinstance(one, dict) and one.get("target") == "DataLoader"]
+
+
+def _decode(text: str | None, kind: Any) -> Any:
+    if not text:
+        return kind()
+    value = json.loads(text)
+    if not isinstance(value, kind):
+        raise ValueError(f"expected a JSON {kind.__name__}, got {text[:80]!r}")
+    return value

@@ -1,0 +1,146 @@
+"""Tries other arguments of a DataLoader for one run, where that cannot change what it yields."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import dataset as datasets
+from .callsite import CallSite
+
+NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
+"""A loader without workers raises when it is given one of these."""
+
+WORKER_SETTINGS = (*NEEDS_WORKERS, "multiprocessing_context", "timeout")
+
+CHANGEABLE = frozenset({"num_workers", "pin_memory", *NEEDS_WORKERS})
+"""Every other argument takes part in which samples make a batch."""
+
+
+@dataclass
+class Outcome:
+    """What became of the overrides at one call."""
+
+    requested: dict[str, Any] = field(default_factory=dict)
+    """What the script passed, plain values only."""
+    applied: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why not, by argument."""
+
+    def summary(self) -> str | None:
+        """``applied``, the reasons against, or None where nothing was asked for."""
+        if self.refused:
+            return "; ".join(f"{name}: {why}" for name, why in sorted(self.refused.items()))
+        return "applied" if self.applied else None
+
+
+@dataclass
+class Arguments:
+    """What a constructor is called with, besides the object itself."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Overrides:
+    """Overrides of DataLoader arguments, bound to the calls they name.
+
+    ``requests`` are objects with ``arguments`` and, to name one call, ``file`` and ``line``.
+    """
+
+    def __init__(self, torch: Any, initialise: Callable[..., None], requests: list[Any]) -> None:
+        self._torch = torch
+        self._signature = inspect.signature(initialise)
+        self._requests = requests
+
+    def apply(
+        self, site: CallSite | None, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Outcome]:
+        """The call's arguments with what may be overridden, and what became of the rest.
+
+        Arguments that do not fit the constructor are left for it to complain about.
+        """
+        try:
+            bound = self._signature.bind(loader, *args, **kwargs).arguments
+        except TypeError:
+            return args, kwargs, Outcome()
+        outcome = Outcome({name: value for name, value in bound.items() if _is_plain(value)})
+        self._decide(self._wanted(site), bound, outcome)
+        if not outcome.applied:
+            return args, kwargs, outcome
+        # Every argument of the constructor after the loader itself may be given by name.
+        given = {**bound, **outcome.applied}
+        del given[next(iter(self._signature.parameters))]
+        return (), given, outcome
+
+    def _wanted(self, site: CallSite | None) -> dict[str, Any]:
+        wanted: dict[str, Any] = {}
+        for request in self._requests:
+            file, line = request.get("file"), request.get("line")
+            if file is None or (site is not None and site.covers(file, line or site.line)):
+                wanted.update(request.get("arguments") or {})
+        return wanted
+
+    def _decide(self, wanted: dict[str, Any], bound: dict[str, Any], outcome: Outcome) -> None:
+        # The number of workers first: whether others make sense hangs on it.
+        for name in sorted(wanted, key=lambda name: name != "num_workers"):
+            effective = {**bound, **outcome.applied}
+            why = self._why_not(name, wanted[name], effective)
+            if why is None:
+                outcome.applied[name] = wanted[name]
+            else:
+                outcome.refused[name] = why
+
+    def _why_not(self, name: str, value: Any, bound: dict[str, Any]) -> str | None:
+        if name not in CHANGEABLE:
+            return "changes what is trained on"
+        if name not in self._signature.parameters:
+            return "this version of torch does not have it"
+        if name == "num_workers":
+            return self._why_not_workers(value, bound)
+        if name in NEEDS_WORKERS and not bound.get("num_workers"):
+            return "the loader has no workers"
+        if name == "pin_memory" and value and not self._torch.cuda.is_available():
+            return "there is no GPU to copy to"
+        return None
+
+    def _why_not_workers(self, workers: Any, bound: dict[str, Any]) -> str | None:
+        if type(workers) is not int or workers < 0:
+            return f"{workers!r} is not a number of workers"
+        if workers == 0:
+            given = [name for name in WORKER_SETTINGS if bound.get(name)]
+            return f"the script gives {', '.join(given)}" if given else None
+        if multiprocessing.current_process().daemon:
+            return "this process may not have children"
+        return self._why_not_in_workers(bound)
+
+    def _why_not_in_workers(self, bound: dict[str, Any]) -> str | None:
+        data = bound.get("dataset")
+        iterable = datasets.is_iterable_style(self._torch, data)
+        if iterable and not (datasets.shards_itself(data) or bound.get("worker_init_fn")):
+            return "the iterable dataset does not shard itself: each worker would yield all of it"
+        if datasets.holds_handles(data):
+            return "the dataset holds open files or generators, which workers would share"
+        if datasets.holds_cuda_tensors(self._torch, data):
+            return "the dataset holds tensors on the GPU"
+        if start_method(bound.get("multiprocessing_context")) != "fork":
+            sent = (data.__class__, bound.get("collate_fn"), bound.get("worker_init_fn"))
+            if any(datasets.is_local(thing) for thing in sent):
+                return "a lambda or local class cannot be sent to workers that are spawned"
+        return None
+
+
+def start_method(context: Any) -> str:
+    """How workers would start under a loader's ``multiprocessing_context`` (a name or object)."""
+    if isinstance(context, str):
+        return context
+    get = getattr(context, "get_start_method", None) or multiprocessing.get_start_method
+    # Asking must not settle the default: the script may still set one.
+    return get(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))

@@ -1,0 +1,191 @@
+"""What one training process records: its ring, its steps, its windows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from . import ring as rings
+from .gc_pauses import GcPauses
+from .memory import MemoryProbe
+from .notes import Notes
+from .options import Options
+from .process import process_facts
+from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
+from .windows import Windows
+
+PHASES = {
+    rings.INPUT_WAIT: "input_wait",
+    rings.LOADER_START: "loader_start",
+    rings.FORWARD: "forward",
+    rings.BACKWARD: "backward",
+    rings.OPTIMIZER: "optimizer",
+}
+
+STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
+
+
+class StepLimit(SystemExit):
+    """Ends the script after the steps it was to run, as ``sys.exit(0)`` would.
+
+    A signal would not do: scripts catch KeyboardInterrupt, and SIGINT is ignored in processes
+    that a background job has started.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class Recording:
+    """Steps and phases of the thread ``thread``.
+
+    ``steps`` decides where steps end; ``windows`` is None where nothing is profiled.
+    """
+
+    def __init__(
+        self,
+        ring: rings.RingWriter,
+        steps: StepMachine,
+        thread: int,
+        max_steps: int | None = None,
+    ) -> None:
+        self.steps = steps
+        self.thread = thread
+        self.has_stepped = False
+        """Whether this thread has run an optimizer: then it is the one that trains."""
+        self.windows: Windows | None = None
+        self.memory: MemoryProbe | None = None
+        self.pauses: GcPauses | None = None
+        self.index = 0
+        """Of the step that is going on."""
+        self.overhead = 0
+        """Estimated cost of the hooks in this step, ns; the hooks add to it."""
+        self._ring = ring
+        self._max_steps = max_steps
+        self._counted_steps = 0
+        self._step_start = 0
+        self._was_profiled = False
+
+    def begin(self, kind: int) -> int:
+        """A phase begins; when, by ``perf_counter_ns``."""
+        windows = self.windows
+        if windows is not None and windows.marks is not None:
+            windows.marks.begin(PHASES[kind])
+        now = perf_counter_ns()
+        if not self._step_start:
+            self._step_start = now
+        return now
+
+    def end(self, kind: int, start: int, value: int = 0, extra: int = 0) -> int:
+        """The phase that began at ``start`` ends; when."""
+        now = perf_counter_ns()
+        self._ring.write(kind, start, now - start, self.index, value, extra)
+        self.steps.last_activity = now
+        windows = self.windows
+        if windows is not None and windows.marks is not None:
+            windows.marks.end(PHASES[kind])
+        return now
+
+    def now(self) -> int:
+        """The clock of all records; the first reading begins the first step."""
+        now = perf_counter_ns()
+        if not self._step_start:
+            self._step_start = now
+        return now
+
+    def ended(self, boundaries: list[Boundary]) -> None:
+        """Steps have ended.
+
+        Raises:
+            StepLimit: they were the last ones asked for.
+        """
+        for boundary in boundaries:
+            self._write_step(boundary)
+            self._counted_steps += boundary.kind != EVAL
+        if self._max_steps is not None and self._counted_steps >= self._max_steps:
+            self.close()
+            raise StepLimit
+
+    def follow(self, thread: int) -> None:
+        """Another thread turns out to be the one that trains."""
+        self.thread = thread
+        if self.pauses is not None:
+            self.pauses.thread = thread
+
+    def close(self) -> None:
+        """The process ends: write what is there, save the open window."""
+        for boundary in self.steps.finish():
+            self._write_step(boundary, is_last=True)
+        if self.windows is not None:
+            self.windows.close()
+        if self.pauses is not None:
+            self._write_pauses()
+            self.pauses.close()
+
+    def _write_step(self, boundary: Boundary, is_last: bool = False) -> None:
+        duration = boundary.end - self._step_start
+        is_open = self.windows is not None and self.windows.is_open
+        flag = STEP_FLAGS[boundary.kind]
+        if is_open or self._was_profiled:
+            flag |= rings.PROFILED_FLAG
+        self._write_pauses()
+        self._write_memory(boundary.end)
+        self._ring.write(
+            rings.STEP,
+            self._step_start,
+            duration,
+            self.index,
+            boundary.micro_batches,
+            self.overhead,
+            flag,
+        )
+        self.index += 1
+        self.overhead = 0
+        self._step_start = boundary.end
+        self._was_profiled = is_open
+        if not is_last:
+            self._advance_windows(boundary, duration)
+
+    def _advance_windows(self, boundary: Boundary, duration: int) -> None:
+        if self.windows is None:
+            return
+        start = perf_counter_ns()
+        if self.windows.boundary(boundary, duration, self.index):
+            self._ring.write(rings.PROFILER, start, perf_counter_ns() - start, self.index)
+
+    def _write_memory(self, end: int) -> None:
+        if self.memory is None:
+            return
+        reading = self.memory.read(perf_counter_ns(), perf_counter_ns)
+        if reading is None:
+            return
+        write = self._ring.write
+        write(rings.MEMORY, end, 0, self.index, reading.allocated, reading.reserved)
+        write(rings.MEMORY_PEAK, end, 0, self.index, reading.peak_allocated, reading.peak_reserved)
+
+    def _write_pauses(self) -> None:
+        if self.pauses is None:
+            return
+        for pause in self.pauses.take():
+            self._ring.write(rings.GC, pause.start, pause.duration, self.index, pause.generation)
+
+
+def start_recording(
+    torch: Any, spool: Path, options: Options, notes: Notes, steps: StepMachine, thread: int
+) -> Recording:
+    """Create this process's ring and begin.
+
+    Raises:
+        OSError: the spool is full or gone.
+    """
+    facts = process_facts(torch)
+    header = {name: facts[name] for name in ("pid", "rank", "local_rank", "world_size")}
+    ring = rings.create_ring(spool / f"ring-{os.getpid()}", header)
+    notes.write("process", facts)
+    recording = Recording(ring, steps, thread, options.max_steps)
+    recording.windows = Windows(torch, spool, options, notes)
+    recording.memory = MemoryProbe(torch)
+    recording.pauses = GcPauses(thread)
+    return recording

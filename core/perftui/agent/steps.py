@@ -1,0 +1,156 @@
+"""Decides where steps end from what the hooks see; knows no torch and reads no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .cycle import LONGEST_CYCLE, OptimizerCycle
+
+TRAIN, EVAL, INFER = "train", "eval", "infer"
+
+LONG_WITHOUT_OPTIMIZER = 200
+"""Forward or backward calls without an optimizer step after which the loop is believed to have
+none. Gradient accumulation over so many micro batches has not been seen; decoding and rollouts
+call far more."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A step has ended."""
+
+    kind: str
+    end: int
+    """``perf_counter_ns``; in the past where the end could only be told later."""
+    micro_batches: int
+
+
+@dataclass
+class _Counts:
+    """What has happened since the last boundary."""
+
+    forwards: int = 0
+    with_gradients: int = 0
+    backwards: int = 0
+    optimizers: int = 0
+    batches: int = 0
+    turns: int = 0
+    """Times that a backward has followed a forward, before the first optimizer step."""
+    turns_after_optimizer: int = 0
+    """The same since the last optimizer step."""
+
+
+class StepMachine:
+    """The rules, in the order of the strength of their evidence.
+
+    1. With a live data loader, a step ends when the next batch is fetched after an optimizer
+       step; a batch with a backward but no optimizer step is a micro batch; one with a forward
+       only is a step of evaluation (or inference, where nothing was ever trained).
+    2. Without one, it ends with the last optimizer of the loop's cycle.
+    3. Where no optimizer was ever made, parameters are updated by hand: the step ends at the next
+       fetch, or else the next root forward, after a backward. Accumulation over micro batches
+       looks exactly the same there and is counted as steps.
+    4. Without any of these, each root forward without gradients is a step of its own.
+
+    ``optimizers_exist`` tells whether the script has made a ``torch.optim`` optimizer. Times are
+    any one monotonic clock in ns.
+    """
+
+    def __init__(self, optimizers_exist: Callable[[], bool]) -> None:
+        self._optimizers_exist = optimizers_exist
+        self._cycle = OptimizerCycle()
+        self._has_trained = False
+        self._forwards_since_optimizer = 0
+        self._backwards_since_optimizer = 0
+        self._optimizers_since_fetch = 0
+        self._last_was_backward = False
+        self.last_activity = 0
+        """When the newest work of the step ended; the caller keeps it."""
+        self._counts = _Counts()
+
+    def fetch(self, now: int) -> list[Boundary]:
+        """The loop asks a loader for a batch, or for a new iterator."""
+        self._optimizers_since_fetch = 0
+        if self._counts.optimizers:
+            self._cycle.restart()
+            return [self._cut(TRAIN, now)]
+        if self._counts.backwards:
+            return [self._cut(TRAIN, now)] if self._updates_by_hand() else []
+        return [self._cut(self._forward_only(), now)] if self._counts.forwards else []
+
+    def fetched(self) -> None:
+        """A batch has arrived."""
+        self._counts.batches += 1
+
+    def forward(self, now: int, has_gradients: bool, loader_is_live: bool) -> list[Boundary]:
+        """The outermost module is called. Steps that end here end before the call."""
+        ended = [] if loader_is_live or self._counts.optimizers else self._end_at_forward(now)
+        self._counts.forwards += 1
+        self._counts.with_gradients += has_gradients
+        self._forwards_since_optimizer += 1
+        self._last_was_backward = False
+        return ended
+
+    def backward(self) -> None:
+        """A backward pass begins."""
+        self._counts.backwards += 1
+        self._backwards_since_optimizer += 1
+        if not self._last_was_backward:
+            if self._counts.optimizers:
+                self._counts.turns_after_optimizer += 1
+            else:
+                self._counts.turns += 1
+        self._last_was_backward = True
+
+    def optimizer(self, number: int, now: int, loader_is_live: bool) -> list[Boundary]:
+        """Optimizer ``number`` has stepped, or was skipped for gradients that are not finite."""
+        self._counts.optimizers += 1
+        self._optimizers_since_fetch += 1
+        self._forwards_since_optimizer = self._backwards_since_optimizer = 0
+        self._has_trained = True
+        turns, self._counts.turns_after_optimizer = self._counts.turns_after_optimizer, 0
+        if loader_is_live and self._optimizers_since_fetch < LONGEST_CYCLE:
+            return []
+        ended = []
+        for end in self._cycle.step(number, now):
+            ended.append(self._cut(TRAIN, end))
+            if end < now:
+                # The rest belongs to the step that began at that earlier end.
+                self._counts.optimizers, self._counts.turns = 1, turns
+        return ended
+
+    def finish(self) -> list[Boundary]:
+        """The process ends; the last step, if there is a whole one, ends with its last work."""
+        if self._counts.optimizers or (self._counts.backwards and self._updates_by_hand()):
+            return [self._cut(TRAIN, self.last_activity)]
+        if self._counts.forwards and not self._counts.backwards:
+            return [self._cut(self._forward_only(), self.last_activity)]
+        return []
+
+    def _end_at_forward(self, now: int) -> list[Boundary]:
+        if self._counts.backwards:
+            return [self._cut(TRAIN, now)] if self._updates_by_hand() else []
+        if self._counts.forwards and not self._counts.with_gradients and self._only_calls_forward():
+            return [self._cut(self._forward_only(), now)]
+        return []
+
+    def _updates_by_hand(self) -> bool:
+        if self._backwards_since_optimizer > LONG_WITHOUT_OPTIMIZER:
+            return True
+        return not self._optimizers_exist()
+
+    def _only_calls_forward(self) -> bool:
+        if self._forwards_since_optimizer > LONG_WITHOUT_OPTIMIZER:
+            return True
+        return not self._optimizers_exist()
+
+    def _forward_only(self) -> str:
+        return EVAL if self._has_trained else INFER
+
+    def _cut(self, kind: str, end: int) -> Boundary:
+        self._has_trained |= kind == TRAIN
+        counts, self._counts = self._counts, _Counts()
+        # Several backward passes on one batch are one micro batch; batches that were fetched
+        # ahead are as many as the backward passes that follow.
+        turns = min(counts.turns, counts.batches) if counts.batches else counts.turns
+        return Boundary(kind, end, max(turns, 1))

@@ -1,0 +1,50 @@
+"""Finds out when a training has warmed up, from the durations of its steps."""
+
+from __future__ import annotations
+
+from collections import deque
+
+SETTLED_STEPS = 3
+SETTLED_RATIO = 1.5
+"""Three steps in a row that differ by less than half are taken for steady: in the loops measured,
+compilation, autotuning, the first epoch's workers and lazy allocation make steps 3 to 1000 times
+longer, and noise on a busy machine moves them by a third."""
+
+LEAST_STEPS = 10
+LEAST_NS = 1_000_000_000
+"""Before both, clocks and caches are still changing; reaching either is enough."""
+
+MOST_STEPS = 50
+MOST_NS = 30_000_000_000
+"""A loop that never settles (a starved loader is one) is looked at all the same after this."""
+
+
+class WarmUp:
+    """Told of every training step; ``is_over`` once the times have settled."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._steps = 0
+        self._elapsed = 0
+        self._recent: deque[int] = deque(maxlen=SETTLED_STEPS)
+
+    def step(self, duration: int) -> None:
+        """A training step has taken ``duration`` ns."""
+        self._steps += 1
+        self._elapsed += duration
+        self._recent.append(duration)
+        self.is_over = self.is_over or self._has_settled() or self._has_lasted()
+
+    @property
+    def typical(self) -> int:
+        """The middle one of the last three durations in ns, 0 before the first."""
+        return sorted(self._recent)[len(self._recent) // 2] if self._recent else 0
+
+    def _has_settled(self) -> bool:
+        enough = self._steps >= LEAST_STEPS or self._elapsed >= LEAST_NS
+        if not enough or len(self._recent) < SETTLED_STEPS:
+            return False
+        return max(self._recent) <= SETTLED_RATIO * min(self._recent)
+
+    def _has_lasted(self) -> bool:
+        return self._steps >= MOST_STEPS or self._elapsed >= MOST_NS

@@ -1,0 +1,178 @@
+"""Opens and closes windows at step boundaries, on the thread that trains."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from .control import Control
+from .marks import Marks
+from .notes import Notes
+from .options import Options
+from .steps import EVAL, Boundary
+from .warmup import WarmUp
+from .window import EmptyWindowError, Window, is_profiling
+from .window_length import window_steps
+
+
+class Windows:
+    """One window once the training has warmed up, and one for each request of a viewer.
+
+    torch's profiler belongs to the thread that starts it and crashes where another one stops it,
+    so windows are opened in the main thread only: it is the one that also ends the process.
+    """
+
+    def __init__(self, torch: Any, spool: Path, options: Options, notes: Notes) -> None:
+        self.marks: Marks | None = None
+        """Ranges for the open window, None while there is none."""
+        self._torch = torch
+        self._spool = spool
+        self._options = options
+        self._notes = notes
+        self._control = Control(spool)
+        self._warm_up = WarmUp()
+        self._is_wanted = False
+        self._is_first = True
+        self._foreign = 0
+        self._window: Window | None = None
+        self._number = 0
+        self._first_step = 0
+        self._steps = 0
+        self._planned = 0
+        self._stall = 0
+        self._bytes_per_step: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the profiler records now."""
+        return self.marks is not None
+
+    def boundary(self, ended: Boundary, duration: int, next_step: int) -> bool:
+        """A step has ended after ``duration`` ns; whether the training had to wait for anything."""
+        if ended.kind != EVAL:
+            self._warm_up.step(duration)
+        if not self._options.profile:
+            return False
+        self._consider()
+        if self._window is None and not self._is_wanted:
+            return False
+        if self.marks is None and not self._may_open():
+            return False
+        started = perf_counter_ns()
+        self._advance(next_step)
+        self._stall += perf_counter_ns() - started
+        return True
+
+    def close(self) -> None:
+        """End and save the open window now: the process ends, forks, or profiles by itself."""
+        if self._window is None:
+            return
+        if self.marks is not None:
+            self._finish()
+        else:
+            # Only prepared: torch replaces such a session by the next one.
+            self._window = None
+            self._is_wanted = True
+
+    def foreign_begins(self, profiler: Any) -> None:
+        """The script starts ``profiler`` of its own: there can be one at a time, so ours ends."""
+        if self._is_ours(profiler):
+            return
+        self.close()
+        self._foreign += 1
+
+    def foreign_ends(self, profiler: Any) -> None:
+        """The script's ``profiler`` has ended."""
+        if not self._is_ours(profiler):
+            self._foreign = max(self._foreign - 1, 0)
+
+    def _is_ours(self, profiler: Any) -> bool:
+        return self._window is not None and self._window.profiler is profiler
+
+    def _consider(self) -> None:
+        if self._control.requested():
+            self._is_wanted = True
+        elif self._is_first and self._warm_up.is_over:
+            self._is_first = False
+            self._is_wanted = True
+
+    def _may_open(self) -> bool:
+        if threading.get_ident() != threading.main_thread().ident:
+            self._is_wanted = False
+            message = "no window was recorded: the training is not in the main thread"
+            self._notes.write("warning", {"message": message})
+            return False
+        return not self._foreign and not is_profiling(self._torch)
+
+    def _advance(self, next_step: int) -> None:
+        """One stage a boundary: prepare, start, so many steps, finish.
+
+        Preparing is a stage of its own because with a GPU it starts the tracing library, whose
+        first use would fill the first step recorded.
+        """
+        if self._window is None:
+            self._prepare()
+        elif self.marks is None:
+            self._start(next_step)
+        else:
+            self._steps += 1
+            if self._steps < self._planned:
+                self.marks.begin_step(next_step)
+            else:
+                self._finish()
+
+    def _prepare(self) -> None:
+        self._is_wanted = False
+        self._stall = 0
+        # Two users of the interpreter's profile function would end each other.
+        stacks = self._options.stacks and sys.getprofile() is None
+        self._window = Window(self._torch, self._options, stacks)
+        self._window.prepare()
+
+    def _start(self, next_step: int) -> None:
+        window = self._window
+        if window is None:
+            return
+        self._first_step = next_step
+        self._steps = 0
+        self._planned = window_steps(
+            self._options.window_steps, self._warm_up.typical, self._bytes_per_step
+        )
+        window.start()
+        self.marks = Marks(self._torch, self._options.nvtx and self._torch.cuda.is_initialized())
+        self.marks.begin_step(next_step)
+
+    def _finish(self) -> None:
+        window, marks = self._window, self.marks
+        if window is None or marks is None:
+            return
+        started = perf_counter_ns()
+        marks.end_all()
+        self.marks = None
+        try:
+            window.stop()
+        finally:
+            self._window = None
+        if self._steps:
+            self._save(window, started)
+        else:
+            # Ended from outside before a step was whole: there is nothing to show, so try again.
+            self._is_wanted = True
+
+    def _save(self, window: Window, started: int) -> None:
+        name = f"window-{os.getpid()}-{self._number}.json"
+        self._number += 1
+        try:
+            size = window.save(self._spool / name)
+        except (EmptyWindowError, OSError) as error:
+            self._notes.write("warning", {"message": f"a window was lost: {error}"})
+            return
+        self._bytes_per_step = size // max(self._steps, 1)
+        stall = self._stall + perf_counter_ns() - started
+        data = {"file": name, "first_step": self._first_step, "steps": self._steps}
+        data.update(stall=stall, bytes=size)
+        self._notes.write("window", data, step=self._first_step, duration=stall)

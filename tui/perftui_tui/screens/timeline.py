@@ -20,11 +20,14 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui_tui.charts.units import format_count
-from perftui_tui.widgets.event_detail import argument_line, event_lines, gap_lines
+from perftui_tui.widgets.event_detail import argument_line, event_lines, gap_lines, panel_lines
 from perftui_tui.widgets.legend import legend
 from perftui_tui.widgets.navigation import Selection
 from perftui_tui.widgets.timeline import Timeline
 from perftui_tui.widgets.timeline_state import TimelineState
+
+_TALL = 30
+"""Rows from which on the detail shows arguments and whole names."""
 
 NO_TRACE = "no trace yet: press c to capture a window of steps"
 HINT = "click an event, or press . for the next event, n for the next gap, g for the largest gap"
@@ -47,6 +50,7 @@ class TimelineView(Vertical):
         & > #timeline-legend { height: auto; max-height: 2; }
         & > #timeline-search { height: 1; border: none; padding: 0; display: none; }
         & > #timeline-detail { height: 4; border-top: solid $panel; }
+        &.-tall > #timeline-detail { height: 8; }
         &.-searching > #timeline-search { display: block; }
         &.-empty > * { display: none; }
         &.-empty > #timeline-empty { display: block; }
@@ -66,6 +70,7 @@ class TimelineView(Vertical):
         self._analysis: TraceAnalysis | None = None
         self._pending: _Jump | None = None
         self._detailed: Selection | None = None
+        self._said: tuple[str, ...] = (HINT,)
 
     def compose(self) -> ComposeResult:
         """Timeline, legend, search, detail; or why there is nothing."""
@@ -148,7 +153,8 @@ class TimelineView(Vertical):
 
     def _show_legend(self) -> None:
         if self.state is not None:
-            text = legend(self._timeline, self.state.trace, self.ascii_only)
+            width = self._timeline.size.width
+            text = legend(self._timeline, self.state.trace, self.ascii_only, width)
             self.query_one("#timeline-legend", Static).update(text)
 
     @on(Timeline.SelectionChanged)
@@ -167,7 +173,19 @@ class TimelineView(Vertical):
             self._read_arguments(state.trace, selected)
 
     def _say(self, *lines: str) -> None:
-        self.query_one("#timeline-detail", Static).update(Text("\n".join(lines)))
+        self._said = lines
+        panel = self.query_one("#timeline-detail", Static)
+        size = panel.content_size
+        panel.update(Text("\n".join(panel_lines(lines, size.width, size.height)), no_wrap=True))
+
+    def on_resize(self) -> None:
+        """Give the detail more room on a tall screen, and lay out what is said anew."""
+        self.set_class(self.size.height >= _TALL, "-tall")
+        self.call_after_refresh(self._lay_out)
+
+    def _lay_out(self) -> None:
+        self._show_legend()
+        self._say(*self._said)
 
     @work(thread=True, exclusive=True, group="timeline-arguments")
     def _read_arguments(self, trace: Trace, selected: Selection) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.units import format_bytes, format_ns
 from perftui_tui.widgets.event_kinds import kind_of
 from perftui_tui.widgets.navigation import Selection, launching_row
+
+_LONGEST_NAME = 48
+"""Characters of a name among others: C++ names of kernels fill whole lines."""
 
 _LONGEST_VALUE = 200
 """Characters of one argument: stacks and shapes of whole models run to thousands."""
@@ -96,8 +100,28 @@ def argument_line(arguments: Mapping[str, Any]) -> str:
 
 
 def _shortened(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    return _cut(str(value), _LONGEST_VALUE)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def panel_lines(lines: Sequence[str], width: int, height: int) -> list[str]:
+    """``lines`` (a name, its figures, then the rest) for a panel: at most ``height`` lines.
+
+    The name is cut to one line and the figures are wrapped; the others are cut, and said in full
+    below, the name first, as far as there is room.
+    """
+    if not lines or width < 2:
+        return list(lines[:height])
+    name, *others = lines
+    figures = wrap(others[0], width) if others else []
+    short = [_cut(name, width), *figures, *(_cut(line, width) for line in others[1:])]
+    for line in (name, *others[1:]):
+        if len(line) > width:
+            short += wrap(line, width)
+    return short[:height]
 
 
 def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
@@ -128,7 +152,7 @@ def _gap_of_device(analysis: TraceAnalysis, device: int, selected: Selection) ->
 
 def _surroundings(trace: Trace, gap: Gap) -> list[str]:
     facts = [
-        (f"{label} {printable(trace.name_of(row))}")
+        f"{label} {_cut(printable(trace.name_of(row)), _LONGEST_NAME)}"
         for label, row in (
             ("meanwhile", gap.operator_row),
             ("after", gap.previous_row),

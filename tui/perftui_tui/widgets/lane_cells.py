@@ -29,7 +29,12 @@ class Glyphs:
 
     ascii_only: bool = False
     colours: bool = True
-    """Without colours an edge drawn in reverse cannot be told from its opposite."""
+    """Whether there are any."""
+
+    @property
+    def edges(self) -> bool:
+        """Whether to draw edges to an eighth: uncoloured, one in reverse looks like its opposite."""
+        return self.colours and not self.ascii_only
 
 
 def lane_cells(
@@ -90,18 +95,25 @@ def _draw_event(
     style = kinds[row].style
     left = int(np.searchsorted(times, start, side="left"))
     right = int(np.searchsorted(times, end, side="right")) - 1
-    if glyphs.colours and not glyphs.ascii_only:
-        _draw_edges(cells, (start, end), (left, right), times, busy, style)
-    name = narrow(printable(trace.name_of(row)))
-    begins = start >= times[0]
-    if glyphs.ascii_only and begins and 0 <= left < right:
-        cells[left] = ("[", style)
-        left += 1
-    elif begins and glyphs.colours and right - left >= _NAMED_FROM:
-        cells[left] = ("▏", f"{style}-name")
-        left += 1
+    edged = glyphs.edges and _draw_edges(cells, (start, end), (left, right), times, busy, style)
+    if start >= times[0] and not edged:
+        left = _mark_start(cells, left, right, style, glyphs)
     if right - left >= _NAMED_FROM:
+        name = narrow(printable(trace.name_of(row)))
         put(cells, left, name[: right - left], f"{style}-name")
+
+
+def _mark_start(cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs) -> int:
+    """Tell an event from the one that ends where it starts; the cell at which its name begins."""
+    if right <= left:
+        return left
+    if glyphs.ascii_only:
+        cells[left] = ("[", style)
+        return left + 1
+    if glyphs.edges and right - left > _NAMED_FROM:
+        cells[left] = ("▏", f"{style}-name")
+        return left + 1
+    return left
 
 
 def _draw_edges(
@@ -111,14 +123,16 @@ def _draw_edges(
     times: Int64,
     busy: Int64,
     style: str,
-) -> None:
-    """The cells that the event fills in part, where it is alone in them."""
+) -> bool:
+    """The cells that the event fills in part, where it is alone in them; whether its start is."""
     (start, end), (left, right) = span, inside
     if left > right:
-        return
-    if 0 < left <= len(cells) and times[left] - start == busy[left - 1] > 0:
-        idle = 1 - busy[left - 1] / (times[left] - times[left - 1])
-        cells[left - 1] = (LEFT_EIGHTHS[filled_steps(float(idle), 8)], f"{style}-edge")
+        return False
     if 0 <= right < len(cells) and end - times[right] == busy[right] > 0:
         share = busy[right] / (times[right + 1] - times[right])
         cells[right] = (LEFT_EIGHTHS[filled_steps(float(share), 8)], style)
+    if not (0 < left <= len(cells) and times[left] - start == busy[left - 1] > 0):
+        return False
+    idle = 1 - busy[left - 1] / (times[left] - times[left - 1])
+    cells[left - 1] = (LEFT_EIGHTHS[filled_steps(float(idle), 8)], f"{style}-edge")
+    return True

@@ -9,6 +9,9 @@ from perftui.trace.model import Trace
 from perftui_tui.widgets.event_kinds import EventKind, kind_of
 from perftui_tui.widgets.timeline import Timeline
 
+_ENTRY_EXTRA = 4
+"""Cells of an entry beside its word: the mark and blanks."""
+
 
 def kinds_in(trace: Trace) -> list[EventKind]:
     """The kinds of work that a trace holds, in the order of ``EventKind``."""
@@ -18,11 +21,18 @@ def kinds_in(trace: Trace) -> list[EventKind]:
     return [kind for kind in EventKind if kind in held]
 
 
-def legend(timeline: Timeline, trace: Trace, ascii_only: bool) -> Text:
-    """One entry for each kind of work in ``trace``, in the colours of ``timeline``."""
-    text = Text()
+def legend(timeline: Timeline, trace: Trace, ascii_only: bool, width: int) -> Text:
+    """One entry for each kind of work in ``trace``, in the colours of ``timeline``.
+
+    Lines are at most ``width`` cells and break between entries.
+    """
+    text, used = Text(), 0
     for kind in kinds_in(trace):
-        mark = kind.letter if ascii_only else "█"
+        cells = len(kind.word) + _ENTRY_EXTRA
+        if used and used + cells > width:
+            text.append("\n")
+            used = 0
         style = timeline.get_component_rich_style(f"timeline--{kind.style}", partial=True)
-        text.append(mark, style).append(f" {kind.word}   ")
+        text.append(kind.letter if ascii_only else "█", style).append(f" {kind.word}  ")
+        used += cells
     return text

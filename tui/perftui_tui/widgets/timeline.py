@@ -42,14 +42,14 @@ class Timeline(Widget, can_focus=True):
     Timeline {{
         height: 1fr;
         & > .timeline--label {{ color: $text-muted; }}
-        & > .timeline--selected-label {{ text-style: bold; background: $primary 30%; }}
+        & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
         & > .timeline--muted {{ color: $text-muted; }}
         & > .timeline--view {{ color: $accent; text-style: bold; }}
         & > .timeline--pointer {{ color: $accent; text-style: bold; }}
         & > .timeline--step {{ color: $text; }}
         & > .timeline--gap {{ color: $warning; }}
         & > .timeline--selected {{ color: $foreground; text-style: bold; }}
-        &:focus > .timeline--selected-label {{ background: $primary 60%; }}
+        &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
         {component_css()}
     }}
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,9 +32,13 @@ class Scene:
     glyphs: Glyphs
 
 
+_LABEL = re.compile(r"\S+(?: \S+)*")
+"""Words of the ruler with one blank between them belong together."""
+
+
 def label_width(width: int) -> int:
     """Cells for the names of the lanes on a screen ``width`` wide."""
-    return min(max(width * 3 // 16, 12), 28)
+    return min(max(width // 5, 12), 28)
 
 
 def head_rows(
@@ -120,11 +125,22 @@ def _minimap(view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
 
 def _ruler(view: Viewport, columns: int, mark: Selection | None, glyphs: Glyphs) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
-    put(cells, 0, ruler(view.start, view.end, columns, glyphs.ascii_only), "muted")
-    if mark is not None:
-        place = view.column((mark.start + mark.end) // 2, columns)
-        put(cells, place, "v" if glyphs.ascii_only else "▼", "pointer")
+    text = ruler(view.start, view.end, columns, glyphs.ascii_only)
+    if mark is None:
+        put(cells, 0, text, "muted")
+        return cells
+    place = view.column((mark.start + mark.end) // 2, columns)
+    put(cells, 0, _without_label_at(text, place), "muted")
+    put(cells, place, "v" if glyphs.ascii_only else "▼", "pointer")
     return cells
+
+
+def _without_label_at(text: str, place: int) -> str:
+    """``text`` with the label that covers ``place`` blanked: half a label is a wrong number."""
+    for label in _LABEL.finditer(text):
+        if label.start() <= place < label.end():
+            return text[: label.start()] + " " * len(label.group()) + text[label.end() :]
+    return text
 
 
 def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:

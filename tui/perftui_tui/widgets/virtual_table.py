@@ -45,14 +45,14 @@ class VirtualTable(ScrollView, can_focus=True):
     DEFAULT_CSS = """
     VirtualTable {
         height: 1fr;
-        scrollbar-size-horizontal: 0;
+        scrollbar-size: 0 1;
         overflow-x: hidden;
         & > .virtual-table--header { text-style: bold; color: $text-muted; }
         & > .virtual-table--sorted { text-style: bold; color: $text; }
-        & > .virtual-table--cursor { background: $primary 30%; }
+        & > .virtual-table--cursor { background: $panel; text-style: bold; }
         & > .virtual-table--sums { text-style: bold; }
         & > .virtual-table--empty { color: $text-muted; }
-        &:focus > .virtual-table--cursor { background: $primary 60%; text-style: bold; }
+        &:focus > .virtual-table--cursor { color: $background; background: $primary; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

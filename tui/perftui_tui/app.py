@@ -65,6 +65,7 @@ class PerftuiApp(App[None]):
         """Whether the training was asked to stop on leaving."""
         self.trials = Trials(self)
         self._clock = clock
+        self._place: tuple[int, int, int | None] | None = None
         self._newest: Snapshot | None = None
         self._source: Source | None = None
         self._output_source: OutputSource | None = None
@@ -171,6 +172,16 @@ class PerftuiApp(App[None]):
         at = SCREENS.index(self.current_mode)
         self.action_show(SCREENS[(at + step) % len(SCREENS)])
 
+    def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
+        """Show a stretch of the trace (ns since its start) on the timeline."""
+        self._place = (start, end, row)
+        self.action_show("timeline")
+
+    def take_place(self) -> tuple[int, int, int | None] | None:
+        """The stretch to go to, once."""
+        place, self._place = self._place, None
+        return place
+
     def on_header_line_tab_clicked(self, message: HeaderLine.TabClicked) -> None:
         """Go to the screen that was clicked."""
         self.action_show(message.screen)
@@ -264,13 +275,13 @@ def _overview() -> Screen[None]:
 
 
 def _timeline() -> Screen[None]:
-    from perftui_tui.screens.timeline import TimelineScreen
+    from perftui_tui.screens.timeline_screen import TimelineScreen
 
     return TimelineScreen()
 
 
 def _ops() -> Screen[None]:
-    from perftui_tui.screens.ops import OpsScreen
+    from perftui_tui.screens.ops_screen import OpsScreen
 
     return OpsScreen()
 

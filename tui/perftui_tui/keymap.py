@@ -40,12 +40,12 @@ class Key:
 KEYS = (
     Key(
         "app",
-        "q,ctrl+q",
+        "q",
         "quit",
         "Quit",
         "Quit; asks what to do with a running training",
-        priority=True,
     ),
+    Key("app", "ctrl+q", "quit", "Quit", "The same, also while typing", False, priority=True),
     Key(
         "app",
         "question_mark,f1",
@@ -144,6 +144,7 @@ KEYS = (
         "Run again",
         "Run again with the fix tried last, or as the source is now",
     ),
+    Key("diagnosis", "t", "show_evidence", "Timeline", "Show the evidence on the timeline"),
     Key("diagnosis", "y", "copy_fix", "Copy", "Copy this fix as a patch", in_footer=False),
     Key(
         "diagnosis",

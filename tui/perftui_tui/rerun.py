@@ -1,62 +1,38 @@
-"""Starting a recorded run again, with a change."""
+"""Starting a recorded run again, with a change, after the old one has stopped."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import fields
 from pathlib import Path
 
-from perftui.recorder.launch import Launch, start
-from perftui.recorder.options import AgentOptions
+from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
+from perftui.fixes.model import FixOption
+from perftui.recorder.launch import start
 from perftui.run.control import request
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Manifest, Override, read_manifest
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunReader, RunSnapshot
 
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
 """How long a training may take to stop: it may be saving a checkpoint."""
+
+POLL_SECONDS = 0.2
 
 
 class StillRunningError(RuntimeError):
     """The training did not stop when asked to."""
 
 
-def launch_of(root: Path, manifest: Manifest, override: Override | None) -> Launch:
-    """The launch of the run at ``root``, with ``override`` on top of those it had."""
-    kept = tuple(
-        one for one in manifest.overrides if override is None or not _replaces(override, one)
-    )
-    return Launch(
-        command=manifest.command,
-        cwd=Path(manifest.cwd),
-        runs=root.parent,
-        overrides=kept if override is None else (*kept, override),
-        parent=manifest.run_id,
-        options=_options(manifest),
-    )
-
-
-def run_again(root: Path, override: Override | None) -> Path:
-    """Stop the run at ``root`` if it runs, start it again, and return the new run directory.
+def run_again(run: RunSnapshot, option: FixOption | None, form: Form) -> Path:
+    """Stop ``run`` if it goes on, start it again with ``option``, and return the new directory.
 
     Raises:
         StillRunningError: the training did not stop within ``STOP_SECONDS``.
-        ManifestError: ``root`` is not a readable run.
+        ValueError: the option has no such form.
         OSError: the new run cannot be started.
     """
-    manifest = read_manifest(RunLayout(root).manifest)
-    _stop(root)
-    return start(launch_of(root, manifest, override))
-
-
-def _replaces(new: Override, old: Override) -> bool:
-    return (new.target, new.file, new.line) == (old.target, old.file, old.line)
-
-
-def _options(manifest: Manifest) -> AgentOptions:
-    """The agent's options as recorded; those this version does not know are left out."""
-    known = {field.name for field in fields(AgentOptions)}
-    return AgentOptions(**{k: v for k, v in manifest.profile.items() if k in known})
+    launch = repeat_launch(run) if option is None else rerun_launch(run, option, form)
+    _stop(run.root)
+    return start(launch)
 
 
 def _stop(root: Path) -> None:
@@ -70,4 +46,4 @@ def _stop(root: Path) -> None:
             raise StillRunningError(
                 "the training has not stopped; stop it yourself, then press r again"
             )
-        time.sleep(0.2)
+        time.sleep(POLL_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 RECENT_STEPS = 400
 """As many steps as the widest chart can show."""
+
+
+def read_once(root: Path) -> Snapshot:
+    """The run at ``root`` as it is, its windows left unread.
+
+    Raises:
+        ManifestError: it is not a readable run.
+    """
+    return RunView(root, time.time_ns, lambda: False).read()
 
 
 class RunView:
@@ -69,7 +79,7 @@ class RunView:
         return Snapshot(
             source=run.root,
             phase=phase_of(run.manifest),
-            title=run.manifest.name or run.manifest.script,
+            title=run.manifest.script,
             now_ns=self._clock(),
             run=run,
             analysis=self._analysis,

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from perftui.diagnosis.model import Finding
     from perftui.fixes.apply import AppliedPatch
     from perftui.fixes.model import FixOption, Patch
+    from perftui.run.reader import RunSnapshot
     from perftui_tui.app import PerftuiApp
     from perftui_tui.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a run again does differently; ``option`` is None where only the source changed."""
+    """What a run again does differently; ``option`` is None where it is only repeated."""
 
     label: str
     option: FixOption | None = None
+    form: str = "override"
+    """One of ``experiments.rerun.Form``."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Written:
 
     applied: AppliedPatch
     store: Path
+    option: FixOption
 
 
 class Trials:
@@ -91,11 +95,12 @@ class Trials:
             self._warn("a trace cannot be run again: start the script with perftui")
             return
         options = snapshot.fixes(finding) if finding is not None else ()
-        option = option or next((one for one in options if one.override is not None), None)
-        if option is None or option.override is None:
+        option = option or next((one for one in options if one.override or one.argv), None)
+        if option is None or not (option.override or option.argv):
             self._warn(_why_no_trial(option, options))
             return
-        self._ask(Change(option.title, option), describe(option))
+        form = "override" if option.override else "command"
+        self._ask(Change(option.title, option, form), describe(option))
 
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
@@ -105,31 +110,35 @@ class Trials:
             return
         change = self.change or Change("the source as it is now")
         if self.written is not None:
-            change = Change(f"{Path(self.written.applied.path).name} as written")
+            name = Path(self.written.applied.path).name
+            change = Change(f"{name} as written", self.written.option, "source")
         self._ask(change, [row("With ", (change.label, "bold"))])
 
     def _ask(self, change: Change, body: list[Row]) -> None:
         snapshot = self._app.snapshot
-        if snapshot is None or snapshot.manifest is None:
+        if snapshot is None or snapshot.run is None:
             return
+        run = snapshot.run
 
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._start(snapshot, change)
+                self._start(snapshot, run, change)
 
-        manifest = snapshot.manifest
+        command = run.manifest.command
+        if change.form == "command" and change.option is not None:
+            command = change.option.argv or command
         running = snapshot.phase.is_live
-        self._app.push_screen(TrialDialog(body, manifest.command, running), answered)
+        self._app.push_screen(TrialDialog(body, command, running), answered)
 
-    def _start(self, snapshot: Snapshot, change: Change) -> None:
+    def _start(self, snapshot: Snapshot, run: RunSnapshot, change: Change) -> None:
         self.before, self.change = snapshot, change
         self._app.notify(f"starting again with {change.label}", markup=False)
 
         def start() -> None:
+            from perftui.experiments.rerun import Form
             from perftui_tui.rerun import run_again
 
-            override = change.option.override if change.option else None
-            root = run_again(snapshot.source, override)
+            root = run_again(run, change.option, Form(change.form))
             self._app.call_from_thread(self._started, root)
 
         self._app.run_worker(start, thread=True, exclusive=True, exit_on_error=False)
@@ -138,6 +147,49 @@ class Trials:
         self._compare_when_steady = True
         self._app.is_replay = False
         self._app.open(root)
+
+    # The baseline
+
+    def find_baseline(self) -> None:
+        """Compare with the run that the one on screen repeats, where none was chosen."""
+        snapshot = self._app.snapshot
+        parent = snapshot.manifest.parent if snapshot and snapshot.manifest else None
+        if self.before is None and snapshot is not None and parent:
+            self._read_baseline(snapshot.source.with_name(parent))
+
+    def choose_baseline(self) -> None:
+        """Ask which recorded run to compare with."""
+        from perftui.run.history import list_runs
+        from perftui_tui.dialogs.baseline import BaselineDialog
+
+        snapshot = self._app.snapshot
+        if snapshot is None or snapshot.run is None:
+            self._warn("a trace cannot be compared: only recorded runs can")
+            return
+        runs = snapshot.source.parent
+        entries = [e for e in list_runs(runs) if e.manifest and e.root != snapshot.source]
+        if not entries:
+            self._warn(f"there is no other run in {runs}")
+            return
+
+        def answered(run_id: str | None) -> None:
+            if run_id:
+                self._read_baseline(runs / run_id)
+
+        self._app.push_screen(BaselineDialog(entries), answered)
+
+    def _read_baseline(self, root: Path) -> None:
+        def read() -> None:
+            from perftui_tui.run_view import read_once
+
+            before = read_once(root)
+            self._app.call_from_thread(self._compare_with, before)
+
+        self._app.run_worker(read, thread=True, exit_on_error=False)
+
+    def _compare_with(self, before: Snapshot) -> None:
+        self.before = before
+        self._app.refresh_screen()
 
     # Writing a fix
 
@@ -163,7 +215,7 @@ class Trials:
         except (SourceChangedError, OSError) as error:
             self._say_error(error)
             return
-        self.written = Written(applied, store)
+        self.written = Written(applied, store, option)
         self._app.notify(f"{patch.path.name} written; u undoes, r runs it again", markup=False)
         self._app.refresh_screen()
 

@@ -61,7 +61,9 @@ def parse(arguments: list[str]) -> CommandLine:
 def _program(
     mark: str, words: tuple[str, ...], flags: set[str], values: dict[str, str]
 ) -> CommandLine:
-    action, what = ("module", "-m needs a module") if mark == "-m" else ("command", "-- needs a command")
+    action, what = (
+        ("module", "-m needs a module") if mark == "-m" else ("command", "-- needs a command")
+    )
     if not words:
         raise UsageError(f"{what}; perftui --help shows how")
     return CommandLine(action, words, frozenset(flags), values)

@@ -43,7 +43,9 @@ def _by_id(word: str, runs: Path) -> Path:
     try:
         return find_run(runs, word).root
     except RunNotFoundError as error:
-        raise UsageError(f"there is no file {word}, and {error}; perftui runs lists them") from error
+        raise UsageError(
+            f"there is no file {word}, and {error}; perftui runs lists them"
+        ) from error
 
 
 def _newest(runs: Path) -> Path:
@@ -69,5 +71,7 @@ def _inside(directory: Path) -> Path:
     except TraceError as error:
         raise UsageError(str(error)) from error
     if not traces:
-        raise UsageError(f"{directory} holds neither a recorded run nor a trace (*.json, *.json.gz)")
+        raise UsageError(
+            f"{directory} holds neither a recorded run nor a trace (*.json, *.json.gz)"
+        )
     return max(traces, key=lambda path: path.stat().st_mtime_ns).absolute()

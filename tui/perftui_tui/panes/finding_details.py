@@ -81,9 +81,7 @@ def _fact(fact: Fact) -> Row:
     return row((f"  {fact.label:<{LABEL_WIDTH}} ", "dim"), value, (limit, "warn"), (place, "dim"))
 
 
-def _fixes(
-    options: Sequence[FixOption], chosen: int, written: str | None, cells: int
-) -> list[Row]:
+def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells: int) -> list[Row]:
     if not options:
         return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
     chosen = min(chosen, len(options) - 1)

@@ -56,7 +56,9 @@ def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
     manifest = snapshot.manifest
     if is_listed or (manifest is not None and manifest.gpus):
         return "the GPU has not answered yet"
-    return "no GPU on this machine (no NVIDIA driver answered); times are CPU times"
+    reason = str(manifest.profile.get("no_gpu", "")) if manifest is not None else ""
+    reason = reason.removeprefix("NVML says: ") or "no NVIDIA driver answered"
+    return f"no GPU on this machine ({reason}); times are CPU times"
 
 
 def _from_trace(snapshot: Snapshot) -> Meter:

@@ -20,7 +20,11 @@ EDGE = "▏"
 
 def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """Three rows: the step in words, the bar with names, the bar with times."""
-    budget = snapshot.budget
+    return budget_bar(snapshot.budget, cells)
+
+
+def budget_bar(budget: Budget | None, cells: int) -> list[Row]:
+    """The three rows for ``budget``, its bar ``cells`` wide."""
     if budget is None or not budget.mean:
         return [row(("One step: no step has been measured yet", "dim")), (), ()]
     columns = apportion([part.ns for part in budget.parts], cells)

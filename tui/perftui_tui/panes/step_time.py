@@ -47,4 +47,6 @@ def _scale(milliseconds: float) -> str:
     """The top of the axis in five cells: ``341ms``, ``12.5s``."""
     if milliseconds < 1000:
         return f"{milliseconds:.0f}ms"
-    return f"{milliseconds / 1000:.1f}s" if milliseconds < 100_000 else f"{milliseconds / 1000:.0f}s"
+    return (
+        f"{milliseconds / 1000:.1f}s" if milliseconds < 100_000 else f"{milliseconds / 1000:.0f}s"
+    )

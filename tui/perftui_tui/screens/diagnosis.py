@@ -34,7 +34,8 @@ class DiagnosisScreen(RunScreen):
     DiagnosisScreen {
         #diagnosis { height: 1fr; }
         #finding-list { height: 8; border: round $chart; }
-        #finding-details { height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
+        #finding-details {
+            height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
         }
     }
     DiagnosisScreen.-tall #finding-list { height: 10; }
@@ -140,6 +141,16 @@ class DiagnosisScreen(RunScreen):
     def action_rerun(self) -> None:
         """Run again."""
         self.session.trials.run_again()
+
+    def action_show_evidence(self) -> None:
+        """Go to the first evidence that has a place in the trace."""
+        facts = self.finding.facts if self.finding else ()
+        places = [fact.place for fact in facts if fact.place is not None]
+        for place in places:
+            if place.start is not None and place.end is not None:
+                self.session.go_to_place(place.start, place.end, place.trace_row)
+                return
+        self.notify("this evidence has no place in a profiled window", severity="warning")
 
     def action_copy_fix(self) -> None:
         """Copy the chosen fix as a patch."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from textual import on
 from textual.widget import Widget
 
+from perftui.analysis.model import TraceAnalysis
 from perftui_tui.panes.window_note import window_note
 from perftui_tui.screens.ops import OpsView
 from perftui_tui.screens.run_screen import RunScreen
@@ -25,18 +26,29 @@ class OpsScreen(RunScreen):
         "shows the longest call of a row on the timeline."
     )
 
+    _shown: tuple[TraceAnalysis | None, str] | None = None
+    """What the tables hold: they are built anew only for another window."""
+
     def body(self) -> Iterable[Widget]:
         """The tables."""
         yield OpsView(id="ops-view", ascii_only=RowView.ascii_only)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Hand over a window once: a table that is being read is not built anew each second."""
-        view = self.query_one(OpsView)
-        if not view.is_attached or self.is_shown(snapshot.analysis):
-            return
-        view.show(snapshot.analysis, window_note(snapshot))
-        view.focus()
+        """Hand over a window once."""
+        shown = (snapshot.analysis, window_note(snapshot))
+        if shown != self._shown:
+            self._shown = shown
+            self.query_one(OpsView).show(*shown)
+
+    def on_screen_resume(self) -> None:
+        """Catch up, and give the keys to the table."""
+        super().on_screen_resume()
+        self.query_one(OpsView).focus()
 
     @on(OpsView.OperatorOpened)
     def _opened(self, event: OpsView.OperatorOpened) -> None:
-        self.session.show_trace_row(event.row)
+        analysis = self.snapshot.analysis if self.snapshot else None
+        if analysis is not None:
+            start = int(analysis.trace.start[event.row])
+            end = start + int(analysis.trace.duration[event.row])
+            self.session.go_to_place(start, end, event.row)

@@ -30,12 +30,12 @@ class RunScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel."""
 
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [
         (0, "-narrow"),
         (100, "-normal"),
         (160, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (34, "-tall")]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
 
     snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True)
     """What is on screen; assigning it is the only way in."""

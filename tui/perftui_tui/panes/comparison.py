@@ -1,0 +1,132 @@
+"""Two runs side by side: what changed, by how much, in words and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.figures import RunFigures
+from perftui_tui.budget import NAMES
+from perftui_tui.charts.units import format_ns
+from perftui_tui.rows import Row, crop, row, wrap
+
+NAME_WIDTH = 16
+VALUE_WIDTH = 11
+CHANGE_WIDTH = 9
+WORD_WIDTH = 8
+SAME_WITHIN = 0.03
+"""A change within 3 % is called the same: below what two runs of one program differ by."""
+
+STYLES = {
+    Verdict.FASTER: "good",
+    Verdict.SLOWER: "bad",
+    Verdict.NO_CLEAR_DIFFERENCE: "warn",
+    Verdict.INCONCLUSIVE: "warn",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of both runs; ``lower_is_better`` is None where neither is."""
+
+    name: str
+    before: float | None
+    after: float | None
+    show: Callable[[float], str]
+    lower_is_better: bool | None = True
+
+    @property
+    def change(self) -> float | None:
+        """Relative change, None where it cannot be said."""
+        if self.before is None or self.after is None or not self.before:
+            return None
+        return self.after / self.before - 1
+
+
+def comparison(result: Comparison, cells: int) -> list[Row]:
+    """The verdict, then one row for each figure, then what the comparison does not say."""
+    rows = _verdict(result, cells)
+    head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
+    rows.append(row((head, "dim")))
+    rows += [crop(_line(line, cells), cells) for line in _lines(result)]
+    for note in result.notes:
+        rows += wrap(note, cells, "dim")
+    return rows
+
+
+def _verdict(result: Comparison, cells: int) -> list[Row]:
+    words = result.verdict.value.upper()
+    if result.speedup and result.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        words = f"{words}  {result.speedup:.2f}x"
+    changes = ", ".join(result.changes)
+    effective = f"in force at the loader: {changes}" if changes else "no change at the loader"
+    return [
+        row((f" {words} ", STYLES[result.verdict])),
+        *wrap(result.reason, cells),
+        *wrap(effective, cells, "dim"),
+        (),
+    ]
+
+
+def _lines(result: Comparison) -> list[Line]:
+    first, second = result.before, result.after
+    lines = [
+        Line("steps/s", _rate(first), _rate(second), lambda value: f"{value:.3g}", False),
+        *(
+            Line(f"step {name}", _of(first, field), _of(second, field), format_ns)
+            for name, field in (("mean", "mean"), ("p50", "p50"), ("p95", "p95"))
+        ),
+        *(
+            Line(NAMES.get(one.phase, one.phase), one.before, one.after, format_ns)
+            for one in result.phases
+            if one.before or one.after
+        ),
+    ]
+    cores = (first.machine.tree_cores, second.machine.tree_cores)
+    lines.append(Line("CPU cores used", *cores, lambda value: f"{value:.2f}", None))
+    gpu = (first.machine.gpu_busy, second.machine.gpu_busy)
+    if gpu != (None, None):
+        lines.append(Line("GPU busy", *gpu, lambda value: f"{100 * value:.0f}%", False))
+    steps = (first.steps, second.steps)
+    return [*lines, Line("steady steps", *steps, lambda value: f"{value:.0f}", None)]
+
+
+def _rate(figures: RunFigures) -> float | None:
+    return figures.share.steps_per_second if figures.share else None
+
+
+def _of(figures: RunFigures, field: str) -> float | None:
+    return float(getattr(figures.share, field)) if figures.share else None
+
+
+def _line(line: Line, cells: int) -> Row:
+    before, after = (
+        "–" if value is None else line.show(value) for value in (line.before, line.after)
+    )
+    left = f"{line.name:<{NAME_WIDTH}}{before:>{VALUE_WIDTH}}{after:>{VALUE_WIDTH}}"
+    change = line.change
+    if change is None or line.lower_is_better is None:
+        return row(left)
+    word, style = _judge(change, line.lower_is_better)
+    percent = f"{100 * change:+.0f}%"
+    room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
+    bar = _bar(change, max(0, room))
+    return row(left, f"{percent:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))
+
+
+def _judge(change: float, lower_is_better: bool) -> tuple[str, str]:
+    if abs(change) <= SAME_WITHIN:
+        return "same", "dim"
+    return ("better", "good") if (change < 0) == lower_is_better else ("worse", "bad")
+
+
+def _bar(change: float, cells: int) -> str:
+    """Left of the middle for less, right for more; the whole half is a change of 100 %."""
+    half = cells // 2
+    if half < 2:
+        return ""
+    length = min(half, round(abs(change) * half))
+    left = "█" * length if change < 0 else ""
+    right = "█" * length if change > 0 else ""
+    return f"{left:>{half}}│{right}"

@@ -1,0 +1,125 @@
+"""The Compare screen: the run on screen beside the one it repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.containers import Container
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from perftui.experiments.comparison import compare
+from perftui_tui.keymap import bindings
+from perftui_tui.panes.comparison import comparison
+from perftui_tui.panes.step_bar import budget_bar
+from perftui_tui.rows import Row, row, wrap
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.row_view import RowView
+from perftui_tui.widgets.step_histogram import StepHistogram
+
+NOTHING = (
+    "Nothing to compare with yet. Try a fix on the Diagnosis screen (a), and when the new run has "
+    "20 steady steps both are shown here; or press b to choose a recorded run as the baseline."
+)
+
+
+class CompareScreen(RunScreen):
+    """Budgets, step times and a verdict, before and after."""
+
+    NAME = "compare"
+    HELP = (
+        "The run on screen (after) beside its baseline (before): step budget, step times, the "
+        "parts of a step, and a verdict. The verdict asks for more than two runs of one program "
+        "differ by, and says so when the runs are too short or the machine was too busy. b chooses "
+        "another baseline, s exchanges the two."
+    )
+    BINDINGS = bindings("compare")
+
+    DEFAULT_CSS = """
+    CompareScreen {
+        #compare { height: 1fr; }
+        #budgets { height: 8; }
+        #figures { height: 1fr; border: round $chart; padding: 0 1; }
+        #distribution { height: 1fr; border: round $chart; display: none; }
+    }
+    CompareScreen.-tall #distribution { display: block; }
+    CompareScreen.-tall.-wide #compare { layout: horizontal; }
+    CompareScreen.-tall.-wide #figures { width: 1fr; }
+    CompareScreen.-tall.-wide #distribution { width: 1fr; }
+    """
+
+    swapped: reactive[bool] = reactive(False, init=False)
+    """Whether before and after are exchanged."""
+
+    def body(self) -> Iterable[Widget]:
+        """Both budgets, the figures, the distribution."""
+        figures, plot = RowView(id="figures"), StepHistogram(id="distribution")
+        figures.border_title = "Before and after"
+        plot.border_title = "Step times"
+        yield RowView(id="budgets")
+        yield Container(figures, plot, id="compare")
+
+    def on_mount(self) -> None:
+        """Take the run that this one repeats as the baseline, where none was chosen."""
+        super().on_mount()
+        self.session.trials.find_baseline()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw both runs, or how to get a second."""
+        budgets, figures = self.query_one("#budgets", RowView), self.query_one("#figures", RowView)
+        cells = figures.scrollable_content_region.width - 1
+        pair = self._pair(snapshot)
+        runs = [one.run for one in pair or () if one.run is not None]
+        if pair is None or len(runs) < 2:
+            budgets.rows = []
+            figures.rows = wrap(NOTHING, max(20, cells))
+            return
+        before, after = pair
+        budgets.rows = budget_rows(before, after, budgets.size.width)
+        figures.rows = comparison(compare(*runs), cells)
+        self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
+
+    def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:
+        before = self.session.trials.before
+        if before is None or before.source == snapshot.source:
+            return None
+        return (snapshot, before) if self.swapped else (before, snapshot)
+
+    def on_resize(self) -> None:
+        """Wrap to the new width, once the layout has it."""
+        self.call_after_refresh(self._redraw)
+
+    def watch_swapped(self) -> None:
+        """Draw the other way round."""
+        self._redraw()
+
+    def _redraw(self) -> None:
+        if self.snapshot is not None:
+            self.show(self.snapshot)
+
+    def action_swap(self) -> None:
+        """Exchange before and after."""
+        self.swapped = not self.swapped
+
+    def action_baseline(self) -> None:
+        """Choose the run to compare with."""
+        self.session.trials.choose_baseline()
+
+
+def budget_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:
+    """Both steps on one scale of time: the slower one takes the whole width."""
+    longest = max(one.budget.mean if one.budget else 0 for one in (before, after))
+    return [
+        *_titled("BEFORE", before, cells, longest),
+        *_titled("AFTER", after, cells, longest),
+    ]
+
+
+def _titled(label: str, snapshot: Snapshot, cells: int, longest: int) -> list[Row]:
+    manifest, budget = snapshot.manifest, snapshot.budget
+    width = max(1, cells * budget.mean // longest) if budget and longest else cells
+    name = manifest.name if manifest and manifest.name else "as it is"
+    run_id = manifest.run_id if manifest else ""
+    title = row((f" {label:<7}", "accent"), f" {name}  ", (run_id, "dim"))
+    return [title, *budget_bar(snapshot.budget, width)]

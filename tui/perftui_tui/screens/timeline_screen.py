@@ -1,0 +1,41 @@
+"""The Timeline screen: what ran when, in the newest window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.widget import Widget
+
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.row_view import RowView
+
+
+class TimelineScreen(RunScreen):
+    """Lanes for threads and streams."""
+
+    NAME = "timeline"
+    HELP = (
+        "One lane for each CPU thread and GPU stream of the newest profiled window. Zoomed out, "
+        "a column is as high as it was busy; zoomed in, events have their names. w and s zoom, "
+        "a and d pan (or the mouse: wheel, drag, click), n goes to the next gap, g to the largest, "
+        ". and , step through events, f fits the selected one, / searches, 0 shows all."
+    )
+
+    def body(self) -> Iterable[Widget]:
+        """The lanes."""
+        yield TimelineView(id="timeline-view", ascii_only=RowView.ascii_only)
+
+    def on_screen_resume(self) -> None:
+        """Catch up, and give the keys to the lanes."""
+        super().on_screen_resume()
+        self.query_one(TimelineView).focus()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Hand over the window; the same again leaves the view where it is."""
+        view = self.query_one(TimelineView)
+        view.show(snapshot.analysis)
+        place = self.session.take_place()
+        if place is not None:
+            view.jump(*place)

@@ -67,7 +67,7 @@ class Finding:
     cost_ns: int = 0
     """Lost from each step, in the mean; part of the same budget that is shown."""
     step_ns: int = 0
-    """The mean steady step the cost was measured against."""
+    """The mean steady step the cost was measured against; all of a trace that marks no steps."""
     confidence: Confidence = Confidence.MEDIUM
     fixes: tuple[str, ...] = ()
     """Identifiers from the catalogue of fixes, best first."""

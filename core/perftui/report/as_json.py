@@ -1,0 +1,95 @@
+"""A report as JSON, for scripts and continuous integration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perftui.diagnosis.model import Finding
+from perftui.fixes.model import FixOption
+from perftui.report.report import Report
+
+SCHEMA = 1
+
+
+def encode(report: Report) -> str:
+    """One object, indented; times are integer nanoseconds, shares 0 to 1, unknown is null."""
+    encoded = msgspec.json.encode(as_object(report))
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def as_object(report: Report) -> dict[str, Any]:
+    """The report as plain values."""
+    diagnosis = report.diagnosis
+    return {
+        "schema": SCHEMA,
+        "path": str(report.subject.path),
+        "run": _run(report),
+        "steps": _steps(report),
+        "verdict": diagnosis.top.sentence if diagnosis.top else None,
+        "progress": diagnosis.progress or None,
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "fixes": [_fix(fix) for fix in report.fixes],
+        "not_judged": msgspec.to_builtins(diagnosis.abstentions),
+        "budgets": [
+            {
+                "source": budget.source,
+                "steps": budget.steps,
+                "step_ns": budget.step,
+                "parts_ns": dict(budget.parts),
+            }
+            for budget in report.budgets
+        ],
+        "operators": msgspec.to_builtins(report.ops),
+        "kernels": msgspec.to_builtins(report.kernels),
+        "notes": list(dict.fromkeys((*report.subject.notes, *report.evidence.notes))),
+    }
+
+
+def _run(report: Report) -> dict[str, Any] | None:
+    if report.subject.run is None:
+        return None
+    fields: dict[str, Any] = msgspec.to_builtins(report.subject.run.manifest)
+    return fields
+
+
+def _steps(report: Report) -> dict[str, Any] | None:
+    share = report.evidence.share
+    if share is None:
+        return None
+    return {
+        "recorded": report.evidence.train_steps,
+        "steady": share.count,
+        "inconsistent": share.inconsistent,
+        "mean_ns": share.mean,
+        "p5_ns": share.p5,
+        "p50_ns": share.p50,
+        "p95_ns": share.p95,
+        "steps_per_second": share.steps_per_second,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(finding)
+    return {
+        **fields,
+        "severity": finding.severity.name.lower(),
+        "share": finding.share,
+        "best_speedup": finding.best_speedup,
+    }
+
+
+def _fix(fix: FixOption) -> dict[str, Any]:
+    return {
+        "fix": fix.fix,
+        "title": fix.title,
+        "risks": [risk.value for risk in fix.risks],
+        "override": msgspec.to_builtins(fix.override),
+        "diff": fix.patch.diff() if fix.patch else None,
+        "command": list(fix.argv) if fix.argv else None,
+        "why_not": fix.why_not or None,
+        "advice": fix.advice or None,
+        "file": fix.file,
+        "line": fix.line,
+    }

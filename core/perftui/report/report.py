@@ -1,0 +1,104 @@
+"""Everything a report says, whatever it is written as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.evidence import Evidence, gather
+from perftui.diagnosis.model import Diagnosis
+from perftui.diagnosis.policy import Policy
+from perftui.fixes.catalogue import options
+from perftui.fixes.model import FixOption
+from perftui.report.subject import Subject
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where the mean step went, ns; ``parts`` sum to ``step``."""
+
+    step: int
+    parts: tuple[tuple[str, int], ...]
+    steps: int
+    """Steps the mean is over; 0 where a trace marks none and all of it is meant."""
+    source: str
+    """``run`` (the training thread) or ``trace``."""
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operator or kernel; times in ns."""
+
+    name: str
+    calls: int
+    cpu_self: int | None
+    cpu_total: int | None
+    device: int
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A diagnosis with what it rests on."""
+
+    subject: Subject
+    evidence: Evidence
+    diagnosis: Diagnosis
+    fixes: tuple[FixOption, ...]
+    """Those of the costliest finding, best first."""
+    budgets: tuple[Budget, ...]
+    ops: tuple[OpRow, ...]
+    """By device time where there is a GPU, else by their own CPU time."""
+    kernels: tuple[OpRow, ...]
+
+
+def make_report(subject: Subject, top: int = 10, policy: Policy | None = None) -> Report:
+    """Diagnose ``subject``; tables hold the ``top`` rows."""
+    evidence = gather(subject.run, subject.analysis)
+    diagnosis = diagnose(evidence, policy)
+    found = diagnosis.top
+    return Report(
+        subject,
+        evidence,
+        diagnosis,
+        options(found, evidence) if found else (),
+        tuple(_budgets(evidence)),
+        _ops(subject.analysis, top) if subject.analysis else (),
+        _kernels(subject.analysis, top) if subject.analysis else (),
+    )
+
+
+def _budgets(evidence: Evidence) -> list[Budget]:
+    found = []
+    if evidence.share:
+        share = evidence.share
+        found.append(Budget(share.mean, share.parts, share.count, "run"))
+    if evidence.trace and (evidence.trace.has_gpu or not evidence.share):
+        trace = evidence.trace
+        found.append(Budget(trace.step_ns, trace.parts, trace.steps, "trace"))
+    return found
+
+
+def _ops(analysis: TraceAnalysis, top: int) -> tuple[OpRow, ...]:
+    ops = analysis.ops
+    by = ops.device_self if analysis.has_gpu else ops.cpu_self
+    rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:top]
+    return tuple(
+        OpRow(
+            ops.names[row],
+            int(ops.calls[row]),
+            int(ops.cpu_self[row]),
+            int(ops.cpu_total[row]),
+            int(ops.device_self[row]),
+        )
+        for row in rows
+    )
+
+
+def _kernels(analysis: TraceAnalysis, top: int) -> tuple[OpRow, ...]:
+    table = analysis.kernels
+    rows = sorted(range(len(table)), key=lambda row: (-int(table.total[row]), table.names[row]))
+    return tuple(
+        OpRow(table.names[row], int(table.calls[row]), None, None, int(table.total[row]))
+        for row in rows[:top]
+    )

@@ -1,0 +1,132 @@
+"""What a report is about: a run, a trace, or a run and its newest window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.analysis.analyse import analyse
+from perftui.analysis.model import TraceAnalysis
+from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
+from perftui.run.manifest import ManifestError, read_manifest
+from perftui.run.reader import RunReader, RunSnapshot
+from perftui.trace.errors import TraceError
+from perftui.trace.find import find_traces
+from perftui.trace.load import load_trace
+
+Progress = Callable[[int, int], None]
+Cancelled = Callable[[], bool]
+
+
+class SubjectError(ValueError):
+    """There is nothing to report on; the message says why and what to give instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A run, the analysis of a trace, or both; never neither."""
+
+    path: Path
+    """What was chosen: the run directory or the trace file."""
+    run: RunSnapshot | None = None
+    analysis: TraceAnalysis | None = None
+    notes: tuple[str, ...] = ()
+    """What was passed over in choosing, and what could not be read."""
+
+
+def load_subject(
+    path: Path, progress: Progress | None = None, cancelled: Cancelled | None = None
+) -> Subject:
+    """Read what ``path`` names.
+
+    A run directory (or its ``run.json``) gives the run and the newest window that can be read; a
+    directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
+    directory gives its newest trace; a file is a trace.
+
+    Raises:
+        SubjectError: nothing of that is there, or it cannot be read.
+        LoadCancelled: ``cancelled`` returned True while a trace was being loaded.
+    """
+    if not path.exists():
+        raise SubjectError(f"{path}: no such file or directory")
+    if path.is_file() and not _is_manifest(path):
+        return Subject(path, analysis=_analysed(path, progress, cancelled))
+    directory = path.parent if path.is_file() else path
+    run = newest_run(directory)
+    if run is not None:
+        return _of_run(run, progress, cancelled)
+    return _of_directory(directory, progress, cancelled)
+
+
+def newest_run(directory: Path) -> Path | None:
+    """``directory`` if it is a run, else the run below it that started last; None without any."""
+    if is_run_directory(directory):
+        return directory
+    runs = [
+        (started, run)
+        for parent in (directory, directory / RUNS_DIRECTORY)
+        if parent.is_dir()
+        for run in parent.iterdir()
+        if is_run_directory(run) and (started := _started(run)) is not None
+    ]
+    return max(runs)[1] if runs else None
+
+
+def _is_manifest(path: Path) -> bool:
+    return path == RunLayout(path.parent).manifest
+
+
+def _started(run: Path) -> int | None:
+    try:
+        return read_manifest(RunLayout(run).manifest).started_ns
+    except ManifestError:
+        return None
+
+
+def _of_run(root: Path, progress: Progress | None, cancelled: Cancelled | None) -> Subject:
+    try:
+        run = RunReader(root).poll()
+    except ManifestError as error:
+        raise SubjectError(str(error)) from error
+    rank = run.rank()
+    notes: list[str] = []
+    for window in reversed(rank.windows if rank else ()):
+        analysis = _window(window, progress, cancelled)
+        if not isinstance(analysis, str):
+            return Subject(root, run, analysis, tuple(notes))
+        notes.append(analysis)
+    return Subject(root, run, None, tuple(notes or ["no window was profiled"]))
+
+
+def _window(
+    path: Path, progress: Progress | None, cancelled: Cancelled | None
+) -> TraceAnalysis | str:
+    """The analysis of a window, or why it is left out: a killed training may leave half of one."""
+    try:
+        return analyse(load_trace(path, progress, cancelled))
+    except TraceError as error:
+        return f"a profiled window was left out: {error}"
+
+
+def _of_directory(
+    directory: Path, progress: Progress | None, cancelled: Cancelled | None
+) -> Subject:
+    traces = find_traces(directory)
+    if not traces:
+        raise SubjectError(
+            f"{directory}: neither a run nor a trace is in it; give the directory of a run, "
+            "or a trace written by torch.profiler"
+        )
+    newest = max(traces, key=lambda trace: (trace.stat().st_mtime_ns, str(trace)))
+    others = len(traces) - 1
+    notes = (f"the newest of {others + 1} traces in {directory}",) if others else ()
+    return Subject(newest, analysis=_analysed(newest, progress, cancelled), notes=notes)
+
+
+def _analysed(path: Path, progress: Progress | None, cancelled: Cancelled | None) -> TraceAnalysis:
+    try:
+        return analyse(load_trace(path, progress, cancelled))
+    except TraceError as error:
+        named = str(error) if str(path) in str(error) else f"{path}: {error}"
+        raise SubjectError(named) from error

@@ -1,0 +1,177 @@
+"""A report as plain text, for a terminal, a log or a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from perftui.diagnosis import words
+from perftui.diagnosis.model import Fact, Finding
+from perftui.fixes.model import FixOption
+from perftui.report.report import Budget, OpRow, Report
+from perftui.report.shares import apportioned
+from perftui.run.manifest import Manifest, Status
+from perftui.trace.text import printable
+
+_NAME_WIDTH = 46
+"""Keeps a table row within 80 columns."""
+
+
+def render(report: Report) -> str:
+    """The verdict first, then what it rests on, then what could not be judged."""
+    blocks = (
+        _heading(report),
+        _verdict(report),
+        *(_budget(budget) for budget in report.budgets),
+        _ops("Operators, longest first", report.ops),
+        _kernels(report.kernels),
+        _listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
+        _listed("Notes", dict.fromkeys((*report.subject.notes, *report.evidence.notes))),
+    )
+    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
+
+
+def _heading(report: Report) -> Iterator[str]:
+    subject, evidence = report.subject, report.evidence
+    if subject.run is None:
+        yield printable(str(subject.path))
+        return
+    manifest = subject.run.manifest
+    yield printable(f"{manifest.script} - {_status(manifest)}")
+    yield printable(f"run {manifest.run_id} on {manifest.host}, {_hardware(manifest)}")
+    if evidence.share:
+        share = evidence.share
+        yield (
+            f"{words.several(share.count, 'steady step')} of {evidence.train_steps}: "
+            f"mean {words.duration(share.mean)}, median {words.duration(share.p50)}, "
+            f"5 % above {words.duration(share.p95)}, {share.steps_per_second:.1f} steps/s"
+        )
+
+
+def _status(manifest: Manifest) -> str:
+    if manifest.message:
+        return manifest.message
+    if manifest.status is Status.EXITED:
+        return f"exited with code {manifest.exit_code}"
+    if manifest.status is Status.KILLED:
+        return f"killed by a signal (code {manifest.exit_code})"
+    if manifest.status is Status.LOST:
+        return "lost: its recorder died before it ended"
+    return str(manifest.status.value)
+
+
+def _hardware(manifest: Manifest) -> str:
+    gpus = ", ".join(manifest.gpus) or "no GPU"
+    return f"{words.several(manifest.cpu_count, 'core')}, {gpus}"
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    diagnosis = report.diagnosis
+    if diagnosis.progress:
+        yield diagnosis.progress
+    if not diagnosis.findings and not diagnosis.progress:
+        yield "No verdict: nothing was found, and too little is known to call it healthy."
+    for number, finding in enumerate(diagnosis.findings):
+        if number or diagnosis.progress:
+            yield ""
+        yield from _finding(finding, report.fixes if not number else ())
+
+
+def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
+    yield printable(f"{finding.severity.name}  {finding.rule}")
+    yield f"  {printable(finding.sentence)}"
+    speedup = finding.best_speedup
+    gain = f"At best {speedup:.2f}x faster without it. " if speedup else ""
+    more = finding.would_raise_confidence
+    raised = f"; {more} would raise it" if more else ""
+    yield f"  {gain}Confidence: {finding.confidence.value}{printable(raised)}."
+    for fact in finding.facts:
+        yield f"    {_fact(fact)}"
+    for fix in fixes:
+        yield from _fix(fix)
+
+
+def _fact(fact: Fact) -> str:
+    value = _valued(fact.value, fact.unit)
+    limit = "" if fact.threshold is None else f"  (limit {_valued(fact.threshold, fact.unit)})"
+    source = fact.place.source if fact.place else None
+    where = f"  at {source}" if source and source != fact.value else ""
+    return printable(f"{fact.label:<32} {value}{limit}{where}")
+
+
+def _valued(value: float | int | str, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    if unit == "ns":
+        return words.duration(value)
+    if unit == "B":
+        return words.size(value)
+    return f"{value:g} %" if unit == "%" else f"{value:g}"
+
+
+def _fix(fix: FixOption) -> Iterator[str]:
+    forms = [
+        name
+        for name, form in (("override", fix.override), ("patch", fix.patch), ("option", fix.argv))
+        if form
+    ]
+    yield printable(f"  Fix {fix.fix}: {fix.title} ({', '.join(forms) or 'not possible here'})")
+    if fix.why_not:
+        no_patch = "No patch" if fix.override else "Not offered"
+        yield printable(f"    {no_patch}: {fix.why_not}.")
+    if fix.advice:
+        yield printable(f"    {fix.advice}")
+
+
+def _budget(budget: Budget) -> Iterator[str]:
+    what = {"run": "of the training thread", "trace": "of the trace"}[budget.source]
+    over = f"mean of {words.several(budget.steps, 'step')}" if budget.steps else "all of it"
+    yield f"Where the time goes, {what} ({over})"
+    parts = [(name, value) for name, value in budget.parts if value]
+    values = [value for _, value in parts]
+    shown = apportioned(values, _hundredths(budget.step))
+    tenths = apportioned(values, 1000)
+    for (name, _), time, share in zip(parts, shown, tenths, strict=True):
+        yield printable(f"  {name.replace('_', ' '):<24} {_ms(time)}  {share / 10:5.1f} %")
+    whole = "step" if budget.steps else "whole"
+    yield f"  {whole:<24} {_ms(sum(shown))}  {sum(tenths) / 10:5.1f} %"
+
+
+def _hundredths(ns: int) -> int:
+    """Hundredths of a millisecond; the parts are rounded so that they sum to it."""
+    return (ns + 5_000) // 10_000
+
+
+def _ms(hundredths: int) -> str:
+    return f"{hundredths / 100:12.2f} ms"
+
+
+def _ops(title: str, rows: tuple[OpRow, ...]) -> Iterator[str]:
+    if rows:
+        yield title
+        yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'self CPU':>10} {'device':>10}"
+    for row in rows:
+        own = words.duration(row.cpu_self or 0)
+        device = words.duration(row.device) if row.device else "-"
+        yield f"  {_name(row.name)} {row.calls:>7} {own:>10} {device:>10}"
+
+
+def _kernels(rows: tuple[OpRow, ...]) -> Iterator[str]:
+    if rows:
+        yield "Kernels and copies, longest first"
+        yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
+    for row in rows:
+        yield f"  {_name(row.name)} {row.calls:>7} {words.duration(row.device):>10}"
+
+
+def _name(name: str) -> str:
+    shown = printable(name)
+    cut = shown if len(shown) <= _NAME_WIDTH else shown[: _NAME_WIDTH - 3] + "..."
+    return f"{cut:<{_NAME_WIDTH}}"
+
+
+def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield title
+    for line in found:
+        yield f"  {printable(line)}"

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.report import as_json
+from perftui.report.report import make_report
+from perftui.report.shares import apportioned
+from perftui.report.subject import Subject, SubjectError, load_subject
+from perftui.report.text import render
+from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.journal import JournalWriter
+from perftui.run.layout import RunLayout, create_run_directory
+from perftui.run.manifest import Manifest, Status, write_manifest
+from tests.core.diagnosis.runs import make_run
+
+LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "dataset": "Images"}
+TRACE = {
+    "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 80},
+        {"ph": "X", "cat": "cpu_op", "name": "\x1b[2Jx", "pid": 1, "tid": 1, "ts": 90, "dur": 10},
+    ]
+}
+
+
+def write_run(runs: Path, run_id: str, started_ns: int = 1, window: bytes | None = None) -> Path:
+    layout = create_run_directory(runs, run_id)
+    command = ("python", "train.py")
+    manifest = Manifest(run_id, command, "/p", started_ns, "box", cpu_count=4, exit_code=0)
+    write_manifest(layout.manifest, Manifest(**{**vars(manifest), "status": Status.EXITED}))
+    write_steps(layout)
+    if window is not None:
+        rank = layout.rank(0)
+        rank.windows.mkdir(parents=True)
+        rank.window(3).write_bytes(window)
+    return layout.root
+
+
+def write_steps(layout: RunLayout, count: int = 30) -> None:
+    steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
+    phases = [21_000_000 if phase == "input_wait" else 2_000_000 for phase in PHASES]
+    duration = sum(phases)
+    rest = [1, 0, 0, -1, -1, -1, -1]
+    steps.append([[at, "train", at * duration, duration, *phases, *rest] for at in range(count)])
+    steps.close()
+    events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
+    events.append([[0, "loader", 0, -1, LOADER]])
+    events.close()
+
+
+def text_of(path: Path) -> str:
+    return render(make_report(load_subject(path)))
+
+
+def test_a_run_is_told_from_its_directory(tmp_path) -> None:
+    text = text_of(write_run(tmp_path / ".perftui" / "runs", "one"))
+    lines = text.split("\n")
+    assert lines[0] == "train.py - exited with code 0"
+    assert "30 steady steps of 30: mean 33 ms" in text
+    assert "CRITICAL  input-in-main-thread" in text
+    assert "The training waits 21 ms of each 33 ms step (64 %) for data" in text
+    assert "num_workers                      0  at /p/train.py:3" in text
+    assert "Fix loader-workers: num_workers 0 -> 3 (override)" in text
+    assert "No patch: /p/train.py cannot be read" in text
+    assert "no window was profiled" in text
+
+
+def test_the_parts_that_are_shown_sum_to_the_step_that_is_shown(tmp_path) -> None:
+    text = text_of(write_run(tmp_path / "runs", "one"))
+    rows = re.findall(r"^  ([a-z ]+?) +([\d.]+) ms +([\d.]+) %$", text, re.MULTILINE)
+    *parts, (whole, step, percent) = rows
+    assert whole == "step"
+    assert round(sum(float(ms) for _, ms, _ in parts), 2) == float(step) == 33.0
+    assert round(sum(float(share) for *_, share in parts), 1) == float(percent) == 100.0
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=12), st.integers(0, 10**6))
+def test_shares_sum_to_the_units_and_are_nearest(values, units) -> None:
+    shares = apportioned(values, units)
+    whole = sum(values)
+    assert sum(shares) == (units if whole else 0)
+    for value, share in zip(values, shares, strict=True):
+        assert abs(share * whole - value * units) <= whole
+
+
+def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
+    report = make_report(load_subject(write_run(tmp_path / "runs", "one")))
+    told = json.loads(as_json.encode(report))
+    assert told["findings"][0]["rule"] == "input-in-main-thread"
+    assert told["findings"][0]["severity"] == "critical"
+    assert told["verdict"] == told["findings"][0]["sentence"]
+    (budget,) = told["budgets"]
+    assert sum(budget["parts_ns"].values()) == budget["step_ns"] == 33_000_000
+    assert told["steps"]["steady"] == 30
+    assert told["run"]["command"] == ["python", "train.py"]
+    assert told["fixes"][0]["override"]["arguments"]["num_workers"] == 3
+
+
+def test_a_directory_of_runs_gives_the_newest(tmp_path) -> None:
+    runs = tmp_path / ".perftui" / "runs"
+    write_run(runs, "old", started_ns=1)
+    newest = write_run(runs, "a", started_ns=2)
+    for path in (runs, tmp_path, newest, newest / "run.json"):
+        assert load_subject(path).path == newest
+
+
+def test_a_run_and_its_window_are_told_together(tmp_path) -> None:
+    window = json.dumps(TRACE).encode()
+    text = text_of(write_run(tmp_path / "runs", "one", window=window))
+    assert "aten::mm" in text
+    assert "Where the time goes, of the training thread (mean of 30 steps)" in text
+
+
+def test_a_window_that_was_cut_off_does_not_hide_the_run(tmp_path) -> None:
+    text = text_of(write_run(tmp_path / "runs", "one", window=b""))
+    assert "CRITICAL  input-in-main-thread" in text
+    assert "a profiled window was left out" in text
+
+
+def test_a_trace_is_told_without_a_run(tmp_path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(TRACE).encode()))
+    text = text_of(path)
+    assert text.startswith(f"{path}\n\nNo verdict")
+    assert "(all of it)" in text
+    assert "healthy: a trace without GPU activity and without a run shows too little" in text
+    assert "no steps marked" in text
+
+
+def test_names_from_a_trace_cannot_drive_the_terminal(tmp_path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(TRACE))
+    text = text_of(path)
+    assert "\x1b" not in text
+    assert r"\x1b[2Jx" in text
+
+
+def test_a_directory_of_traces_gives_the_newest_and_says_so(tmp_path) -> None:
+    for name, changed in (("a.json", 2), ("b.json", 1)):
+        path = tmp_path / name
+        path.write_text(json.dumps(TRACE))
+        os.utime(path, (changed, changed))
+    subject = load_subject(tmp_path)
+    assert subject.path == tmp_path / "a.json"
+    assert subject.notes == (f"the newest of 2 traces in {tmp_path}",)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"{}", b'{"traceEvents": []}'])
+def test_what_is_no_trace_gets_one_message(tmp_path, content) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(SubjectError, match=str(path)):
+        load_subject(path)
+
+
+def test_what_is_not_there_gets_one_message(tmp_path) -> None:
+    with pytest.raises(SubjectError, match="no such file"):
+        load_subject(tmp_path / "none")
+    with pytest.raises(SubjectError, match="neither a run nor a trace"):
+        load_subject(tmp_path)
+
+
+def test_a_damaged_manifest_gets_one_message(tmp_path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(SubjectError, match="not a run manifest"):
+        load_subject(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (Status.KILLED, "killed by a signal"),
+        (Status.LOST, "lost: its recorder died"),
+        (Status.RUNNING, "running"),
+    ],
+)
+def test_the_heading_says_how_the_run_ended(status, said) -> None:
+    run = make_run(status=status)
+    assert said in render(make_report(Subject(run.root, run))).split("\n")[0]
+
+
+def test_a_run_that_never_trained_has_no_verdict() -> None:
+    run = make_run(count=0)
+    text = render(make_report(Subject(run.root, run)))
+    assert "No verdict" in text
+    assert "healthy: 0 of 2 steady steps so far" in text
+    assert json.loads(as_json.encode(make_report(Subject(run.root, run))))["verdict"] is None
+
+
+def test_a_healthy_run_is_told_with_its_numbers() -> None:
+    run = make_run(phases={"forward": 4, "backward": 6})
+    text = render(make_report(Subject(run.root, run)))
+    assert "HEALTHY  healthy" in text
+    assert "No bottleneck found: the time is in forward and backward." in text

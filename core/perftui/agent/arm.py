@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import hooks
-from .options import read_options, read_overrides
 from .compiler import pass_by
+from .options import read_options, read_overrides
 from .session import CONTAINED, Session
 
 

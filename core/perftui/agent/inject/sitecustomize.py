@@ -1,12 +1,12 @@
 """Runs at the start of every interpreter that inherits the recorder's environment.
 
 Python imports a module of this name on its own. Most interpreters that reach it never train
-(compilers, git hooks, launchers), so it imports nothing, not even pathlib: it looks for the spool, waits for
-``torch``, and loads the rest of the agent, by file location, once torch is there. The interpreter
-need not have perftui installed.
+(compilers, git hooks, launchers), so it imports nothing, not even pathlib: it looks for the
+spool, waits for ``torch``, and loads the rest of the agent, by file location, once torch is there.
+The interpreter need not have perftui installed.
 """
 
-# ruff: noqa: PTH
+# ruff: noqa: PTH100, PTH116, PTH118, PTH120
 from __future__ import annotations
 
 import os

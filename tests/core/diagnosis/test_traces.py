@@ -1,0 +1,220 @@
+"""Rules on traces of a device, each written as the Kineto file that a profiler would export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.analysis.analyse import analyse
+from perftui.analysis.model import TraceAnalysis
+from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
+from perftui.trace.load import load_trace
+from tests.core.diagnosis.runs import MS, make_run, telemetry_table
+
+DEVICE = {"deviceProperties": [{"id": 0, "name": "H200"}]}
+
+
+class Recording:
+    """Collects the events of a trace; times in us."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.launched = 0
+
+    def cpu(self, category: str, name: str, start: float, length: float, **args: object) -> None:
+        self.events.append(
+            {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start}
+            | {"dur": length, "args": args}
+        )
+
+    def kernel(self, launch: float, start: float, length: float, name: str = "gemm") -> None:
+        self.launched += 1
+        self.cpu("cuda_runtime", "cudaLaunchKernel", launch, 2, correlation=self.launched)
+        self.events.append(
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": start}
+            | {"dur": length, "args": {"device": 0, "stream": 7, "correlation": self.launched}}
+        )
+
+    def step(self, index: int, start: float, length: float) -> None:
+        self.cpu("user_annotation", f"ProfilerStep#{index}", start, length)
+
+    def analysed(self, directory: Path) -> TraceAnalysis:
+        path = directory / "trace.json"
+        path.write_text(json.dumps({**DEVICE, "traceEvents": self.events}))
+        return analyse(load_trace(path))
+
+    def diagnosed(self, directory: Path, run=None) -> Diagnosis:
+        return diagnose(gather(run, self.analysed(directory)))
+
+
+def found(diagnosis: Diagnosis, rule: str) -> Finding | None:
+    return next((finding for finding in diagnosis.findings if finding.rule == rule), None)
+
+
+def synchronising(idle: float, steps: int = 4, item: str = "aten::item") -> Recording:
+    """Steps of 1000 us: a kernel that the host waits for, then ``idle`` us without work."""
+    recording = Recording()
+    for index in range(steps):
+        begin = 1000.0 * index
+        recording.step(index, begin, 1000)
+        busy = 1000 - idle
+        recording.kernel(begin, begin, busy)
+        recording.cpu("python_function", "train.py(31): main", begin + 3, 997)
+        recording.cpu("cpu_op", item, begin + 3, 997)
+        recording.cpu("cuda_runtime", "cudaStreamSynchronize", begin + 4, 996)
+    recording.kernel(1000.0 * steps, 1000.0 * steps, 1)
+    return recording
+
+
+def test_waiting_for_the_device_is_named_with_the_operator_and_the_line(tmp_path) -> None:
+    finding = found(synchronising(300).diagnosed(tmp_path), "sync-bound")
+    assert finding is not None
+    assert finding.severity is Severity.CRITICAL
+    assert finding.confidence is Confidence.LOW
+    assert finding.sentence.startswith("The GPU idles 300 µs of each 1.0 ms step (30 %)")
+    assert "at train.py:31" in finding.sentence
+    assert (finding.cost_ns, finding.step_ns) == (300_000, MS)
+    places = [fact.place for fact in finding.facts if fact.place]
+    assert {place.source for place in places} == {"train.py:31"}
+
+
+@pytest.mark.parametrize(
+    ("idle", "severity"),
+    [(49, None), (50, Severity.WARNING), (199, Severity.WARNING), (200, Severity.CRITICAL)],
+)
+def test_idle_after_synchronising_counts_from_its_threshold_on(tmp_path, idle, severity) -> None:
+    finding = found(synchronising(idle).diagnosed(tmp_path), "sync-bound")
+    assert (finding.severity if finding else None) is severity
+
+
+def test_many_steps_give_high_confidence(tmp_path) -> None:
+    finding = found(synchronising(300, steps=20).diagnosed(tmp_path), "sync-bound")
+    assert finding is not None
+    assert (finding.confidence, finding.would_raise_confidence) == (Confidence.HIGH, "")
+
+
+def launching(kernels: int = 100, length: float = 8, every: float = 10, late: bool = True):
+    """Steps of short kernels; each is launched once the last one is over, or all ahead of time."""
+    recording = Recording()
+    span = kernels * every
+    for index in range(4):
+        begin = span * index
+        recording.step(index, begin, span)
+        for number in range(kernels):
+            start = begin + number * every + (every - length)
+            launch = start - 2 if late else begin - span + number
+            if late:
+                recording.cpu("cpu_op", "aten::add", begin + number * every, every)
+            recording.kernel(launch, start, length)
+    return recording
+
+
+def test_many_short_kernels_that_come_too_slowly_are_launch_bound(tmp_path) -> None:
+    finding = found(launching(every=16).diagnosed(tmp_path), "launch-bound")
+    assert finding is not None
+    assert finding.severity is Severity.CRITICAL
+    assert "100 kernels a step, half of them no longer than 8.0 µs" in finding.sentence
+    assert finding.cost_ns == 800_000
+    empty = next(fact for fact in finding.facts if fact.label == "launches into an empty queue")
+    assert empty.value == 100
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        launching(kernels=99, every=16),  # too few
+        launching(length=10, every=16),  # too long
+        launching(length=9, every=9.9),  # too little idle
+        launching(every=16, late=False),  # queued ahead of time
+    ],
+    ids=["few", "long", "dense", "queued"],
+)
+def test_just_below_any_condition_is_not_launch_bound(tmp_path, recording) -> None:
+    diagnosis = recording.diagnosed(tmp_path)
+    assert found(diagnosis, "launch-bound") is None
+
+
+def test_kernels_a_step_need_steps(tmp_path) -> None:
+    recording = launching(every=16)
+    recording.events = [e for e in recording.events if "ProfilerStep" not in e["name"]]
+    reasons = {a.rule: a.reason for a in recording.diagnosed(tmp_path).abstentions}
+    assert "marks no steps" in reasons["launch-bound"]
+
+
+def test_a_trace_of_the_host_alone_says_nothing_of_the_device(tmp_path) -> None:
+    recording = Recording()
+    recording.step(0, 0, 1000)
+    recording.cpu("cpu_op", "aten::mm", 10, 500)
+    reasons = {a.rule: a.reason for a in recording.diagnosed(tmp_path).abstentions}
+    expected = "no GPU kernels in this trace: recorded with CPU activity only"
+    assert reasons["sync-bound"] == reasons["launch-bound"] == expected
+
+
+def busy(share: float) -> Recording:
+    recording = Recording()
+    for index in range(3):
+        recording.step(index, 1000.0 * index, 1000)
+        recording.kernel(1000.0 * index, 1000.0 * index, 1000 * share)
+    return recording
+
+
+def test_a_busy_device_is_healthy(tmp_path) -> None:
+    finding = found(busy(0.9).diagnosed(tmp_path), "healthy")
+    assert finding is not None
+    assert finding.sentence == "No bottleneck found: the GPU is busy 90 % of the time."
+    below = busy(0.89).diagnosed(tmp_path)
+    assert found(below, "healthy") is None
+
+
+def waiting(wait: float, hidden: bool = False, steps: int = 4) -> Recording:
+    """Steps of 1000 us that begin with ``wait`` us in the loader, hidden behind a kernel or not."""
+    recording = Recording()
+    for index in range(steps):
+        begin = 1000.0 * index
+        recording.step(index, begin, 1000)
+        name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        recording.cpu("user_annotation", name, begin, wait)
+        start = begin if hidden else begin + wait
+        recording.kernel(begin - 5 if hidden else start, start, begin + 1000 - start)
+    return recording
+
+
+def test_fetching_in_the_main_thread_shows_in_a_trace_alone(tmp_path) -> None:
+    finding = waiting(300).diagnosed(tmp_path).top
+    assert finding is not None
+    assert (finding.rule, finding.severity) == ("input-in-main-thread", Severity.CRITICAL)
+    assert finding.fixes == ()
+
+
+def test_a_wait_behind_queued_work_costs_nothing(tmp_path) -> None:
+    loaders = ({"num_workers": 0},)
+    run = make_run(phases={"input_wait": 30, "forward": 70}, loaders=loaders, gpus=("H200",))
+    exposed = waiting(300).diagnosed(tmp_path, run).top
+    assert exposed is not None
+    assert (exposed.rule, exposed.cost_ns) == ("input-in-main-thread", 30 * MS)
+    assert exposed.confidence is Confidence.HIGH
+    hidden = waiting(300, hidden=True).diagnosed(tmp_path, run)
+    assert found(hidden, "input-in-main-thread") is None
+    assert hidden.top is not None
+    assert hidden.top.rule == "healthy"
+
+
+def test_costs_of_a_run_and_its_window_are_ranked_together(tmp_path) -> None:
+    run = make_run(
+        phases={"input_wait": 12, "forward": 88},
+        loaders=({"num_workers": 2},),
+        gpus=("H200",),
+        telemetry=telemetry_table(**{"gpu0.memory_used": 99.0, "gpu0.memory_total": 100.0}),
+    )
+    recording = synchronising(300)
+    for index in range(4):
+        name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        recording.cpu("user_annotation", name, 1000.0 * index + 900, 90)
+    rules = [finding.rule for finding in recording.diagnosed(tmp_path, run).findings]
+    assert rules[0] == "sync-bound"
+    assert rules[-1] == "memory-pressure"

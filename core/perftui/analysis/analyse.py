@@ -68,10 +68,11 @@ class _View:
     def gaps(self, idle: Mapping[int, Idle]) -> tuple[Gap, ...]:
         """Gaps of all devices, longest first."""
         surroundings = Surroundings(self.trace, self.host)
+        phases = {name: part for name, part in self.phases.items() if name != OPERATORS}
         found = [
             gap
             for device, each in idle.items()
-            for gap in list_gaps(device, each, surroundings, self.phases)
+            for gap in list_gaps(device, each, surroundings, phases)
         ]
         return tuple(sorted(found, key=_longest_first))
 

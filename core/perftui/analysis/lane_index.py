@@ -79,11 +79,13 @@ class LaneIndex:
         if not len(touched):
             return found
         low, high = times[:-1][touched], times[1:][touched]
-        best = self._longest_between(first[touched], behind[touched], low, high)
-        found[touched] = self.rows[best]
+        best, most = self._longest_between(first[touched], behind[touched], low, high)
+        found[touched[most > 0]] = self.rows[best[most > 0]]
         return found
 
-    def _longest_between(self, first: Int64, behind: Int64, low: Int64, high: Int64) -> Int64:
+    def _longest_between(
+        self, first: Int64, behind: Int64, low: Int64, high: Int64
+    ) -> tuple[Int64, Int64]:
         """Only the first and the last event can stick out of a column; those between are whole."""
         last = behind - 1
         best: Int64 = first.copy()
@@ -94,7 +96,7 @@ class LaneIndex:
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
             better = (candidate > first) & (covered > most)
             best[better], most[better] = candidate[better], covered[better]
-        return best
+        return best, most
 
     def _longest_whole(self, begin: Int64, stop: Int64) -> Int64:
         """Index of the longest event in each ``[begin, stop)``, -1 where that is empty."""

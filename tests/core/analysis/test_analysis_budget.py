@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftui.analysis.analyse import analyse
+from perftui.analysis.model import Gap, GapCause, TraceAnalysis
+from perftui.trace.model import NONE, Trace
+
+Make = Callable[..., dict[str, Any]]
+Load = Callable[..., Trace]
+Event = dict[str, Any]
+
+
+def parts(analysis: TraceAnalysis, index: int = 0) -> dict[str, int]:
+    """Parts that are not 0, in us."""
+    budget = analysis.budgets[index]
+    return {name: length // 1000 for name, length in budget.parts if length}
+
+
+def between_kernels(
+    cpu: Make, gpu: Make, *meanwhile: Event, launch: float = 190, step: str = "ProfilerStep#1"
+) -> list[Event]:
+    """A step of 300 us: kernels at 10-20 and 200-210, the second launched at ``launch``."""
+    return [
+        cpu(step, 0, 300, "user_annotation"),
+        cpu("cudaLaunchKernel", 2, 5, "cuda_runtime", correlation=1),
+        cpu("cudaLaunchKernel", launch, 5, "cuda_runtime", correlation=2),
+        gpu("first", 10, 10, 1),
+        gpu("second", 200, 10, 2),
+        *meanwhile,
+    ]
+
+
+def only_gap(analysis: TraceAnalysis) -> Gap:
+    assert len(analysis.gaps) == 1
+    return analysis.gaps[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "cause"),
+    [
+        ("perftui::input_wait", "user_annotation", GapCause.INPUT_WAIT),
+        ("enumerate(DataLoader)#_Iter.__next__", "user_annotation", GapCause.INPUT_WAIT),
+        ("enumerate(DataLoader)#_Iter.__next__", "cpu_op", GapCause.INPUT_WAIT),
+        ("cudaStreamSynchronize", "cuda_runtime", GapCause.SYNCHRONISATION),
+        ("cudaDeviceSynchronize", "cuda_runtime", GapCause.SYNCHRONISATION),
+        ("hipDeviceSynchronize", "cuda_runtime", GapCause.SYNCHRONISATION),
+        ("cudaMemcpy", "cuda_runtime", GapCause.SYNCHRONISATION),
+        ("aten::item", "cpu_op", GapCause.SYNCHRONISATION),
+        ("aten::nonzero", "cpu_op", GapCause.SYNCHRONISATION),
+        ("cudaMalloc", "cuda_runtime", GapCause.ALLOCATION),
+        ("hipFree", "cuda_runtime", GapCause.ALLOCATION),
+        ("aten::add", "cpu_op", GapCause.LAUNCH),
+        ("cudaMemcpyAsync", "cuda_runtime", GapCause.LAUNCH),
+        ("perftui::profiler", "user_annotation", GapCause.PROFILER),
+        ("Activity Buffer Request", "overhead", GapCause.PROFILER),
+        ("train.py(12): step", "python_function", GapCause.PYTHON),
+        ("perftui::forward", "user_annotation", GapCause.PYTHON),
+    ],
+)
+def test_the_launching_thread_says_why_the_device_idles(
+    trace_of: Load, cpu: Make, gpu: Make, name: str, category: str, cause: GapCause
+) -> None:
+    analysis = analyse(trace_of(*between_kernels(cpu, gpu, cpu(name, 30, 150, category))))
+    gap = only_gap(analysis)
+    assert (gap.cause, gap.start, gap.end) == (cause, 20_000, 200_000)
+    trace = analysis.trace
+    assert [trace.name_of(row) for row in (gap.previous_row, gap.next_row, gap.launch_row)] == [
+        "first",
+        "second",
+        "cudaLaunchKernel",
+    ]
+
+
+def test_idle_time_is_split_to_the_microsecond(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    analysis = analyse(
+        trace_of(
+            *between_kernels(
+                cpu,
+                gpu,
+                cpu("enumerate(DataLoader)#_Iter.__next__", 30, 60, "user_annotation"),
+                cpu("aten::copy_", 40, 20),
+                cpu("aten::item", 100, 40),
+                cpu("cudaMalloc", 110, 10, "cuda_runtime"),
+                cpu("aten::add", 150, 30),
+            )
+        )
+    )
+    assert parts(analysis) == {
+        "gpu compute": 20,
+        "input wait": 60,
+        "synchronisation": 30,
+        "allocation": 10,
+        # aten::add, both launch calls, and the wait for the kernels after their launch began.
+        "launch-bound": 30 + 8 + 10,
+        "python": 2 + 10 + 10 + 10 + 10 + 90,
+    }
+    gap = only_gap(analysis)
+    assert gap.cause == GapCause.INPUT_WAIT
+    assert gap.phase == "input_wait"
+
+
+def test_a_kernel_that_was_queued_in_time_is_not_the_hosts_fault(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    events = between_kernels(cpu, gpu, cpu("aten::item", 30, 150), launch=12)
+    assert only_gap(analyse(trace_of(*events))).cause == GapCause.UNEXPLAINED
+
+
+def test_without_a_cpu_side_nothing_is_explained(trace_of: Load, gpu: Make) -> None:
+    analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 60, 10)))
+    assert only_gap(analysis).cause == GapCause.UNEXPLAINED
+    assert parts(analysis) == {"gpu compute": 20, "unexplained": 50}
+    assert any("no CPU activity" in note for note in analysis.notes)
+    assert any("not in the trace" in note for note in analysis.notes)
+
+
+def test_while_the_engines_thread_is_silent_the_main_thread_counts(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    events = [
+        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        cpu("enumerate(DataLoader)#_Iter.__next__", 30, 100, "user_annotation"),
+        cpu("AddmmBackward0", 150, 45, tid=2),
+        cpu("cudaLaunchKernel", 190, 5, "cuda_runtime", tid=2, correlation=2),
+        gpu("first", 10, 10, 1),
+        gpu("second", 200, 10, 2),
+    ]
+    gap = only_gap(analyse(trace_of(*events)))
+    assert gap.cause == GapCause.INPUT_WAIT
+
+
+def test_a_gap_names_the_operator_over_most_of_it(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    around = [cpu("perftui::forward", 5, 180, "user_annotation"), cpu("aten::conv2d", 25, 160)]
+    inner = [cpu("aten::small", 60, 30), cpu("cudaFuncSetAttribute", 100, 20, "cuda_runtime")]
+    analysis = analyse(trace_of(*between_kernels(cpu, gpu, *around, *inner)))
+    gap = only_gap(analysis)
+    assert analysis.trace.name_of(gap.operator_row) == "aten::conv2d"
+    assert gap.phase == "forward"
+
+
+def test_a_gap_in_nothing_recorded_names_only_the_step(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    analysis = analyse(trace_of(*between_kernels(cpu, gpu)))
+    assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
+    bare = analyse(trace_of(*between_kernels(cpu, gpu, step="user code")[1:]))
+    assert only_gap(bare).operator_row == NONE
+    assert only_gap(bare).phase == ""
+
+
+def test_communication_and_copies_count_only_where_exposed(trace_of: Load, gpu: Make) -> None:
+    analysis = analyse(
+        trace_of(
+            gpu("gemm", 0, 10),
+            gpu("ncclDevKernel_AllReduce", 5, 15, stream=8),
+            gpu("Memcpy DtoH", 8, 20, cat="gpu_memcpy", stream=9),
+            gpu("Memset", 30, 5, cat="gpu_memset"),
+        )
+    )
+    assert parts(analysis) == {
+        "gpu compute": 15,
+        "exposed communication": 10,
+        "exposed copies": 8,
+        "unexplained": 2,
+    }
+
+
+def test_the_busiest_of_several_devices_is_taken_and_said(trace_of: Load, gpu: Make) -> None:
+    analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 0, 30, device=1)))
+    assert parts(analysis) == {"gpu compute": 30}
+    assert any("device 1" in note for note in analysis.notes)
+
+
+def test_cpu_only_by_the_agents_marks(trace_of: Load, cpu: Make) -> None:
+    phases = ["input_wait", "forward", "backward", "optimizer"]
+    marks = [
+        cpu(f"perftui::{phase}", 10 + 20 * i, 15 + i, "user_annotation")
+        for i, phase in enumerate(phases)
+    ]
+    analysis = analyse(
+        trace_of(cpu("ProfilerStep#0", 0, 100, "user_annotation"), cpu("op", 11, 3), *marks)
+    )
+    assert parts(analysis) == {
+        "input_wait": 15,
+        "optimizer": 18,
+        "backward": 17,
+        "forward": 16,
+        "other": 34,
+    }
+    assert "no GPU activity recorded" in analysis.notes
+
+
+def test_cpu_only_by_what_pytorch_marks(trace_of: Load, cpu: Make) -> None:
+    analysis = analyse(
+        trace_of(
+            cpu("ProfilerStep#0", 0, 100, "user_annotation"),
+            cpu("enumerate(DataLoader)#_Iter.__next__", 0, 20, "user_annotation"),
+            cpu("aten::stack", 5, 5),
+            cpu("aten::linear", 25, 15),
+            cpu("autograd::engine::evaluate_function: AddmmBackward0", 45, 20, tid=2),
+            cpu("Optimizer.step#SGD.step", 70, 10, "user_annotation"),
+            cpu("aten::add_", 72, 5),
+        )
+    )
+    assert parts(analysis) == {
+        "input_wait": 20,
+        "optimizer": 10,
+        "backward": 20,
+        "operators": 15,
+        "other": 35,
+    }
+
+
+def test_without_steps_the_whole_trace_is_one_budget(trace_of: Load, cpu: Make) -> None:
+    analysis = analyse(trace_of(cpu("aten::mm", 5, 20), cpu("aten::mm", 45, 10)))
+    assert analysis.steps == ()
+    assert [budget.step.index for budget in analysis.budgets] == [-1]
+    assert parts(analysis) == {"operators": 30, "other": 20}
+    assert any("no steps marked" in note for note in analysis.notes)
+
+
+NAMES = st.sampled_from(
+    [
+        ("ProfilerStep#1", "user_annotation"),
+        ("perftui::forward", "user_annotation"),
+        ("perftui::input_wait", "user_annotation"),
+        ("aten::item", "cpu_op"),
+        ("aten::mm", "cpu_op"),
+        ("AddmmBackward0", "cpu_op"),
+        ("cudaMalloc", "cuda_runtime"),
+        ("cudaLaunchKernel", "cuda_runtime"),
+        ("cudaStreamSynchronize", "cuda_runtime"),
+    ]
+)
+TIMES = st.tuples(st.integers(0, 200), st.integers(0, 60))
+HOST = st.lists(st.tuples(NAMES, TIMES, st.integers(1, 2), st.integers(1, 6)), max_size=15)
+DEVICE = st.lists(
+    st.tuples(
+        st.sampled_from(["gemm", "ncclKernel"]),
+        st.sampled_from(["kernel", "gpu_memcpy", "gpu_memset"]),
+        TIMES,
+        st.integers(7, 8),
+        st.integers(1, 6),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(HOST, DEVICE)
+def test_parts_sum_to_the_step_exactly(
+    trace_of: Load, cpu: Make, gpu: Make, host: list[Any], device: list[Any]
+) -> None:
+    events = [
+        cpu(name, start + 0.123, length + 0.001, category, tid=tid, correlation=correlation)
+        for (name, category), (start, length), tid, correlation in host
+    ]
+    events += [
+        gpu(name, start, length + 0.5, correlation, cat=category, stream=stream)
+        for name, category, (start, length), stream, correlation in device
+    ]
+    analysis = analyse(trace_of(cpu("aten::first", 1, 1), *events))
+    assert analysis.budgets
+    for budget in analysis.budgets:
+        assert sum(length for _, length in budget.parts) == budget.step.duration
+        assert all(length >= 0 for _, length in budget.parts)
+        if device:
+            assert "other" not in dict(budget.parts)
+    for gap in analysis.gaps:
+        assert gap.duration > 0
+        assert analysis.trace.end[gap.previous_row] == gap.start
+        assert analysis.trace.start[gap.next_row] == gap.end
+    lengths = [gap.duration for gap in analysis.gaps]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sum(lengths) == sum(each.idle for each in analysis.activity)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.analysis.lanes import build_lanes
+from perftui.trace.model import Trace
+
+Make = Callable[..., dict[str, Any]]
+Load = Callable[..., Trace]
+
+
+def test_devices_come_first_then_the_main_thread(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    trace = trace_of(
+        cpu("early", 0, 5, tid=3),
+        cpu("ProfilerStep#1", 10, 90, "user_annotation", tid=1),
+        cpu("aten::linear", 20, 10, tid=1),
+        cpu("aten::mm", 22, 5, tid=1),
+        gpu("k", 30, 5, stream=20, device=1),
+        gpu("k", 30, 5, stream=7),
+        gpu("range", 30, 50, cat="gpu_user_annotation", stream=7),
+        {"ph": "M", "name": "thread_name", "pid": 500, "tid": 1, "args": {"name": "main"}},
+    )
+    lanes = [(lane.label, lane.kind, lane.depth) for lane in build_lanes(trace)]
+    assert lanes == [
+        ("GPU 0 stream 7", "device", 0),
+        ("GPU 0 stream 7", "marks", 0),
+        ("GPU 1 stream 20", "device", 0),
+        ("main", "thread", 0),
+        ("main", "thread", 1),
+        ("main", "thread", 2),
+        ("thread 3", "thread", 0),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1, max_size=20))
+def test_overlaps_on_a_stream_are_spread_over_as_few_lanes_as_they_need(
+    trace_of: Load, gpu: Make, spans: list[tuple[int, int]]
+) -> None:
+    trace = trace_of(*(gpu("k", start, length) for start, length in spans))
+    lanes = build_lanes(trace)
+    rows = np.concatenate([lane.index.rows for lane in lanes])
+    assert sorted(rows.tolist()) == list(range(len(spans)))
+    for lane in lanes:
+        assert np.all(lane.index.start[1:] >= lane.index.end[:-1])
+    deepest = max(
+        sum(start <= moment < start + length for start, length in spans) for moment in range(80)
+    )
+    assert len(lanes) >= max(1, deepest)
+    if all(length for _, length in spans):
+        assert len(lanes) == deepest

@@ -136,7 +136,7 @@ class PerftuiApp(App[None]):
 
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
         """Say how far reading a trace has come."""
-        if isinstance(self.screen, RunScreen):
+        if isinstance(self.screen, RunScreen) and self.screen.is_composed:
             self.screen.loading_progress(message.path, message.fraction)
 
     def watch_snapshot(self) -> None:
@@ -146,7 +146,7 @@ class PerftuiApp(App[None]):
     def watch_output(self) -> None:
         """Hand the output to the screen on top."""
         screen = self._base_screen()
-        if screen is not None:
+        if screen is not None and screen.is_composed:
             screen.show_output(self.output)
 
     def refresh_screen(self) -> None:

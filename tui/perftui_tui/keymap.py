@@ -157,6 +157,9 @@ KEYS = (
     Key(
         "diagnosis", "pageup", "scroll_details(-1)", "Up", "Scroll the evidence up", in_footer=False
     ),
+    Key("compare", "w", "write_fix", "Write", "Write the fix that was tried to the source"),
+    Key("compare", "u", "undo_fix", "Undo", "Restore the source byte for byte"),
+    Key("compare", "r", "rerun", "Run again", "Run again with the fix tried last"),
     Key("compare", "s", "swap", "Swap", "Exchange before and after"),
     Key("compare", "b", "baseline", "Baseline", "Choose the run to compare with"),
     Key("log", "f,end", "follow", "Follow", "Follow the newest line"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.dialogs.fix import YES, TrialDialog, WriteDialog, describe
-from perftui_tui.rows import Row, row
+from perftui_tui.dialogs.fix import TEXT_WIDTH, YES, TrialDialog, WriteDialog, describe
+from perftui_tui.rows import Row, row, wrap
 
 if TYPE_CHECKING:
     from perftui.diagnosis.model import Finding
@@ -128,6 +128,9 @@ class Trials:
         if change.form == "command" and change.option is not None:
             command = change.option.argv or command
         running = snapshot.phase.is_live
+        steady = snapshot.diagnosis.steady_steps
+        if running and steady < COMPARABLE_STEPS:
+            body = [*body, (), *wrap(_too_early(steady), TEXT_WIDTH, "warn")]
         self._app.push_screen(TrialDialog(body, command, running), answered)
 
     def _start(self, snapshot: Snapshot, run: RunSnapshot, change: Change) -> None:
@@ -194,7 +197,8 @@ class Trials:
     # Writing a fix
 
     def write(self, option: FixOption | None) -> None:
-        """Show the diff, and write it on yes."""
+        """Show the diff of ``option``, or of the fix tried last, and write it on yes."""
+        option = option or (self.change.option if self.change else None)
         if option is None or option.patch is None:
             self._warn((option.why_not or option.advice) if option else "no fix is chosen")
             return
@@ -246,6 +250,13 @@ class Trials:
 
 COMPARABLE_STEPS = 20
 """Steady steps from which a trial is shown beside its baseline: what a critical finding needs."""
+
+
+def _too_early(steady: int) -> str:
+    return (
+        f"This run has {steady} of the {COMPARABLE_STEPS} steady steps that a comparison needs; "
+        "stopped now, it cannot serve as the baseline. Wait a little, then try again."
+    )
 
 
 def patch_store(root: Path) -> Path:

@@ -29,6 +29,8 @@ def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
         print(f"perftui: {app.failure}", file=sys.stderr)
         return 2
     if not app.target.is_dir():
-        return 0
+        return app.return_code or 0
     is_replay = is_replay and app.target == target
-    return farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)
+    code = farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)
+    # Textual's own code is 1 after an error in the app; the training is not to blame for that.
+    return app.return_code or code

@@ -9,24 +9,22 @@ from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
 from perftui_tui.dialogs.fix import diff_rows, risk_row
 from perftui_tui.format import quantity, share
-from perftui_tui.panes.findings import headline
-from perftui_tui.rows import Row, crop, plain, row, wrap
+from perftui_tui.panes.findings import headlines
+from perftui_tui.rows import Row, crop, row, wrap
 from perftui_tui.snapshot import Snapshot
 
 LABEL_WIDTH = 24
 
 
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
-    """One row for each finding, the selected one marked by an arrow, then what is unknown."""
+    """Each finding, the selected one marked at its left edge, then how much is unknown."""
     found = snapshot.diagnosis.findings
     selected = min(selected, len(found) - 1)
-    rows = []
+    rows: list[Row] = []
     for at, finding in enumerate(found):
-        line = headline(finding)
-        if at == selected:
-            rows.append(crop(row((">" + plain(line), "bold")), cells))
-        else:
-            rows.append(crop((("·"[:0] + " ", ""), *line), cells))
+        mark = (">", "accent") if at == selected else (" ", "")
+        first, *rest = headlines(finding, cells - 1)
+        rows += [(mark, *first), *((mark, *line) for line in rest)]
     if not rows:
         words = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
         rows.append(row((words, "dim")))

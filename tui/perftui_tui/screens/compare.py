@@ -102,6 +102,18 @@ class CompareScreen(RunScreen):
         """Exchange before and after."""
         self.swapped = not self.swapped
 
+    def action_write_fix(self) -> None:
+        """Write the fix that was tried."""
+        self.session.trials.write(None)
+
+    def action_undo_fix(self) -> None:
+        """Restore the source."""
+        self.session.trials.undo()
+
+    def action_rerun(self) -> None:
+        """Run again."""
+        self.session.trials.run_again()
+
     def action_baseline(self) -> None:
         """Choose the run to compare with."""
         self.session.trials.choose_baseline()

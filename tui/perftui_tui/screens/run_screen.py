@@ -30,15 +30,18 @@ class RunScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel."""
 
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
         (0, "-narrow"),
         (100, "-normal"),
         (160, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]  # noqa: RUF012
 
     snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True)
     """What is on screen; assigning it is the only way in."""
+
+    is_composed = False
+    """Whether all widgets are there: a snapshot may arrive while a screen is being made."""
 
     @property
     def session(self) -> PerftuiApp:
@@ -57,6 +60,7 @@ class RunScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show what the app shows."""
+        self.is_composed = True
         self.refresh_state()
 
     def on_screen_resume(self) -> None:
@@ -64,7 +68,9 @@ class RunScreen(Screen[None]):
         self.refresh_state()
 
     def refresh_state(self) -> None:
-        """Take the app's snapshot and flags."""
+        """Take the app's snapshot and flags, once there are widgets to show them."""
+        if not self.is_composed:
+            return
         app = self.session
         self.query_one(HeaderLine).show(app.snapshot, app.paused, app.is_replay)
         if app.snapshot is not None:

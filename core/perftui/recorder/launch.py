@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import socket
@@ -62,6 +63,8 @@ def start(launch: Launch) -> Path:
                 *("--sample-seconds", str(launch.sample_seconds)),
             ],
             cwd=layout.root,
+            # Not what C libraries changed behind Python's back: readline sets LINES and COLUMNS.
+            env=dict(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -1,0 +1,311 @@
+"""A training on a terminal of its own: what it meets, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.recorder.launch import Launch
+from perftui.run.control import request
+from perftui.run.manifest import Override, Status
+
+Starter = Any
+"""``Starter`` of this directory's conftest, which cannot be imported by name."""
+
+pytestmark = pytest.mark.subprocess
+
+
+def test_exit_code_output_and_times_are_kept(run_script: Starter) -> None:
+    run = run_script("import sys; print('loss 0.5'); print('oh', file=sys.stderr); sys.exit(3)")
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.EXITED, 3)
+    assert run.output == "loss 0.5\r\noh\r\n"
+    assert manifest.ended_ns is not None
+    assert manifest.started_ns < manifest.ended_ns
+    assert manifest.host == socket.gethostname()
+    assert manifest.cpu_count > 0
+    assert manifest.memory_bytes > 0
+    assert run.layout.recorder_log.read_text() == ""
+
+
+def test_run_is_named_by_time_and_script(run_script: Starter) -> None:
+    run = run_script("")
+    day, clock, script, token = run.root.name.split("-")
+    assert (len(day), len(clock), script, len(token)) == (8, 6, "train", 4)
+    assert run.manifest.run_id == run.root.name
+    assert run.root.stat().st_mode & 0o777 == 0o700
+    run.wait()
+
+
+def test_script_has_a_terminal_as_under_a_shell(run_script: Starter) -> None:
+    run = run_script(
+        "import os, sys\n"
+        "print([f.isatty() for f in (sys.stdin, sys.stdout, sys.stderr)])\n"
+        "print(tuple(os.get_terminal_size()))\n"
+        "print(os.getpgrp() == os.getpid() == os.tcgetpgrp(0))\n"
+        "print(open('/dev/tty').isatty())\n",
+        rows=33,
+        columns=144,
+    )
+    run.wait()
+    assert run.output.split("\r\n")[:4] == ["[True, True, True]", "(144, 33)", "True", "True"]
+
+
+def test_signals_have_their_default_meaning(run_script: Starter) -> None:
+    run = run_script(
+        "import signal\n"
+        "print(signal.getsignal(signal.SIGHUP) is signal.SIG_DFL,\n"
+        "      signal.getsignal(signal.SIGINT) is signal.default_int_handler,\n"
+        "      signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    )
+    run.wait()
+    assert run.output == "True True set()\r\n"
+
+
+def test_environment_differs_only_by_what_the_agent_needs(
+    run_script: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PYTHONPATH", "/first:/second")
+    monkeypatch.setenv("DEBUG_ME", "1")
+    run = run_script(
+        "import json, os; print(json.dumps(dict(os.environ)))",
+        overrides=(
+            Override("environment", {"OMP_NUM_THREADS": 3, "DEBUG_ME": None}),
+            Override("DataLoader", {"num_workers": 4}, "train.py", 7),
+        ),
+        columns=1000,
+    )
+    run.wait()
+    seen = json.loads(run.output)
+    before = dict(os.environ)
+    changed = {name for name in {*seen, *before} if seen.get(name) != before.get(name)}
+    assert changed == {
+        "PYTHONPATH",
+        "PERFTUI_SPOOL",
+        "PERFTUI_OPTIONS",
+        "PERFTUI_OVERRIDES",
+        "OMP_NUM_THREADS",
+        "DEBUG_ME",
+    }
+    assert seen["PYTHONPATH"].endswith("/agent/inject:/first:/second")
+    assert seen["OMP_NUM_THREADS"] == "3"
+    assert "DEBUG_ME" not in seen
+    (override,) = json.loads(seen["PERFTUI_OVERRIDES"])
+    assert (override["target"], override["arguments"]) == ("DataLoader", {"num_workers": 4})
+    assert json.loads(seen["PERFTUI_OPTIONS"])["profile"] is True
+    assert not Path(seen["PERFTUI_SPOOL"]).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_script_killed_by_a_signal(run_script: Starter, number: signal.Signals) -> None:
+    run = run_script("import time; print('on', flush=True); time.sleep(600)")
+    run.wait_for_output("on")
+    assert run.manifest.pid is not None
+    os.kill(run.manifest.pid, number)
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 + number)
+
+
+def test_interpreter_that_cannot_be_started(run_script: Starter, tmp_path: Path) -> None:
+    run = run_script.start(Launch((str(tmp_path / "no-python"), "t.py"), tmp_path, tmp_path / "r"))
+    assert run.manifest.status is Status.EXITED
+    assert run.manifest.exit_code is None
+    assert "no-python: No such file" in (run.manifest.message or "")
+
+    (tmp_path / "not-executable").write_text("")
+    run = run_script.start(Launch((str(tmp_path / "not-executable"),), tmp_path, tmp_path / "r"))
+    assert "Permission denied" in (run.manifest.message or "")
+
+    run = run_script.start(Launch((sys.executable,), tmp_path / "gone", tmp_path / "r"))
+    assert "does not exist" in (run.manifest.message or "")
+
+
+def test_script_that_does_not_exist_ends_as_python_says(
+    run_script: Starter, tmp_path: Path
+) -> None:
+    launch = Launch((sys.executable, "missing.py"), tmp_path, tmp_path / "runs")
+    run = run_script.start(launch)
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.EXITED, 2)
+    assert "missing.py" in run.output
+
+
+def test_much_output_is_kept_whole_and_in_order(run_script: Starter) -> None:
+    run = run_script(
+        "import sys\nfor n in range(400_000):\n    sys.stdout.write(f'line {n:018d}\\n')\n"
+    )
+    run.wait()
+    lines = run.layout.output.read_bytes().split(b"\r\n")
+    assert len(run.layout.output.read_bytes()) == 400_000 * 25
+    assert lines[:-1] == [b"line %018d" % n for n in range(400_000)]
+
+
+def test_killing_the_viewer_leaves_the_training_running(
+    run_script: Starter, tmp_path: Path
+) -> None:
+    script = run_script.script("import time; time.sleep(1.5); print('done')")
+    viewer = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time\n"
+            "from pathlib import Path\n"
+            "from perftui.recorder.launch import Launch, start\n"
+            "here = Path(sys.argv[1])\n"
+            "launch = Launch((sys.executable, sys.argv[2]), here, here / 'runs')\n"
+            "print(start(launch), flush=True)\n"
+            "time.sleep(600)\n",
+            str(tmp_path),
+            str(script),
+        ],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert viewer.stdout is not None
+    root = Path(viewer.stdout.readline().decode().strip())
+    os.killpg(viewer.pid, signal.SIGHUP)
+    os.killpg(viewer.pid, signal.SIGKILL)
+    viewer.communicate()
+    run = run_script.adopt(root)
+    assert run.manifest.status is Status.RUNNING
+    assert run.wait().exit_code == 0
+    assert run.output == "done\r\n"
+
+
+def test_recorder_ignores_hang_up_and_interrupt_but_ends_on_terminate(
+    run_script: Starter,
+) -> None:
+    run = run_script("import time; print('on', flush=True); time.sleep(600)")
+    run.wait_for_output("on")
+    recorder = run.manifest.recorder_pid
+    assert recorder is not None
+    os.kill(recorder, signal.SIGHUP)
+    os.kill(recorder, signal.SIGINT)
+    os.kill(recorder, signal.SIGTERM)
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 + signal.SIGTERM)
+
+
+def test_stop_interrupts_first(run_script: Starter) -> None:
+    run = run_script(
+        "import time\n"
+        "try:\n    print('on', flush=True); time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    print('saved'); raise SystemExit(5)\n"
+    )
+    run.wait_for_output("on")
+    request(run.layout, "stop")
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.EXITED, 5)
+    assert "saved" in run.output
+
+
+def test_script_that_ignores_interrupt_and_terminate_is_killed_with_its_children(
+    run_script: Starter,
+) -> None:
+    run = run_script(
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],\n"
+        "    start_new_session=True)\n"
+        "print(child.pid, 'on', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    run.wait_for_output("on")
+    request(run.layout, "stop", interrupt=0.1, terminate=0.1)
+    manifest = run.wait()
+    assert (manifest.status, manifest.exit_code) == (Status.KILLED, 128 + signal.SIGKILL)
+    child = int(run.output.split()[0])
+    run_script.wait_for(lambda: not Path(f"/proc/{child}").exists(), "the end of the child")
+
+
+def test_asking_twice_to_stop_goes_on_at_once(run_script: Starter) -> None:
+    run = run_script(
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('not yet', flush=True))\n"
+        "print('on', flush=True)\n"
+        "while True: time.sleep(1)\n"
+    )
+    run.wait_for_output("on")
+    request(run.layout, "stop")
+    run.wait_for_output("not yet")
+    request(run.layout, "stop")
+    assert run.wait().exit_code == 128 + signal.SIGTERM
+
+
+def test_stopped_script_can_be_ended(run_script: Starter) -> None:
+    run = run_script("import time; print('on', flush=True); time.sleep(600)")
+    run.wait_for_output("on")
+    assert run.manifest.pid is not None
+    os.kill(run.manifest.pid, signal.SIGSTOP)
+    request(run.layout, "stop")
+    assert run.wait().exit_code == 128 + signal.SIGINT
+
+
+def test_resize_and_input(run_script: Starter) -> None:
+    run = run_script(
+        "import os, signal\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: print(os.get_terminal_size(), flush=True))\n"
+        "print('on', flush=True)\n"
+        "print('got', input())\n"
+    )
+    run.wait_for_output("on")
+    request(run.layout, "resize", rows=50, columns=200)
+    run.wait_for_output("columns=200, lines=50")
+    request(run.layout, "input", text="hello\n")
+    assert run.wait().exit_code == 0
+    assert "got hello" in run.output
+    assert list(run.layout.control.iterdir()) == []
+
+
+def test_request_that_cannot_be_served_is_said_and_harms_nothing(run_script: Starter) -> None:
+    run = run_script("print('on', flush=True); input()")
+    run.wait_for_output("on")
+    request(run.layout, "resize", rows="many", columns=-3)
+    (run.layout.control / "00-damaged.json").write_text("{")
+    run_script.wait_for(run.layout.recorder_log.read_text, "a word about it")
+    request(run.layout, "input", text="\n")
+    assert run.wait().exit_code == 0
+    assert "resize" in run.layout.recorder_log.read_text()
+
+
+def test_removing_the_run_directory_does_not_touch_the_training(
+    run_script: Starter, tmp_path: Path
+) -> None:
+    run = run_script(
+        "import time\nprint('on', flush=True); time.sleep(1.5)\nopen('proof', 'w').write('done')\n"
+    )
+    run.wait_for_output("on")
+    recorder = run.manifest.recorder_pid
+
+    def is_removed() -> bool:
+        shutil.rmtree(run.root, ignore_errors=True)
+        return not run.root.exists()
+
+    run_script.wait_for(is_removed, "the directory to go")
+    run_script.wait_for((tmp_path / "proof").exists, "the end of the script")
+    run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
+
+
+def test_process_left_behind_keeps_its_terminal(run_script: Starter, tmp_path: Path) -> None:
+    run = run_script(
+        "import subprocess, sys\n"
+        'code = \'import time; time.sleep(1); print(1234); open("proof", "w").write("x")\'\n'
+        "subprocess.Popen([sys.executable, '-c', code])\n"
+        "print('main is over')\n"
+    )
+    assert run.wait().exit_code == 0
+    recorder = run.manifest.recorder_pid
+    run_script.wait_for((tmp_path / "proof").exists, "the process left behind")
+    run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
+    assert run.output == "main is over\r\n1234\r\n"

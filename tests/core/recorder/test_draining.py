@@ -1,0 +1,154 @@
+"""From the spool into the run directory, with a stand-in for the agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.run.columns import PHASES
+from perftui.run.control import request
+from perftui.run.reader import RunReader, RunSnapshot
+
+Starter = Any
+"""``Starter`` of this directory's conftest, which cannot be imported by name."""
+
+AGENT_FILE = Path(__file__).with_name("fake_agent.py")
+AGENT = AGENT_FILE.read_text()
+
+CHILDREN = """
+import os, subprocess, sys
+children = [
+    subprocess.Popen([sys.executable, sys.argv[1], "3"], env={**os.environ, "RANK": rank,
+        "WORLD_SIZE": sys.argv[2]})
+    for rank in sys.argv[3:]
+]
+print([child.wait() for child in children])
+"""
+
+pytestmark = pytest.mark.subprocess
+
+
+def _finished(run: Any) -> RunSnapshot:
+    run.wait()
+    return RunReader(run.root).poll()
+
+
+def test_everything_the_agent_says_arrives(run_script: Starter) -> None:
+    run = run_script(AGENT, "500", "0.001")
+    snapshot = _finished(run)
+    rank = snapshot.rank(0)
+    assert rank is not None
+    assert rank.steps["index"].tolist() == list(range(500))
+    assert set(rank.steps["duration"].tolist()) == {1000}
+    row = {phase: int(rank.steps[phase][7]) for phase in PHASES}
+    assert row == {
+        "input_wait": 100,
+        "loader_start": 0,
+        "forward": 300,
+        "backward": 400,
+        "optimizer": 150,
+        "profiler": 0,
+        "other": 50,
+    }
+    assert set(rank.steps["batches_ready"].tolist()) == {2}
+    started = snapshot.manifest.started_ns
+    assert snapshot.manifest.ended_ns is not None
+    assert (rank.steps["start"] > started).all()
+    assert (rank.steps["start"] < snapshot.manifest.ended_ns).all()
+
+    kinds = rank.events["kind"].tolist()
+    assert kinds.count("gc") == 50
+    assert kinds.count("process") == 1
+    assert snapshot.skipped_lines == 0
+
+
+def test_facts_of_the_process_reach_the_manifest(run_script: Starter) -> None:
+    manifest = _finished(run_script(AGENT, "1")).manifest
+    assert manifest.python_version == "3.9.1"
+    assert manifest.torch_version == "9.9.9"
+    assert manifest.gpus == ("FAKE 100",)
+
+
+def test_window_moves_into_the_run(run_script: Starter) -> None:
+    snapshot = _finished(run_script(AGENT, "5"))
+    rank = snapshot.rank(0)
+    assert rank is not None
+    (window,) = rank.windows
+    assert window.name == "3.pt.trace.json"
+    assert json.loads(window.read_text()) == {"traceEvents": []}
+    assert window.stat().st_mode & 0o777 == 0o600
+    (data,) = rank.events["data"][rank.events["kind"] == "window"]
+    assert data["file"] == "windows/3.pt.trace.json"
+    assert data["stall"] == 5
+
+
+def test_steps_arrive_while_the_training_runs(run_script: Starter) -> None:
+    run = run_script(AGENT, "100000", "0.01")
+    reader = RunReader(run.root)
+
+    def has_steps() -> bool:
+        rank = reader.poll().rank(0)
+        return rank is not None and len(rank.steps) > 3
+
+    run_script.wait_for(has_steps, "steps in the journal")
+    assert not run.manifest.status.is_over
+
+
+def test_killed_training_leaves_what_it_had_written(run_script: Starter) -> None:
+    run = run_script(AGENT + "\nos.kill(PID, 9)\n", "40")
+    snapshot = _finished(run)
+    rank = snapshot.rank(0)
+    assert snapshot.manifest.exit_code == 137
+    assert rank is not None
+    assert len(rank.steps) == 40
+
+
+def test_two_processes_of_one_rank_are_kept_apart(run_script: Starter) -> None:
+    run = run_script(CHILDREN, str(AGENT_FILE), "1", "0", "0")
+    snapshot = _finished(run)
+    assert [rank.rank for rank in snapshot.ranks] == [0, 1]
+    assert [len(rank.steps) for rank in snapshot.ranks] == [3, 3]
+    second = snapshot.ranks[1]
+    (warning,) = second.events["data"][second.events["kind"] == "warning"]
+    assert "rank 0" in warning["message"]
+
+
+def test_ranks_of_a_launcher_have_their_own_journals(run_script: Starter) -> None:
+    run = run_script(CHILDREN, str(AGENT_FILE), "2", "0", "1")
+    snapshot = _finished(run)
+    assert [len(rank.steps) for rank in snapshot.ranks] == [3, 3]
+    assert all("warning" not in rank.events["kind"].tolist() for rank in snapshot.ranks)
+
+
+def test_capture_requests_are_counted_for_the_agent(run_script: Starter) -> None:
+    run = run_script("input('on')\n" + CHILDREN, str(AGENT_FILE), "1", "0")
+    run.wait_for_output("on")
+    request(run.layout, "capture")
+    request(run.layout, "capture")
+    run_script.wait_for(lambda: not list(run.layout.control.iterdir()), "the requests to be served")
+    request(run.layout, "input", text="\n")
+    run.wait()
+    assert "captures 2" in run.output
+
+
+def test_notes_of_a_process_that_never_trains_are_kept(run_script: Starter) -> None:
+    source = AGENT.replace("\nmain()\n", "\nnote('warning', -1, message='torch is too old')\n")
+    rank = _finished(run_script(source)).rank(0)
+    assert rank is not None
+    assert len(rank.steps) == 0
+    assert rank.events["data"].tolist() == [{"message": "torch is too old"}]
+
+
+def test_spool_is_removed_and_those_of_dead_recorders_too(run_script: Starter) -> None:
+    run = run_script("import os; print(os.environ['PERFTUI_SPOOL'], flush=True); input()")
+    run.wait_for_output("perftui-")
+    spool = Path(run.output.split()[0])
+    assert run.manifest.recorder_pid is not None
+    os.kill(run.manifest.recorder_pid, 9)
+    run_script.wait_for(lambda: run_script("").wait() and not spool.exists(), "the sweep")
+    shutil.rmtree(run.root)

@@ -1,0 +1,149 @@
+"""Rows of steps out of records, whatever order the records allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.recorder import steps
+from perftui.recorder.steps import HOLD_NS, StepAssembler
+from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record
+
+NAMES = [column.name for column in STEP_COLUMNS]
+
+
+def record(kind: str, start: int, duration: int = 0, **more: int) -> Record:
+    return Record(
+        sequence=more.get("sequence", 0),
+        start=start,
+        duration=duration,
+        value=more.get("value", -1),
+        extra=more.get("extra", 0),
+        step=more.get("step", 0),
+        kind=kind,
+        flag=more.get("flag", 0),
+        thread=0,
+    )
+
+
+def rows_of(records: list[Record]) -> list[dict[str, Any]]:
+    assembler = StepAssembler()
+    rows = [row for one in records for row in assembler.add(one, now=0)]
+    rows += assembler.expire(now=0, hold=0)
+    return [dict(zip(NAMES, row, strict=True)) for row in rows]
+
+
+def test_step_with_all_phases() -> None:
+    (row,) = rows_of(
+        [
+            record("input_wait", 0, 20, value=3),
+            record("forward", 25, 30),
+            record("backward", 55, 40),
+            record("optimizer", 95, 4),
+            record("step", 0, 100, step=7, value=1, extra=11, flag=PROFILED_FLAG),
+        ]
+    )
+    assert row["index"] == 7
+    assert row["kind"] == "train"
+    assert (row["start"], row["duration"]) == (0, 100)
+    parts = [row[phase] for phase in PHASES]
+    assert parts == [20, 0, 30, 40, 4, 0, 6]
+    assert (row["micro_batches"], row["profiled"], row["overhead"]) == (1, 1, 11)
+    assert row["batches_ready"] == 3
+    assert (row["allocated"], row["reserved"], row["peak_allocated"]) == (-1, -1, -1)
+
+
+def test_kinds_by_flag() -> None:
+    flags = (0, EVAL_FLAG, INFER_FLAG)
+    rows = rows_of([record("step", n * 10, 10, step=n, flag=flag) for n, flag in enumerate(flags)])
+    assert [row["kind"] for row in rows] == ["train", "eval", "infer"]
+
+
+def test_interval_that_spans_a_boundary_is_split_between_both_steps() -> None:
+    # The boundary lies inside the optimizer, whose record comes after that of its first step.
+    rows = rows_of(
+        [
+            record("forward", 0, 50),
+            record("step", 0, 100, step=0),
+            record("optimizer", 90, 30),
+            record("step", 100, 60, step=1),
+        ]
+    )
+    assert [row["optimizer"] for row in rows] == [10, 20]
+    assert [row["other"] for row in rows] == [40, 40]
+
+
+def test_memory_belongs_to_the_step_it_names_before_or_after_its_record() -> None:
+    rows = rows_of(
+        [
+            record("memory", 99, value=500, extra=800, step=0),
+            record("step", 0, 100, step=0),
+            record("memory_peak", 101, value=600, step=0),
+            record("step", 100, 100, step=1),
+            record("memory", 201, value=510, extra=800, step=1),
+            record("step", 200, 100, step=2),
+        ]
+    )
+    found = [(row["allocated"], row["reserved"], row["peak_allocated"]) for row in rows]
+    assert found == [(500, 800, 600), (510, 800, -1), (-1, -1, -1)]
+
+
+def test_fewest_batches_ready_at_any_fetch_of_the_step() -> None:
+    rows = rows_of(
+        [
+            record("input_wait", 0, 1, value=4),
+            record("input_wait", 10, 1, value=2),
+            record("input_wait", 20, 1, value=-1),
+            record("step", 0, 100, step=0, value=3),
+            record("input_wait", 100, 1, value=-1),
+            record("step", 100, 100, step=1),
+        ]
+    )
+    assert [row["batches_ready"] for row in rows] == [2, -1]
+
+
+def test_step_waits_for_the_next_one_or_for_a_while() -> None:
+    assembler = StepAssembler()
+    assert assembler.add(record("step", 0, 10), now=0) == []
+    assert assembler.expire(now=HOLD_NS - 1) == []
+    assert len(assembler.expire(now=HOLD_NS)) == 1
+    assert assembler.expire(now=10 * HOLD_NS) == []
+
+
+def test_loop_that_never_ends_a_step_fills_no_memory(monkeypatch: Any) -> None:
+    monkeypatch.setattr(steps, "MAX_INTERVALS", 10)
+    assembler = StepAssembler()
+    for n in range(25):
+        assembler.add(record("forward", n, 1), now=0)
+    assert assembler.dropped == 15
+    assembler.add(record("step", 0, 30), now=0)
+    (row,) = assembler.expire(now=0, hold=0)
+    assert dict(zip(NAMES, row, strict=True))["forward"] == 10
+
+
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8),
+    intervals=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(0, 40), st.sampled_from(PHASES[:-1])),
+        max_size=25,
+    ),
+)
+def test_parts_of_every_step_sum_to_it(
+    lengths: list[int], intervals: list[tuple[int, int, str]]
+) -> None:
+    """Records in the order of their ends, as a training thread writes them."""
+    records = [record(kind, start, length) for start, length, kind in intervals]
+    at = 0
+    for index, length in enumerate(lengths):
+        records.append(record("step", at, length, step=index))
+        at += length
+    records.sort(key=lambda one: one.start + one.duration)
+    rows = rows_of(records)
+    assert [row["duration"] for row in rows] == [
+        one.duration for one in records if one.kind == "step"
+    ]
+    for row in rows:
+        assert sum(row[phase] for phase in PHASES) == row["duration"]

@@ -52,6 +52,13 @@ class MachineFacts:
             return None
         return max(self.machine_cores - self.tree_cores, 0.0)
 
+    @property
+    def idle_cores(self) -> float | None:
+        """Cores that nothing used."""
+        if self.cores is None or self.machine_cores is None:
+            return None
+        return max(self.cores - self.machine_cores, 0.0)
+
 
 def machine_facts(
     telemetry: Mapping[str, Table], host: str, cores: int | None, during: tuple[int, int] | None

@@ -20,13 +20,12 @@ MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
 
 NOISE_MANY = 0.06
-NOISE_FEW = 0.35
-"""Two runs of one program differ by less than this in 95 % of cases: 2 * sqrt(2) times the
-standard deviation between runs, measured as 2 % from ``MANY_STEPS`` steps on and up to 12 % on 40
-or fewer. Steps of one run are not independent, so their number does not shrink it."""
-
-BUSY_FACTOR = 3.0
-"""On a busy machine only an effect this many times larger than the noise is believed."""
+NOISE_FEW = 0.40
+NOISE_BUSY = 1.0
+"""Two runs of one program differ by less than this in 95 % of cases: exp(2 * sqrt(2) * s) - 1,
+where s is the standard deviation of the logarithm between runs, measured as 0.02 from
+``MANY_STEPS`` steps on, up to 0.12 on 40 or fewer, and 0.24 on a busy machine. Steps of one run
+are not independent, so more of them do not shrink it further."""
 
 
 class Verdict(str, enum.Enum):
@@ -106,11 +105,11 @@ def _judge(before: RunFigures, after: RunFigures) -> tuple[Verdict, str]:
         return Verdict.INCONCLUSIVE, _too_few(before, after)
     if lost := missed(after):
         return Verdict.INCONCLUSIVE, lost
-    noise = NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW
     busy = before.busy_host or after.busy_host
-    if busy and abs(math.log(ratio)) <= math.log1p(BUSY_FACTOR * noise):
+    if busy and abs(math.log(ratio)) <= math.log1p(NOISE_BUSY):
         return Verdict.INCONCLUSIVE, f"the host was busy: {busy}"
-    return _by_size(before, after, ratio, noise)
+    quiet = NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW
+    return _by_size(before, after, ratio, NOISE_BUSY if busy else quiet)
 
 
 def _too_few(before: RunFigures, after: RunFigures) -> str:
@@ -146,6 +145,8 @@ def _notes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
     if before.manifest.command != after.manifest.command:
         notes.append("the commands differ")
     for name, run in (("first", before), ("second", after)):
-        if run.machine.tree_cores is None and run.machine.pressure is None:
+        if run.busy_host:
+            notes.append(f"the host was busy during the {name} run: {run.busy_host}")
+        elif run.machine.tree_cores is None and run.machine.pressure is None:
             notes.append(f"how busy the host was during the {name} run is not known")
     return tuple(notes)

@@ -31,14 +31,14 @@ def option(evidence: Evidence) -> FixOption | None:
     if loader is None:
         return None
     current = loader.num_workers or 0
-    wanted = worker_count(
-        current, evidence.machine.cores, evidence.ranks, evidence.machine.other_cores or 0.0
-    )
+    machine = evidence.machine
+    elsewhere = machine.other_cores or 0.0
+    wanted = worker_count(current, machine.cores, evidence.ranks, elsewhere, machine.idle_cores)
     refusal = refused(evidence, loader, wanted)
     if refusal:
         return FixOption(
             FIX,
-            "num_workers" if not wanted else _title(current, wanted),
+            _title(current, wanted) if wanted else f"more than {words.several(current, 'worker')}",
             _EXPLANATION,
             why_not=refusal,
             file=loader.file,

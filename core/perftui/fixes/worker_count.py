@@ -11,19 +11,28 @@ UNKNOWN_CORES = 2
 
 
 def worker_count(
-    current: int, cores: int | None, ranks: int = 1, busy_elsewhere: float = 0.0
+    current: int,
+    cores: int | None,
+    ranks: int = 1,
+    busy_elsewhere: float = 0.0,
+    idle: float | None = None,
 ) -> int:
     """Workers to try instead of ``current``, 0 where no core is free for more.
 
-    The training thread keeps a core of its own, other programs keep theirs, and the ranks of one
-    machine share the rest. Two cores are enough for one worker: it fetches while the training
-    thread waits for nothing. A loader that has workers gets up to twice as many.
+    The training thread keeps a core of its own, other programs keep theirs
+    (``busy_elsewhere`` cores), and the ranks of one machine share the rest. Two cores are enough
+    for one worker: it fetches while the training thread computes. A loader that has workers gets
+    up to twice as many; those may outnumber the cores by as many as were measured ``idle``, since
+    workers that wait for a disk or a network use none.
     """
     if cores is None:
         return UNKNOWN_CORES if current < UNKNOWN_CORES else 0
-    share = cores // max(ranks, 1)
+    ranks = max(ranks, 1)
+    share = cores // ranks
     if share < 2:
         return 0
-    free = max(share - 1 - round(busy_elsewhere / max(ranks, 1)), 1)
+    free = max(share - 1 - round(busy_elsewhere / ranks), 1)
+    if current and idle is not None:
+        free = max(free, current + int(idle / ranks))
     wanted = min(2 * current if current else FIRST_TRY, free)
     return wanted if wanted > current else 0

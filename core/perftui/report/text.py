@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from perftui.diagnosis import words
-from perftui.diagnosis.model import Fact, Finding
+from perftui.diagnosis.model import Fact, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.report.report import Budget, OpRow, Report
 from perftui.report.shares import apportioned
@@ -77,7 +77,8 @@ def _verdict(report: Report) -> Iterator[str]:
 
 
 def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
-    yield printable(f"{finding.severity.name}  {finding.rule}")
+    healthy = finding.severity is Severity.HEALTHY
+    yield finding.severity.name if healthy else f"{finding.severity.name}  {finding.rule}"
     yield f"  {printable(finding.sentence)}"
     speedup = finding.best_speedup
     gain = f"At best {speedup:.2f}x faster without it. " if speedup else ""

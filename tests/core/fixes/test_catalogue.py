@@ -75,6 +75,13 @@ def test_cores_that_other_programs_use_are_left_to_them(script) -> None:
     assert option.override.arguments["num_workers"] == 2  # 8 cores, 6 busy, 5 by others
 
 
+@pytest.mark.parametrize(("busy", "wanted"), [(45.0, 2), (60.0, None)])
+def test_workers_that_leave_cores_idle_may_outnumber_them(script, busy, wanted) -> None:
+    samples = telemetry_table(**{"cpu.utilization": busy, "processes.cpu": 2 * busy})
+    option = workers(script, cpu_count=2, telemetry=samples, loader={"num_workers": 1})
+    assert (option.override and option.override.arguments["num_workers"]) == wanted
+
+
 REFUSED = {
     "one core": ({}, {"cpu_count": 1}, "no core is free"),
     "as many workers as cores": ({"num_workers": 7}, {}, "no core is free"),

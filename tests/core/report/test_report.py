@@ -197,5 +197,5 @@ def test_a_run_that_never_trained_has_no_verdict() -> None:
 def test_a_healthy_run_is_told_with_its_numbers() -> None:
     run = make_run(phases={"forward": 4, "backward": 6})
     text = render(make_report(Subject(run.root, run)))
-    assert "HEALTHY  healthy" in text
+    assert "\nHEALTHY\n" in text
     assert "No bottleneck found: the time is in forward and backward." in text

@@ -15,6 +15,7 @@ from perftui.analysis.model import Gap, GapCause, StepBudget, TraceAnalysis
 from perftui.diagnosis.model import Place
 from perftui.run.steady import warm_up_length
 from perftui.run.step_budget import exact_means
+from perftui.trace.categories import DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
 from perftui.trace.model import NONE, Int64, Trace
 
 _FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): ")
@@ -84,7 +85,7 @@ class LaunchFacts:
 def launch_facts(facts: TraceFacts) -> LaunchFacts | None:
     """Kernels launched in the steady steps; None where there are none."""
     trace = facts.analysis.trace
-    kernels = trace.in_category("kernel") & _inside(trace.start, facts)
+    kernels = trace.in_category(KERNEL) & _inside(trace.start, facts)
     durations = np.sort(trace.duration[kernels])
     if not len(durations):
         return None
@@ -109,14 +110,16 @@ def _empty_queue(trace: Trace, kernels: npt.NDArray[np.bool_]) -> float | None:
     Activities of a device are ordered by start; the running maximum of their ends is when the
     device, over all its streams, has nothing left of what came before.
     """
-    launches = trace.in_category("cuda_runtime", "cuda_driver") & (trace.correlation != NONE)
+    launches = trace.in_category(*LAUNCHES) & (trace.correlation != NONE)
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    works = trace.in_category(*DEVICE_ACTIVITY)
     issued = dict(
         zip(trace.correlation[launches].tolist(), trace.start[launches].tolist(), strict=True)
     )
     device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
     found = empty = 0
     for device in np.unique(device_of[kernels]).tolist():
-        rows = np.flatnonzero(device_of == device)
+        rows = np.flatnonzero(works & (device_of == device))
         rows = rows[np.argsort(trace.start[rows], kind="stable")]
         ends = np.maximum.accumulate(trace.end[rows])
         earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
@@ -139,7 +142,7 @@ def place_of(gap: Gap, trace: Trace, step: int | None = None) -> Place:
 def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
     """Innermost frame of user code above ``row``, in a trace recorded with stacks."""
     while row != NONE:
-        if trace.categories[int(trace.category[row])] == "python_function":
+        if trace.categories[int(trace.category[row])] == PYTHON:
             match = _FRAME.match(trace.name_of(row))
             if match and not _is_library(match["file"]):
                 return match["file"], int(match["line"])

@@ -111,6 +111,10 @@ def launching(kernels: int = 100, length: float = 8, every: float = 10, late: bo
             if late:
                 recording.cpu("cpu_op", "aten::add", begin + number * every, every)
             recording.kernel(launch, start, length)
+        recording.events.append(
+            {"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{index}", "pid": 0}
+            | {"tid": 7, "ts": begin, "dur": span}
+        )
     return recording
 
 

@@ -1,0 +1,159 @@
+"""What the command line means, and what is said where it means nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perftui_tui.cli import main
+from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.line import CommandLine, parse
+
+
+def test_everything_after_the_script_is_its_own() -> None:
+    line = parse(["--window", "3", "--stacks", "train.py", "--window", "9", "-m", "--help"])
+    assert line == CommandLine(
+        "script",
+        ("train.py", "--window", "9", "-m", "--help"),
+        frozenset({"stacks"}),
+        {"window": "3"},
+    )
+
+
+def test_everything_after_the_module_is_its_own() -> None:
+    line = parse(["--python=/usr/bin/python3", "-m", "pkg.train", "--headless"])
+    assert (line.action, line.words) == ("module", ("pkg.train", "--headless"))
+    assert line.values == {"python": "/usr/bin/python3"}
+
+
+def test_a_command_follows_two_dashes() -> None:
+    line = parse(["--", "torchrun", "--nproc", "2", "train.py"])
+    assert (line.action, line.words) == ("command", ("torchrun", "--nproc", "2", "train.py"))
+
+
+@pytest.mark.parametrize("name", ["a.json", "b.pt.trace.json.gz", "C.JSON"])
+def test_a_trace_is_replayed(name: str) -> None:
+    assert parse([name]).action == "replay"
+
+
+def test_a_directory_is_replayed(tmp_path: Path) -> None:
+    assert parse([str(tmp_path)]).action == "replay"
+
+
+def test_commands_take_options_after_their_name() -> None:
+    line = parse(["report", "run-1", "--json"])
+    assert (line.action, line.words, line.flags) == ("report", ("run-1",), frozenset({"json"}))
+
+
+def test_a_command_says_so_where_a_file_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "demo").write_text("print('mine')")
+    monkeypatch.chdir(tmp_path)
+    assert "./demo" in parse(["demo"]).note
+    assert parse(["./demo"]).action == "script"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--headles", "x.py"], "did you mean --headless?"),
+        (["-x", "x.py"], "unknown option -x"),
+        (["--window"], "--window needs a value"),
+        (["--window", "two", "x.py"], "whole number above 0, not 'two'"),
+        (["--window", "0", "x.py"], "whole number above 0"),
+        (["--theme", "pink", "x.py"], "there are dark, light, contrast, ansi"),
+        (["--stacks=yes", "x.py"], "takes no value"),
+        (["--headless"], "no script is named"),
+        (["-m"], "-m needs a module"),
+        (["--"], "-- needs a command"),
+    ],
+)
+def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(arguments)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian.py"], "there is no script trian.py; did you mean train.py?"),
+        (["replay", "nothing.json"], "there is no file nothing.json"),
+        (["replay", "a", "b"], "'b' is one too many"),
+        (["replay", "train.py"], "is a script"),
+        (["empty.json"], "is empty"),
+        (["report", "words.json"], "words.json"),
+        (["replay", "damaged"], "damaged"),
+        (["replay"], "no recorded run"),
+        (["demo", "fast"], "demo takes no arguments"),
+        (["--python", "/no/python", "train.py"], "there is no such interpreter"),
+        (["--", "no-such-command-anywhere"], "is not found"),
+    ],
+)
+def test_our_errors_are_one_line_and_code_2(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "words.json").write_text("these are not events")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "run.json").write_text("{")
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("perftui: ")
+    assert captured.err.count("\n") == 1
+    assert words in captured.err
+
+
+def test_runs_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.tui.recorded import write_run
+
+    write_run(tmp_path, status="exited", exit_code=3)
+    (tmp_path / "broken").mkdir()
+    assert main(["runs", "--runs", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    assert "20231114-221320-train" in output
+    assert "exited 3" in output
+    assert "damaged" in output
+
+
+def run_perftui(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "perftui_tui", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=60,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+
+
+@pytest.mark.subprocess
+def test_without_a_terminal_the_script_runs_as_it_is(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("import sys\nprint('result', sys.argv[1:])\nsys.exit(7)\n")
+    result = run_perftui("job.py", "--lr", "0.1", cwd=tmp_path)
+    assert result.returncode == 7
+    assert result.stdout == "result ['--lr', '0.1']\n"
+    assert "not a terminal" in result.stderr
+
+
+@pytest.mark.subprocess
+def test_a_syntax_error_is_the_scripts_own(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def train(:\n")
+    result = run_perftui("--headless", "broken.py", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "SyntaxError" in result.stderr
+    assert "perftui:" not in result.stderr

@@ -1,0 +1,114 @@
+"""Panes as rows of text: what they say at each size, with and without data."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui_tui.budget import Budget, Part
+from perftui_tui.panes.cpu import cpu
+from perftui_tui.panes.disk_network import disk, network
+from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meters import METERS, draw_meter
+from perftui_tui.panes.step_bar import budget_bar
+from perftui_tui.panes.step_time import step_time
+from perftui_tui.rows import plain, width
+from perftui_tui.run_view import RunView
+from perftui_tui.snapshot import Snapshot
+from tests.tui.recorded import MS, NOW, write_run
+
+
+def snapshot_of(tmp_path: Path, **contents: Any) -> Snapshot:
+    return RunView(write_run(tmp_path / "runs", **contents), lambda: NOW, lambda: False).read()
+
+
+def test_the_bar_of_a_run_sums_to_its_step(tmp_path: Path) -> None:
+    budget = snapshot_of(tmp_path).budget
+    assert budget is not None
+    assert sum(part.ns for part in budget.parts) == budget.mean
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=9), st.integers(20, 200))
+def test_the_bar_fills_its_width_exactly(times: list[int], cells: int) -> None:
+    parts = tuple(Part("forward", ns, "forward") for ns in times)
+    mean = sum(times)
+    rows = budget_bar(Budget(parts, mean, mean, mean, 1, "one step"), cells)
+    if mean:
+        assert [width(line) for line in rows[1:]] == [cells, cells]
+
+
+def test_parts_of_the_bar_are_named_and_timed() -> None:
+    parts = (Part("data wait", 60 * MS, "input_wait"), Part("forward", 40 * MS, "forward"))
+    rows = budget_bar(Budget(parts, 100 * MS, 99 * MS, 120 * MS, 20, "mean of 20 steps"), 40)
+    assert [plain(line) for line in rows[1:]] == [
+        "▏data wait              ▏forward        ",
+        "▏60.0 ms 60%            ▏40.0 ms 40%    ",
+    ]
+
+
+def test_no_step_is_said_not_drawn_as_zero() -> None:
+    assert "no step has been measured" in plain(budget_bar(None, 80)[0])
+
+
+def test_a_machine_without_gpu_says_so_and_why(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, profile={"no_gpu": "NVML says: Driver Not Loaded"})
+    assert gpu(snapshot).absent.startswith("no GPU on this machine (Driver Not Loaded)")
+
+
+def test_an_idle_gpu_is_low(tmp_path: Path) -> None:
+    meter = gpu(snapshot_of(tmp_path, gpu=True))
+    assert (meter.word, meter.reading) == ("LOW", "busy 50%")
+    assert "mem 31.0 GiB of 141 GiB" in meter.notes
+    assert "412 W" in meter.notes
+
+
+def test_a_waiting_step_makes_the_loader_high(tmp_path: Path) -> None:
+    meter = loader(snapshot_of(tmp_path))
+    assert meter.word == "HIGH"
+    assert "main thread" in meter.notes
+
+
+def test_an_empty_queue_makes_it_empty(tmp_path: Path) -> None:
+    meter = loader(snapshot_of(tmp_path, workers=2))
+    assert meter.word == "EMPTY"
+    assert "queue 0.0/4" in meter.notes
+    assert "2 workers" in meter.notes
+
+
+def test_a_fed_loader_is_ok(tmp_path: Path) -> None:
+    assert loader(snapshot_of(tmp_path, wait_ms=0, workers=2)).word == "OK"
+
+
+def test_the_machine_is_read_in_its_units(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    assert cpu(snapshot).reading == "22%"
+    assert disk(snapshot).reading == "read 200 MB/s"
+    assert network(snapshot).reading == "in 300 kB/s"
+
+
+def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
+    assert "perftui <1%" in step_time(snapshot_of(tmp_path)).notes
+
+
+@pytest.mark.parametrize("name", METERS)
+@pytest.mark.parametrize("size", [(80, 1), (36, 8), (20, 3), (9, 4), (66, 20)])
+@pytest.mark.parametrize("steps", [0, 1, 200])
+def test_meters_fit_where_they_are_drawn(
+    tmp_path: Path, name: str, size: tuple[int, int], steps: int
+) -> None:
+    snapshot = snapshot_of(tmp_path, steps=steps, gpu=steps > 1)
+    rows = draw_meter(METERS[name])(snapshot, *size)
+    assert rows
+    assert all(width(line) <= size[0] for line in rows)
+    assert any(plain(line).strip() for line in rows)
+
+
+def test_a_meter_with_data_has_a_word_or_a_number(tmp_path: Path) -> None:
+    for read in METERS.values():
+        meter: Meter = read(snapshot_of(tmp_path / read.__name__, gpu=True))
+        assert meter.reading
+        assert not meter.absent

@@ -1,0 +1,45 @@
+"""Rows of styled text."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from perftui_tui.rows import Row, crop, fit, plain, row, safe, spread, width, wrap
+
+spans = st.tuples(st.text(st.sampled_from("ab █日"), max_size=8), st.sampled_from(["", "dim"]))
+rows = st.lists(spans, max_size=5).map(tuple)
+
+
+@given(rows, st.integers(0, 30))
+def test_fit_is_exactly_as_wide_as_asked(line: Row, cells: int) -> None:
+    assert width(fit(line, cells)) == cells
+
+
+@given(rows, st.integers(1, 30))
+def test_a_cut_is_marked_and_what_fits_is_whole(line: Row, cells: int) -> None:
+    cut = crop(line, cells)
+    assert width(cut) <= cells
+    assert cut == line or plain(cut).endswith("…")
+
+
+@given(rows, rows, st.integers(0, 40))
+def test_spread_fills_the_width_and_keeps_the_right(left: Row, right: Row, cells: int) -> None:
+    line = spread(left, right, cells)
+    assert width(line) == cells
+    assert plain(line).endswith(plain(crop(right, cells)))
+
+
+@given(st.text(), st.integers(8, 40))
+def test_wrapping_loses_no_word(text: str, cells: int) -> None:
+    wrapped = " ".join(plain(line).strip() for line in wrap(text, cells))
+    assert wrapped.split() == text.split()
+
+
+def test_wrapped_rows_are_indented_and_fit() -> None:
+    lines = wrap("a sentence of several words", 14, indent="  ")
+    assert [plain(line) for line in lines] == ["  a sentence", "  of several", "  words"]
+    assert all(cell_len(plain(line)) <= 14 for line in lines)
+
+
+def test_control_codes_are_spelled_out() -> None:
+    assert plain(safe(row("a\x1b[2Jb\x9b\u202ec"))) == "a\\x1b[2Jb\\x9b\\u202ec"

@@ -51,8 +51,10 @@ class LoaderFacts:
 def training_loader(events: Table) -> LoaderFacts | None:
     """The loader that feeds training steps, out of the ``loader`` events of a rank.
 
-    A loader that says its role is believed. Else it is the one that shuffles, as training loaders
-    do and evaluation loaders do not; else the first, since scripts build it first.
+    A loader is told to be one by its role, which is noted once it has fed a step. Before that it
+    is the one that shuffles, as training loaders do and evaluation loaders do not; else the first,
+    since scripts build it first. Of several made by one call, such as one an epoch, it is the
+    newest.
     """
     if "kind" not in events:
         return None
@@ -66,9 +68,14 @@ def training_loader(events: Table) -> LoaderFacts | None:
         return None
     trained = [data for data in loaders if data.get("role") == "train"]
     shuffled = [data for data in loaders if data.get("shuffle")]
-    chosen = (trained or shuffled or loaders)[0]
-    certain = len(trained) == 1 or len(loaders) == 1
-    return _facts(chosen, certain)
+    likely = trained or shuffled or loaders
+    of_first_call = [data for data in likely if _call(data) == _call(likely[0])]
+    certain = len({_call(data) for data in trained or loaders}) == 1
+    return _facts(of_first_call[-1], certain)
+
+
+def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:
+    return data.get("file"), data.get("line")
 
 
 def _facts(data: Mapping[str, Any], certain: bool) -> LoaderFacts:

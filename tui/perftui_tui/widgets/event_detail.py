@@ -110,18 +110,38 @@ def _cut(text: str, length: int) -> str:
 def panel_lines(lines: Sequence[str], width: int, height: int) -> list[str]:
     """``lines`` (a name, its figures, then the rest) for a panel: at most ``height`` lines.
 
-    The name is cut to one line and the figures are wrapped; the others are cut, and said in full
-    below, the name first, as far as there is room.
+    Figures are wrapped between each other. Of the rest each gets one line, and what room is left
+    goes to the later ones first and to the name last, which is on the timeline too.
     """
-    if not lines or width < 2:
-        return list(lines[:height])
-    name, *others = lines
-    figures = wrap(others[0], width) if others else []
-    short = [_cut(name, width), *figures, *(_cut(line, width) for line in others[1:])]
-    for line in (name, *others[1:]):
-        if len(line) > width:
-            short += wrap(line, width)
-    return short[:height]
+    if width < 2:
+        return []
+    wrapped = [wrap(line, width) or [""] for line in lines]
+    if len(lines) > 1:
+        wrapped[1] = _wrapped_facts(lines[1], width)
+    keep = [1] * len(lines)
+    order = sorted(range(len(lines)), key=lambda index: (index == 0, index))
+    for index in order:
+        spare = max(height - sum(keep), 0)
+        keep[index] += min(len(wrapped[index]) - 1, spare)
+    shown = [
+        rows
+        if len(rows) == count
+        else [*rows[: count - 1], _cut(" ".join(rows[count - 1 :]), width)]
+        for rows, count in zip(wrapped, keep, strict=True)
+    ]
+    return [row for rows in shown for row in rows][:height]
+
+
+def _wrapped_facts(line: str, width: int) -> list[str]:
+    """Facts, which two blanks part, on lines of at most ``width``; none is parted from its unit."""
+    rows = [""]
+    for fact in line.split("  "):
+        longer = f"{rows[-1]}  {fact}" if rows[-1] else fact
+        if len(longer) <= width:
+            rows[-1] = longer
+        else:
+            rows.append(fact)
+    return [row for row in rows if row]
 
 
 def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
@@ -136,7 +156,7 @@ def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
     if gap is None:
         return [f"stream idle {size}", f"{times}  other streams of GPU {device} were at work"]
     cause = f"GPU {device} idle {format_ns(gap.duration)}: {gap.cause.value}"
-    phase = f"  in {printable(gap.phase)}" if gap.phase else ""
+    phase = f", in {printable(gap.phase)}" if gap.phase else ""
     return [cause + phase, times, *_surroundings(trace, gap)]
 
 

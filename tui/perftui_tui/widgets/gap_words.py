@@ -136,7 +136,7 @@ def largest_gaps(lane: Lane, view: Viewport, columns: int) -> Int64:
     times = edges(view.start, view.end, columns)
     first = np.searchsorted(index.start[1:], times[:-1], side="right")
     last = np.searchsorted(index.end[:-1], times[1:], side="left") - 1
-    touched = last >= first
+    touched = (last >= first) & (times[1:] > times[:-1])
     for gap in (first, last):
         safe = np.clip(gap, 0, len(index) - 2)
         whole = np.where(touched, index.start[safe + 1] - index.end[safe], 0)

@@ -33,7 +33,7 @@ class Glyphs:
 
     @property
     def edges(self) -> bool:
-        """Whether to draw edges to an eighth: uncoloured, one in reverse looks like its opposite."""
+        """Whether edges are drawn to an eighth: uncoloured, a reversed one looks wrong."""
         return self.colours and not self.ascii_only
 
 

@@ -14,10 +14,13 @@ FEWEST_DEPTHS = 3
 
 @dataclass(frozen=True)
 class ShownLane:
-    """One lane on screen, and how many deeper ones of its thread are folded into it."""
+    """One lane on screen. The last of a thread says how many depths are folded away."""
 
     lane: Lane
+    leads: bool = True
+    """Whether it is the first one of its track on screen."""
     hidden: int = 0
+    """Depths of its thread that are not shown."""
 
 
 def depth_limit(lanes: Sequence[Lane], rows: int) -> int:
@@ -32,17 +35,32 @@ def depth_limit(lanes: Sequence[Lane], rows: int) -> int:
 def shown_lanes(
     lanes: Sequence[Lane], rows: int, open_tracks: Mapping[int, bool]
 ) -> list[ShownLane]:
-    """Lanes in order: ``open_tracks`` says of a track to show all its depths or only the first."""
+    """Lanes in order: ``open_tracks`` says of a track to show all its depths or only the first.
+
+    Of a track that it does not name, as many depths are shown as fit, those with most events:
+    recorded Python stacks begin with a dozen frames that never change.
+    """
     limit = depth_limit(lanes, rows)
     shown = []
     for track, group in groupby(lanes, key=_track):
         members = list(group)
-        opened = open_tracks.get(track)
-        count = limit if opened is None else len(members) if opened else 1
-        kept = members[:count]
-        shown += [ShownLane(lane) for lane in kept[:-1]]
-        shown.append(ShownLane(kept[-1], len(members) - len(kept)))
+        kept = _kept(members, limit, open_tracks.get(track))
+        hidden = len(members) - len(kept)
+        for place, lane in enumerate(kept):
+            last = place + 1 == len(kept)
+            shown.append(ShownLane(lane, leads=place == 0, hidden=hidden if last else 0))
     return shown
+
+
+def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
+    if opened is None:
+        return _fullest(members, limit)
+    return members if opened else members[:1]
+
+
+def _fullest(lanes: list[Lane], limit: int) -> list[Lane]:
+    fullest = sorted(lanes, key=lambda lane: -len(lane.index))[:limit]
+    return sorted(fullest, key=lambda lane: lane.depth)
 
 
 def _track(lane: Lane) -> int:

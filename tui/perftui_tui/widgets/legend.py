@@ -32,7 +32,7 @@ def legend(timeline: Timeline, trace: Trace, ascii_only: bool, width: int) -> Te
         if used and used + cells > width:
             text.append("\n")
             used = 0
-        style = timeline.get_component_rich_style(f"timeline--{kind.style}", partial=True)
+        style = timeline.get_component_rich_style(f"timeline--{kind.style}")
         text.append(kind.letter if ascii_only else "█", style).append(f" {kind.word}  ")
         used += cells
     return text

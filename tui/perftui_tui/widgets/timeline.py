@@ -180,7 +180,7 @@ class Timeline(Widget, can_focus=True):
         if not name:
             return self.rich_style
         plain = name.removesuffix("-edge").removesuffix("-name")
-        style = self.rich_style + self.get_component_rich_style(f"timeline--{plain}", partial=True)
+        style = self.get_component_rich_style(f"timeline--{plain}")
         return style + Style(reverse=True) if plain != name else style
 
     def _act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:

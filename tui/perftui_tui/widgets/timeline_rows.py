@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.lanes import MARKS, Lane
 from perftui.analysis.model import Step
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
@@ -91,10 +91,12 @@ def lane_row(
 
 def _lane_label(shown: ShownLane, width: int, selected: bool, ascii_only: bool) -> str:
     pointer = (">" if ascii_only else "▶") if selected else " "
-    folded = f" +{shown.hidden}" if shown.hidden else ""
+    lane, folded = shown.lane, f" +{shown.hidden}" if shown.hidden else ""
+    if shown.leads and lane.depth:
+        folded = f" d{lane.depth}{folded}"
     room = width - 2 - len(folded)
-    depth = shown.lane.depth
-    name = f"  depth {depth}" if depth else narrow(printable(shown.lane.label))
+    deeper = "  ranges" if lane.kind == MARKS else f"  depth {lane.depth}"
+    name = narrow(printable(lane.label)) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + ("~" if ascii_only else "…")
     return f"{pointer}{name}{folded}".ljust(width)

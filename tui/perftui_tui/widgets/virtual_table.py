@@ -255,9 +255,7 @@ class VirtualTable(ScrollView, can_focus=True):
         return self._line(self._empty() if y == 1 else "", "virtual-table--empty")
 
     def _line(self, text: str, component: str) -> Strip:
-        style = self.rich_style
-        if component:
-            style += self.get_component_rich_style(component, partial=True)
+        style = self.get_component_rich_style(component) if component else self.rich_style
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:
@@ -268,7 +266,7 @@ class VirtualTable(ScrollView, can_focus=True):
             column, is_sorted = self._data.columns[index], index == self._sort_column
             title = f"{column.title} {arrow}" if is_sorted else column.title
             component = f"virtual-table--{'sorted' if is_sorted else 'header'}"
-            style = self.rich_style + self.get_component_rich_style(component, partial=True)
+            style = self.get_component_rich_style(component)
             segments.append(Segment(row_text([title], [width], [column.align]) + " ", style))
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 

@@ -22,8 +22,11 @@ def core_modules() -> list[str]:
 
 def loaded_after(code: str) -> set[str]:
     """Top-level modules in ``sys.modules`` after ``code`` in a fresh interpreter."""
-    script = f"import sys, json\n{code}\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    tell = "print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    script = f"import sys, json\n{code}\n{tell}"
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
     return set(json.loads(result.stdout))
 
 

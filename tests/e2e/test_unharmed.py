@@ -1,0 +1,116 @@
+"""The training is the same with perftui and without: output, exit code, signals, results."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from perftui.run.manifest import Status
+from perftui.run.reader import RunReader, RunSnapshot
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+PERFTUI = [sys.executable, "-m", "perftui_tui", "--headless"]
+
+pytestmark = pytest.mark.subprocess
+
+
+def only_run(directory: Path) -> RunSnapshot:
+    (run,) = (directory / ".perftui" / "runs").iterdir()
+    return RunReader(run).poll()
+
+
+def results(command: list[str], cwd: Path) -> tuple[int, bytes, bytes]:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "scenario", ["input_in_main_thread.py", "input_with_workers.py", "healthy.py"]
+)
+def test_output_and_losses_are_identical(scenario: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_bytes((SCENARIOS / scenario).read_bytes())
+    plain = results([sys.executable, "train.py"], tmp_path)
+    watched = results([*PERFTUI, "train.py"], tmp_path)
+    assert plain == watched
+    assert b"loss" in plain[1]
+    run = only_run(tmp_path)
+    assert len(run.ranks[0].steps) > 100
+    assert run.ranks[0].windows
+
+
+FAILURE = """
+import sys, torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(30):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    if step == 20:
+        {ending}
+"""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "sys.exit(3)",
+        "raise ValueError('bad batch')",
+        "sys.exit('out of data')",
+        "import os; os._exit(7)",
+    ],
+)
+def test_a_failing_script_fails_the_same_way(ending: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAILURE.format(ending=ending))
+    plain = results([sys.executable, "train.py"], tmp_path)
+    assert plain[0] != 0
+    assert results([*PERFTUI, "train.py"], tmp_path) == plain
+    run = only_run(tmp_path)
+    assert run.manifest.status is Status.EXITED
+    assert run.manifest.exit_code == plain[0]
+    assert len(run.ranks[0].steps) >= 20
+
+
+ENDLESS = """
+import os, time, torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+print(os.getpid(), flush=True)
+while True:
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.005)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_to_the_script_ends_both_the_same_way(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(ENDLESS)
+    outcomes = []
+    for command in ([sys.executable, "train.py"], [*PERFTUI, "train.py"]):
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        time.sleep(1.5)
+        os.kill(pid, number)
+        _, errors = process.communicate(timeout=30)
+        outcomes.append((process.returncode, errors.splitlines()[-1:]))
+    assert outcomes[0] == outcomes[1]
+    run = only_run(tmp_path)
+    assert run.manifest.exit_code == 128 + number or number is signal.SIGINT
+    assert len(run.ranks[0].steps) > 20

@@ -1,0 +1,31 @@
+"""Planted: each batch is fetched in the main thread and takes several times the model's time."""
+
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class SlowNumbers(Dataset):
+    def __len__(self) -> int:
+        return 640
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        time.sleep(0.002)
+        generator = torch.Generator().manual_seed(index)
+        features = torch.rand(64, generator=generator)
+        return features, features.sum()
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+loader = DataLoader(SlowNumbers(), batch_size=8, shuffle=True)
+for epoch in range(2):
+    for features, target in loader:
+        loss = nn.functional.mse_loss(model(features).squeeze(1), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(f"epoch {epoch} loss {loss.item():.9f}", flush=True)

@@ -17,7 +17,7 @@ from perftui.analysis.kernels import kernel_table
 from perftui.analysis.links import Links, link
 from perftui.analysis.model import DeviceActivity, Gap, Step, StepBudget, TraceAnalysis
 from perftui.analysis.ops import op_table
-from perftui.analysis.phases import OPERATORS, find_phases
+from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
 from perftui.analysis.steps import find_steps
 from perftui.analysis.surroundings import Surroundings
 from perftui.trace.model import NONE, Int64, Trace
@@ -130,5 +130,5 @@ def _notes(
         yield "no CPU activity recorded: idle time cannot be explained"
     if any(len(each.stretches) > MOST for each in idle.values()):
         yield f"only the {MOST} longest gaps of a device are listed"
-    if OPERATORS in view.phases and not activity:
+    if FORWARD not in view.phases and not activity:
         yield "forward passes are not marked: their operators count as operators"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, LAUNCHES
+from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, LAUNCHES, PYTHON
 from perftui.trace.model import NONE, Int32, Trace
 
 Mask = npt.NDArray[np.bool_]
@@ -22,6 +22,7 @@ _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
 _MARKS = re.compile(
     rf"ProfilerStep|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)|{OWN_MARK}|\[pytorch\|"
 )
+_MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
 _COMMUNICATION = re.compile(r"nccl|rccl|hccl|msccl", re.IGNORECASE)
 _SYNCHRONISING_CALL = re.compile(
@@ -96,6 +97,11 @@ def optimizer(trace: Trace) -> Mask:
 def backward(trace: Trace) -> Mask:
     """Operators that the autograd engine runs."""
     return operators(trace) & named(trace, _BACKWARD.match)
+
+
+def modules(trace: Trace) -> Mask:
+    """Calls of modules, which traces with stacks hold."""
+    return trace.in_category(PYTHON) & named(trace, _MODULE.match)
 
 
 def marked(trace: Trace, phase: str) -> Mask:

@@ -134,7 +134,8 @@ class StepBudget:
     """Where one step's wall time went: exclusive parts, in drawing order, that sum to the step.
 
     With a GPU: ``gpu compute``, ``exposed communication``, ``exposed copies``, then idle by
-    ``GapCause``. Without: ``input_wait``, ``forward``, ``backward``, ``optimizer``, ``other``.
+    ``GapCause``. Without: ``input_wait``, ``forward``, ``backward``, ``optimizer`` as far as the
+    file marks them, ``operators`` for those in no marked phase, ``other``.
     """
 
     step: Step

@@ -19,32 +19,33 @@ OPERATORS = "operators"
 _PRECEDENCE = (INPUT_WAIT, OPTIMIZER, BACKWARD, FORWARD)
 """What is open inside another phase goes first: a step runs its closure's forward within."""
 
+_DRAWN = (INPUT_WAIT, FORWARD, BACKWARD, OPTIMIZER, OPERATORS)
+
 
 def find_phases(trace: Trace, host: Host) -> Mapping[str, Intervals]:
-    """Exclusive phases of the main thread.
+    """Exclusive phases of the main thread, in drawing order; those nowhere in the trace are absent.
 
     Each phase is taken from the agent's marks where the file has them, else from what PyTorch
-    itself marks: fetches of the data loader, the optimizer's step, operators of the autograd
-    engine (on any thread: the main thread waits for it). PyTorch does not mark the forward pass;
-    without the agent's marks the rest of the main thread's operators is ``operators``.
+    itself marks: fetches of the data loader, calls of modules (in traces with stacks), operators
+    of the autograd engine (on any thread: the main thread waits for it), the optimizer's step.
+    What is left of the main thread's operators, if the agent marked no forward, is ``operators``.
     """
-    marked = {phase: _covered(trace, kinds.marked(trace, phase)) for phase in _PRECEDENCE}
     known = {
-        INPUT_WAIT: _covered(trace, kinds.fetches(trace)),
-        OPTIMIZER: _covered(trace, kinds.optimizer(trace)),
-        BACKWARD: _covered(trace, kinds.backward(trace)),
-        FORWARD: EMPTY,
+        INPUT_WAIT: kinds.fetches(trace),
+        OPTIMIZER: kinds.optimizer(trace),
+        BACKWARD: kinds.backward(trace),
+        FORWARD: kinds.modules(trace),
     }
-    here = trace.track == host.main_track
-    operators = _covered(trace, kinds.operators(trace) & here)
     phases, taken = {}, EMPTY
     for phase in _PRECEDENCE:
-        covered = marked[phase] if len(marked[phase]) else known[phase]
+        marked = kinds.marked(trace, phase)
+        covered = _covered(trace, marked if marked.any() else known[phase])
         phases[phase] = subtract(covered, taken)
         taken = unite(taken, covered)
-    if not len(marked[FORWARD]):
-        phases[OPERATORS] = subtract(operators, taken)
-    return phases
+    if not kinds.marked(trace, FORWARD).any():
+        operators = kinds.operators(trace) & (trace.track == host.main_track)
+        phases[OPERATORS] = subtract(_covered(trace, operators), taken)
+    return {name: phases[name] for name in _DRAWN if name in phases and len(phases[name])}
 
 
 def _covered(trace: Trace, rows: Mask) -> Intervals:

@@ -37,6 +37,11 @@ class Source:
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
         self.total = status.st_size
 
+    @property
+    def checkpoints(self) -> int:
+        """How many places there are from which inflating can be taken up."""
+        return len(self._states)
+
     def pieces(self) -> Iterator[bytes]:
         """The whole text in order; at its end ``damage`` is set if some of it was lost."""
         with self._open() as file:

@@ -217,6 +217,29 @@ def test_cpu_only_by_what_pytorch_marks(trace_of: Load, cpu: Make) -> None:
     }
 
 
+def test_modules_in_stacks_are_the_forward_pass(trace_of: Load, cpu: Make) -> None:
+    analysis = analyse(
+        trace_of(
+            cpu("ProfilerStep#0", 0, 100, "user_annotation"),
+            cpu("train.py(3): main", 0, 100, "python_function"),
+            cpu("nn.Module: Net_0", 10, 30, "python_function"),
+            cpu("nn.Module: Linear_0", 12, 20, "python_function"),
+            cpu("aten::linear", 13, 15),
+            cpu("aten::cross_entropy_loss", 45, 5),
+        )
+    )
+    assert parts(analysis) == {"forward": 30, "operators": 5, "other": 65}
+    assert not any("forward" in note for note in analysis.notes)
+
+
+def test_phases_are_in_drawing_order(trace_of: Load, cpu: Make) -> None:
+    names = ("optimizer", "backward", "forward", "input_wait")
+    marks = [cpu(f"perftui::{name}", i, 1, "user_annotation") for i, name in enumerate(names)]
+    analysis = analyse(trace_of(*marks))
+    drawn = [name for name, _ in analysis.budgets[0].parts]
+    assert drawn == ["input_wait", "forward", "backward", "optimizer", "other"]
+
+
 def test_without_steps_the_whole_trace_is_one_budget(trace_of: Load, cpu: Make) -> None:
     analysis = analyse(trace_of(cpu("aten::mm", 5, 20), cpu("aten::mm", 45, 10)))
     assert analysis.steps == ()

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.trace import nesting as module
 from perftui.trace.model import NONE
 from perftui.trace.nesting import Nesting, nest, order
 
@@ -11,6 +15,14 @@ Row = tuple[int, int, int, bool]
 ROWS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12), st.booleans()), max_size=30
 )
+
+
+@pytest.fixture(scope="module", autouse=True, params=[3, 1 << 15])
+def block(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tracks shorter than a block, and tracks of many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", request.param)
+        yield
 
 
 def ordered(rows: list[Row]) -> list[Row]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.fixes.command_option import given, script_of, with_option
 from perftui.fixes.model import Patch
 from perftui.fixes.patches.declared_options import DeclaredOption, option_behind
@@ -53,9 +54,18 @@ def loader_change(evidence: Evidence, arguments: Mapping[str, Literal]) -> Sourc
     if already:
         return SourceChange(argv=argv, why_not=f"the command gives {already}: change it there")
     try:
-        return SourceChange(loader_arguments(path, loader.line, arguments), argv)
+        patch = loader_arguments(path, loader.line, arguments, _seen(evidence, loader))
+        return SourceChange(patch, argv)
     except PatchRefusedError as refusal:
         return SourceChange(None, argv, str(refusal))
+
+
+def _seen(evidence: Evidence, loader: LoaderFacts) -> dict[str, Literal | None]:
+    """What the script gave its loader; unknown where an override stood in for it."""
+    overrides = evidence.manifest.overrides if evidence.manifest else ()
+    changed = {name for override in overrides for name in override.arguments}
+    had = {"num_workers": loader.num_workers, "pin_memory": loader.pin_memory}
+    return {name: value for name, value in had.items() if name not in changed}
 
 
 def _edited_since(evidence: Evidence, path: Path) -> bool:

@@ -403,6 +403,25 @@ def test_persistence_alone_needs_workers_in_the_call(path) -> None:
     assert b"persistent_workers=True" in patched(path, with_workers, {"persistent_workers": True})
 
 
+@pytest.mark.parametrize(
+    ("call", "had", "reason"),
+    [
+        ("DataLoader(data, num_workers=8)", 0, "says num_workers=8, but the run had 0"),
+        ("DataLoader(data)", 4, "says num_workers=0, but the run had 4"),
+        ("DataLoader(data)", 0, ""),
+        ("DataLoader(data, num_workers=1)", 1, ""),
+        ("DataLoader(data, num_workers=1)", None, ""),
+    ],
+)
+def test_a_literal_that_the_run_contradicts_is_not_edited(path, call, had, reason) -> None:
+    path.write_text(f"{HEAD}loader = {call}\n")
+    if not reason:
+        assert b"num_workers=2" in loader_arguments(path, 2, WORKERS, {"num_workers": had}).after
+        return
+    with pytest.raises(PatchRefusedError, match=reason):
+        loader_arguments(path, 2, WORKERS, {"num_workers": had})
+
+
 def test_only_the_call_at_the_line_changes(path) -> None:
     source = HEAD + "train = DataLoader(a)\ntest = DataLoader(b)\n"
     after = patched(path, source.encode(), line=3)

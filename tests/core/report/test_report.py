@@ -4,13 +4,16 @@ import gzip
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.diagnosis.store import read_findings
 from perftui.report import as_json
+from perftui.report.conclude import conclude
 from perftui.report.report import make_report
 from perftui.report.shares import apportioned
 from perftui.report.subject import Subject, SubjectError, load_subject
@@ -18,7 +21,7 @@ from perftui.report.text import render
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Manifest, Status, write_manifest
+from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from tests.core.diagnosis.runs import make_run
 
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "dataset": "Images"}
@@ -199,3 +202,18 @@ def test_a_healthy_run_is_told_with_its_numbers() -> None:
     text = render(make_report(Subject(run.root, run)))
     assert "\nHEALTHY\n" in text
     assert "No bottleneck found: the time is in forward and backward." in text
+
+
+def test_the_diagnosis_of_an_ended_run_is_kept_beside_it(tmp_path) -> None:
+    root = write_run(tmp_path / "runs", "one")
+    diagnosis = conclude(root)
+    assert diagnosis.top is not None
+    assert read_findings(root / "findings.json") == diagnosis
+
+
+def test_a_run_that_goes_on_is_not_concluded(tmp_path) -> None:
+    root = write_run(tmp_path / "runs", "one")
+    manifest = read_manifest(root / "run.json")
+    write_manifest(root / "run.json", replace(manifest, status=Status.RUNNING))
+    assert conclude(root).top is not None
+    assert read_findings(root / "findings.json") is None

@@ -28,18 +28,35 @@ NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
 of workers that stands in the same call."""
 
 
-def loader_arguments(path: Path, line: int, arguments: Mapping[str, Literal]) -> Patch:
+DEFAULTS: Mapping[str, Literal] = {
+    "num_workers": 0,
+    "pin_memory": False,
+    "persistent_workers": False,
+}
+"""What a loader has where the call gives nothing."""
+
+
+def loader_arguments(
+    path: Path,
+    line: int,
+    arguments: Mapping[str, Literal],
+    seen: Mapping[str, Literal | None] | None = None,
+) -> Patch:
     """Patch the call at ``line`` of ``path`` so that it makes its loader with ``arguments``.
 
     A value that stands in a variable, a dict or the default of a command-line option is changed
     there. Arguments of ``NEEDS_WORKERS`` are left out where they are not certain to be valid.
+    ``seen`` are the values that the script itself gave its loader in a run: a literal that says
+    otherwise is not what decides, so it is not edited.
 
     Raises:
         PatchRefusedError: the change is not certain, or nothing would change.
     """
     source = read_source(path)
     program = parse_program(source)
-    edits = planned_edits(program, loader_call(program, line), arguments)
+    call = loader_call(program, line)
+    _refuse_contradicted(program, call, arguments, seen or {})
+    edits = planned_edits(program, call, arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
     after = edited(source, edits)
@@ -60,6 +77,22 @@ def planned_edits(program: Program, call: ast.Call, arguments: Mapping[str, Lite
         else:
             edits += _edit(program, call, name, value)
     return edits
+
+
+def _refuse_contradicted(
+    program: Program,
+    call: ast.Call,
+    arguments: Mapping[str, Literal],
+    seen: Mapping[str, Literal | None],
+) -> None:
+    for name in arguments:
+        had = seen.get(name)
+        if had is None or name in NEEDS_WORKERS:
+            continue
+        present = written(program, call, name, POSITIONS.get(name))
+        says = present.literal.value if present else DEFAULTS[name]
+        if says != had:
+            raise PatchRefusedError(f"the source says {name}={says!r}, but the run had {had!r}")
 
 
 def _edit(program: Program, call: ast.Call, name: str, value: Literal) -> list[Edit]:

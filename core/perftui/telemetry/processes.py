@@ -62,7 +62,7 @@ class ProcessTreeSource:
         if not after:
             return [None] * len(COLUMNS)
         return [
-            *_cpu(pairs, self._main, seconds),
+            *_cpu(pairs, self._main, seconds, len(after) > 1),
             sum(reading.rss for reading in after.values()),
             *(_rate(pairs.values(), counter, seconds) for counter in _RATES),
             sum(reading.threads for reading in after.values()),
@@ -75,16 +75,24 @@ class ProcessTreeSource:
 
 
 def _cpu(
-    pairs: dict[psutil.Process, Pair], main: psutil.Process | None, seconds: float
+    pairs: dict[psutil.Process, Pair],
+    main: psutil.Process | None,
+    seconds: float,
+    has_more: bool,
 ) -> list[float | None]:
-    """[total, main, descendants] in per cent of one core; total = main + descendants."""
+    """[total, main, descendants] in per cent of one core; total = main + descendants.
+
+    ``has_more`` where there are descendants; unknown while all of them are new.
+    """
     if main not in pairs:
         return [None, None, None]
     own = _rate([pairs[main]], lambda reading: reading.cpu, seconds)
     below = [pair for process, pair in pairs.items() if process != main]
-    rest = _rate(below, lambda reading: reading.cpu, seconds) if below else 0.0
-    if own is None or rest is None:
+    rest = _rate(below, lambda reading: reading.cpu, seconds) if below or has_more else 0.0
+    if own is None:
         return [None, None, None]
+    if rest is None:
+        return [None, 100.0 * own, None]
     return [100.0 * (own + rest), 100.0 * own, 100.0 * rest]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from perftui.analysis.lanes import Lane
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.model import NONE
@@ -39,7 +41,7 @@ class TimelineState:
         self.lane_rows = 1
         self._threshold = _USUAL_THRESHOLD
         self._open_tracks: dict[int, bool] = {}
-        self._matches: list[int] = []
+        self._matches = np.zeros(0, np.int64)
 
     @property
     def threshold(self) -> int:
@@ -189,22 +191,22 @@ class TimelineState:
 
     def search(self, needle: str) -> int:
         """Find events by a part of their name; how many there are."""
-        self._matches = navigation.named_rows(self.trace, needle).tolist()
+        self._matches = navigation.named_rows(self.trace, needle)
         return self.match_count
 
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""
-        if not self._matches:
+        rows, selected = self._matches, self.selected
+        if not len(rows):
             return False
-        rows = self._matches
-        here = self.selected.start if self.selected is not None else self.view.start - 1
-        if self.selected is not None and self.selected.row in rows:
-            place = rows.index(self.selected.row) + step
-        elif step > 0:
-            place = sum(int(self.trace.start[row]) <= here for row in rows)
+        same = np.flatnonzero(rows == selected.row) if selected is not None else rows[:0]
+        if len(same):
+            place = int(same[0]) + step
         else:
-            place = sum(int(self.trace.start[row]) < here for row in rows) - 1
-        return self.select_row(rows[place % len(rows)])
+            here = self.view.start if selected is None else selected.start
+            behind = int(np.searchsorted(self.trace.start[rows], np.int64(here)))
+            place = behind if step > 0 else behind - 1
+        return self.select_row(int(rows[place % len(rows)]))
 
     def select_at(self, lane: Lane, start: int, end: int) -> None:
         """Select what fills most of ``start`` to ``end`` on ``lane``, or the gap there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 from perftui.recorder.options import options_of
@@ -17,6 +16,7 @@ from perftui.recorder.supervise import supervise
 from perftui.recorder.terminal import Terminal
 from perftui.recorder.training import Command, StartError, Training, start_as_job
 from perftui.run.layout import RunLayout
+from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import Manifest, read_manifest
 
 
@@ -28,7 +28,7 @@ def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
     closing it would hang up on them.
     """
     layout = RunLayout(root)
-    manifest = replace(read_manifest(layout.manifest), recorder_pid=os.getpid())
+    manifest = recorded_by_this_process(read_manifest(layout.manifest))
     signals = SignalQueue([signal.SIGTERM], ignored=[signal.SIGHUP, signal.SIGINT])
     recording = Recording(layout, manifest, sample_seconds)
     terminal = Terminal(rows, columns)

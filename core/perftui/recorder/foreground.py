@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import sys
-from dataclasses import replace
 from typing import NoReturn
 
 from perftui.recorder.attached import Attachment, attach
@@ -22,6 +21,7 @@ from perftui.recorder.signals import Received, SignalQueue
 from perftui.recorder.stopping import Stopper
 from perftui.recorder.supervise import TURN, supervise
 from perftui.recorder.training import Command, StartError
+from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import read_manifest
 
 OUR_ERROR = 2
@@ -73,7 +73,7 @@ def run_as_command(launch: Launch) -> NoReturn:
 
 def _record(launch: Launch) -> int:
     layout = prepare(launch)
-    manifest = replace(read_manifest(layout.manifest), recorder_pid=os.getpid())
+    manifest = recorded_by_this_process(read_manifest(layout.manifest))
     # What was ignored when we were started (nohup) stays so, for us and for the script.
     watched = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
     signals = SignalQueue(watched)

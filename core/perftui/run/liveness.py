@@ -6,23 +6,37 @@ import os
 import socket
 from dataclasses import replace
 
+import psutil
+
 from perftui.run.manifest import Manifest, Status
+
+CLOCK_TOLERANCE = 60.0
+"""Seconds by which the start of one process may seem to move when the clock is set."""
+
+
+def recorded_by_this_process(manifest: Manifest) -> Manifest:
+    """``manifest`` with this process as its recorder."""
+    created = psutil.Process().create_time()
+    return replace(manifest, recorder_pid=os.getpid(), recorder_created=created)
 
 
 def with_liveness(manifest: Manifest) -> Manifest:
     """A run whose recorder is gone without writing an end is lost; only its own host can tell."""
     if manifest.status.is_over or manifest.host != socket.gethostname():
         return manifest
-    if manifest.recorder_pid is None or _is_alive(manifest.recorder_pid):
+    pid = manifest.recorder_pid
+    if pid is None or _is_alive(pid, manifest.recorder_created):
         return manifest
     return replace(manifest, status=Status.LOST)
 
 
-def _is_alive(pid: int) -> bool:
+def _is_alive(pid: int, created: float | None) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return created is None or abs(process.create_time() - created) < CLOCK_TOLERANCE
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
+    except psutil.AccessDenied:
         return True
-    return True

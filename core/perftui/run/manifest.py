@@ -80,6 +80,8 @@ class Manifest:
     status: Status = Status.STARTING
     pid: int | None = None
     recorder_pid: int | None = None
+    recorder_created: float | None = None
+    """When that process began, seconds since the epoch: its number may be given out again."""
     ended_ns: int | None = None
     exit_code: int | None = None
     message: str | None = None

@@ -60,7 +60,7 @@ class Writer:
 
 
 def test_layout_is_the_documented_one() -> None:
-    assert RECORD == SLOT.format
+    assert SLOT.format == RECORD
     assert SLOT.size == 48
 
 

@@ -1,0 +1,51 @@
+"""Requests travel whole, in order, and once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.run.control import Request, request, take_requests
+from perftui.run.layout import RunLayout, create_run_directory
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    return create_run_directory(tmp_path / "runs", "a-run")
+
+
+def test_requests_are_taken_in_order_and_once(layout: RunLayout) -> None:
+    request(layout, "capture")
+    request(layout, "resize", rows=40, columns=120)
+    request(layout, "input", text="y\n")
+    assert take_requests(layout) == [
+        Request("capture"),
+        Request("resize", {"rows": 40, "columns": 120}),
+        Request("input", {"text": "y\n"}),
+    ]
+    assert take_requests(layout) == []
+    assert list(layout.control.iterdir()) == []
+
+
+def test_unknown_request_is_refused_before_it_is_written(layout: RunLayout) -> None:
+    with pytest.raises(ValueError, match="explode"):
+        request(layout, "explode")
+    assert list(layout.control.iterdir()) == []
+
+
+def test_damaged_request_is_removed(layout: RunLayout) -> None:
+    (layout.control / "0-x.json").write_bytes(b'{"kind": ')
+    request(layout, "stop")
+    assert take_requests(layout) == [Request("stop")]
+    assert list(layout.control.iterdir()) == []
+
+
+def test_half_written_request_is_left_alone(layout: RunLayout) -> None:
+    (layout.control / ".0-x.json.tmp123").write_bytes(b"{")
+    assert take_requests(layout) == []
+    assert len(list(layout.control.iterdir())) == 1
+
+
+def test_run_directory_that_is_gone_asks_for_nothing(tmp_path: Path) -> None:
+    assert take_requests(RunLayout(tmp_path / "gone")) == []

@@ -1,0 +1,141 @@
+"""The list of runs shows every run, also those that cannot be read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from perftui.run.history import RunNotFoundError, find_run, list_runs
+from perftui.run.layout import create_run_directory
+from perftui.run.liveness import recorded_by_this_process, with_liveness
+from perftui.run.manifest import (
+    SCHEMA,
+    Manifest,
+    ManifestError,
+    Override,
+    Status,
+    read_manifest,
+    write_manifest,
+)
+
+
+def manifest(run_id: str, **changes: object) -> Manifest:
+    fields = {"command": ("python", "t.py"), "cwd": "/w", "started_ns": 5, "host": "h", **changes}
+    return Manifest(run_id=run_id, **fields)  # type: ignore[arg-type]
+
+
+def make_run(runs: Path, run_id: str, **changes: object) -> Path:
+    layout = create_run_directory(runs, run_id)
+    write_manifest(layout.manifest, manifest(run_id, **changes))
+    return layout.root
+
+
+def test_newest_first_and_damaged_ones_with_the_reason(tmp_path: Path) -> None:
+    make_run(tmp_path, "20260101-120000-old-aaaa", started_ns=1)
+    make_run(tmp_path, "20260301-120000-new-bbbb", started_ns=3)
+    damaged = make_run(tmp_path, "20260201-120000-mid-cccc", started_ns=2)
+    (damaged / "run.json").write_text('{"run_id": "x"')
+    (tmp_path / "20260115-120000-empty-dddd").mkdir()
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "a-link").symlink_to(damaged)
+    entries = list_runs(tmp_path)
+    assert [entry.run_id[-4:] for entry in entries] == ["bbbb", "cccc", "dddd", "aaaa"]
+    assert [entry.manifest is None for entry in entries] == [False, True, True, False]
+    assert "not a run manifest" in (entries[1].problem or "")
+    assert "No such file" in (entries[2].problem or "")
+
+
+def test_runs_of_one_second_are_in_the_order_of_their_start(tmp_path: Path) -> None:
+    make_run(tmp_path, "20260101-120000-t-ffff", started_ns=1)
+    make_run(tmp_path, "20260101-120000-t-0000", started_ns=2)
+    assert [entry.run_id[-4:] for entry in list_runs(tmp_path)] == ["0000", "ffff"]
+
+
+def test_directory_that_is_not_there_holds_no_runs(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "none") == []
+    (tmp_path / "file").write_text("")
+    assert list_runs(tmp_path / "file") == []
+
+
+def test_run_is_found_by_id_beginning_or_token(tmp_path: Path) -> None:
+    for run_id in ("20260101-120000-t-aaaa", "20260101-120000-t-bbbb", "20260102-120000-t-cccc"):
+        make_run(tmp_path, run_id)
+    for identifier in ("20260102-120000-t-cccc", "20260102", "cccc"):
+        assert find_run(tmp_path, identifier).run_id == "20260102-120000-t-cccc"
+    with pytest.raises(RunNotFoundError, match="any of 2 runs"):
+        find_run(tmp_path, "20260101")
+    with pytest.raises(RunNotFoundError, match="no run 'zzz'"):
+        find_run(tmp_path, "zzz")
+
+
+def test_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    original = manifest(
+        "r",
+        overrides=(Override("DataLoader", {"num_workers": 4}, "t.py", 7, "loader-workers"),),
+        profile={"window_steps": 2},
+        status=Status.KILLED,
+        exit_code=137,
+        gpus=("A", "B"),
+    )
+    write_manifest(tmp_path / "run.json", original)
+    assert read_manifest(tmp_path / "run.json") == original
+    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "not a run manifest"),
+        (b"[]", "not a run manifest"),
+        (b'{"run_id": 3}', "not a run manifest"),
+        (b"\xff\xfe\x00", "not a run manifest"),
+        (b"[" * 5000, "not a run manifest"),
+        (b'{"schema": %d, "command": {"new": "shape"}}' % (SCHEMA + 1), "newer perftui"),
+    ],
+)
+def test_file_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(ManifestError, match=why):
+        read_manifest(tmp_path / "run.json")
+
+
+def test_fields_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
+    write_manifest(tmp_path / "run.json", manifest("r"))
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace("{", '{"from_the_future": 1,', 1))
+    assert read_manifest(tmp_path / "run.json") == manifest("r")
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (("python", "/a/b/train.py", "--lr", "1"), "train.py"),
+        (("python", "-m", "pkg.train"), "-m pkg.train"),
+        (("torchrun",), "torchrun"),
+        (("python", "-m"), "-m"),
+    ],
+)
+def test_script_is_what_a_person_recognises(command: tuple[str, ...], script: str) -> None:
+    assert manifest("r", command=command).script == script
+
+
+def test_run_is_lost_when_its_recorder_is_gone() -> None:
+    here = socket.gethostname()
+    gone = max(psutil.pids()) + 12345
+    alive = recorded_by_this_process(manifest("r", host=here, status=Status.RUNNING))
+    assert with_liveness(alive).status is Status.RUNNING
+    lost = manifest("r", host=here, status=Status.RUNNING, recorder_pid=gone)
+    assert with_liveness(lost).status is Status.LOST
+    reused = manifest(
+        "r", host=here, status=Status.RUNNING, recorder_pid=os.getpid(), recorder_created=1000.0
+    )
+    assert with_liveness(reused).status is Status.LOST
+    elsewhere = manifest("r", host=here + "-x", status=Status.RUNNING, recorder_pid=gone)
+    assert with_liveness(elsewhere).status is Status.RUNNING
+    over = manifest("r", host=here, status=Status.EXITED, recorder_pid=gone)
+    assert with_liveness(over).status is Status.EXITED

@@ -1,0 +1,100 @@
+"""A run directory is read at every stage of its growth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.journal import Column, JournalWriter
+from perftui.run.layout import RunLayout, create_run_directory, is_run_directory
+from perftui.run.manifest import Manifest, ManifestError, write_manifest
+from perftui.run.reader import RunReader
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    layout = create_run_directory(tmp_path / ".perftui" / "runs", "r")
+    write_manifest(layout.manifest, Manifest("r", ("python", "t.py"), "/w", 5, "elsewhere"))
+    return layout
+
+
+def step(index: int) -> list[object]:
+    numbers = [100, *([0] * len(PHASES)), 1, 0, 0, -1, -1, -1, -1]
+    return [index, "train", 1000 * index, *numbers]
+
+
+def test_directory_that_is_no_run(tmp_path: Path) -> None:
+    assert not is_run_directory(tmp_path)
+    with pytest.raises(ManifestError):
+        RunReader(tmp_path).poll()
+
+
+def test_new_run_is_private_and_kept_out_of_git(layout: RunLayout) -> None:
+    assert is_run_directory(layout.root)
+    assert layout.root.stat().st_mode & 0o777 == 0o700
+    assert (layout.root.parent.parent / ".gitignore").read_text() == "*\n"
+    with pytest.raises(FileExistsError):
+        create_run_directory(layout.root.parent, "r")
+
+
+def test_snapshots_grow_and_older_ones_stay(layout: RunLayout) -> None:
+    reader = RunReader(layout.root)
+    empty = reader.poll()
+    assert empty.ranks == ()
+    assert empty.rank(0) is None
+    assert (empty.output_bytes, empty.telemetry, empty.skipped_lines) == (0, {}, 0)
+
+    steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
+    steps.append([step(0), step(1)])
+    first = reader.poll()
+    steps.append([step(2)])
+    second = reader.poll()
+    steps.close()
+    assert [len(s.ranks[0].steps) for s in (first, second)] == [2, 3]
+    assert second.ranks[0].steps["start"].tolist() == [0, 1000, 2000]
+    assert second.ranks[0].steps["kind"].tolist() == ["train"] * 3
+    assert len(second.ranks[0].events) == 0
+    assert "duration" in second.ranks[0].events
+
+
+def test_every_part_of_a_run_is_found(layout: RunLayout) -> None:
+    events = JournalWriter(layout.rank(1).events, EVENT_COLUMNS)
+    events.append([[7, "gc", 3, 0, {"generation": 2}]])
+    events.close()
+    telemetry = JournalWriter(layout.telemetry("node.b"), (Column("time"), Column("cpu")))
+    telemetry.append([[1, 2.5], [2, None]])
+    telemetry.close()
+    layout.output.write_bytes(b"12345")
+    layout.rank(1).windows.mkdir()
+    for name in ("30.pt.trace.json", "4.pt.trace.json.gz", ".5.pt.trace.json.partial", "x.json"):
+        (layout.rank(1).windows / name).write_text("{}")
+
+    snapshot = RunReader(layout.root).poll()
+    rank = snapshot.rank(0)
+    assert rank is not None
+    assert rank.rank == 1
+    assert rank.events["data"].tolist() == [{"generation": 2}]
+    assert [path.name for path in rank.windows] == ["4.pt.trace.json.gz", "30.pt.trace.json"]
+    assert np.array_equal(snapshot.telemetry["node.b"]["cpu"], [2.5, np.nan], equal_nan=True)
+    assert snapshot.output_bytes == 5
+
+
+def test_damaged_and_ill_fitting_lines_are_counted(layout: RunLayout) -> None:
+    steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
+    wrong = step(1)
+    wrong[3] = "long"
+    steps.append([step(0), wrong, [1, 2], step(2)])
+    steps.close()
+    snapshot = RunReader(layout.root).poll()
+    assert snapshot.ranks[0].steps["index"].tolist() == [0, 2]
+    assert snapshot.skipped_lines == 2
+
+
+def test_directories_that_only_look_like_ranks(layout: RunLayout) -> None:
+    for name in ("rank-0", "rank-12", "rank-07", "rank-x", "rank-", "rank-²", "rank-٣"):
+        (layout.root / name).mkdir()
+    (layout.root / "rank-5").write_text("")
+    assert layout.ranks() == [0, 12]

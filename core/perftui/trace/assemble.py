@@ -92,13 +92,15 @@ def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
 
 
 def _without_rows(source: Source, columns: Columns) -> str:
-    if columns.complete_events or columns.unpaired:
-        what = "no event that it could have measured"
-    else:
-        what = "only metadata"
+    damage = f" ({source.damage})" if source.damage else ""
+    if not columns.events:
+        return (
+            f"{source.path} holds no events{damage}: it is no trace, or was not written to its "
+            "end; record again"
+        )
     return (
-        f"{source.path} holds {what}: record again with the profiler active for at least one step"
-        + (f" ({source.damage})" if source.damage else "")
+        f"{source.path} holds no event with a duration{damage}: record again with the profiler "
+        "active for at least one step"
     )
 
 

@@ -47,6 +47,8 @@ class Columns:
     categories: dict[tuple[str | None, str], int] = field(default_factory=numbering)
     """By spelling and, where there is none, by process."""
     tracks: TrackTable = field(default_factory=TrackTable)
+    events: int = 0
+    """Events of any kind."""
     complete_events: int = 0
     """Events with a duration, those that are no rows too."""
     untimed: int = 0
@@ -63,6 +65,7 @@ class Columns:
                 self.tracks.name(event)
             elif event.ph in {"B", "E"}:
                 self.unpaired += 1
+        self.events += len(batch.events)
         self.complete_events += sum(event.ph == COMPLETE for event in batch.events)
         rows = [event for event in batch.events if becomes_row(event)]
         if rows:

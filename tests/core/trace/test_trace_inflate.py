@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.trace import inflate as module
+from perftui.trace.inflate import DamagedGzip, State, inflate
+
+
+@pytest.fixture(params=["fastest", "standard"], autouse=True)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standard library stands in where zlib-ng has no wheel."""
+    if request.param == "standard":
+        monkeypatch.setattr(module, "zlib", zlib)
+
+
+MEMBERS = (b"", b"abc" * 5000, b"x", bytes(range(256)) * 40)
+PACKED = b"".join(gzip.compress(member) for member in MEMBERS)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 1 << 20])
+@pytest.mark.parametrize("padding", [0, 1, 600])
+def test_members_in_pieces_of_any_size(size: int, padding: int) -> None:
+    pieces = [piece for piece, _ in inflate(io.BytesIO(PACKED + bytes(padding)), size)]
+    assert b"".join(pieces) == b"".join(MEMBERS)
+    assert max(map(len, pieces)) <= max(size, 32 * 1024)
+
+
+@pytest.mark.parametrize("size", [9, 100, 5000])
+def test_inflating_is_taken_up_at_any_piece(size: int) -> None:
+    whole = b"".join(MEMBERS)
+    position = 0
+    states: list[tuple[int, State]] = []
+    for piece, state in inflate(io.BytesIO(PACKED), size):
+        position += len(piece)
+        states.append((position, State(state.consumed, state.inflater.copy())))
+    for position, state in states[:: max(1, len(states) // 25)]:
+        rest = b"".join(piece for piece, _ in inflate(io.BytesIO(PACKED), size, state))
+        assert rest == whole[position:]
+
+
+def test_a_cut_gives_what_was_there_and_then_says_so() -> None:
+    pieces: list[bytes] = []
+    stream = (piece for piece, _ in inflate(io.BytesIO(PACKED[:60]), 10))
+    with pytest.raises(DamagedGzip, match="cut off"):
+        pieces.extend(stream)
+    assert b"".join(pieces)
+    assert b"".join(MEMBERS).startswith(b"".join(pieces))
+
+
+def test_a_wrong_checksum_is_damage() -> None:
+    packed = bytearray(gzip.compress(b"abc"))
+    packed[-6] ^= 1
+    with pytest.raises(DamagedGzip, match="damaged"):
+        list(inflate(io.BytesIO(bytes(packed)), 100))
+
+
+@given(st.binary(max_size=60))
+def test_anything_else_is_damage(raw: bytes) -> None:
+    with pytest.raises(DamagedGzip):
+        list(inflate(io.BytesIO(b"\x1f\x8b" + raw), 16))

@@ -1,5 +1,7 @@
 """The line buffer against pyte, a whole terminal."""
 
+from itertools import pairwise
+
 import pyte
 import pytest
 from hypothesis import given, settings
@@ -51,7 +53,7 @@ def test_agrees_with_a_terminal(stream: str) -> None:
 @given(streams, st.lists(st.integers(0, 200), max_size=6))
 def test_cuts_between_chunks_change_nothing(stream: str, cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    chunks = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    chunks = [stream[a:b] for a, b in pairwise(edges)]
     assert by_buffer(chunks) == by_buffer([stream])
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from textual import events
 from textual.app import App, SystemCommand
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -16,6 +17,7 @@ from perftui.fixes.model import FixOption
 from perftui_tui import messages
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog
+from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keymap import LONG_NAMES, SCREENS, bindings
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
@@ -101,6 +103,15 @@ class PerftuiApp(App[None]):
     def on_unmount(self) -> None:
         """Stop reading when the app ends."""
         self.close()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Give way to words where nothing else fits, and tell the script's terminal its size."""
+        shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
+        if is_too_small(event.size) and shown is None:
+            self.push_screen(TooSmallScreen())
+        elif shown is not None and not is_too_small(event.size) and self.screen is shown:
+            self.pop_screen()
+        self.trials.resized(event.size)
 
     # What the source says
 

@@ -56,6 +56,19 @@ HIGH_CONTRAST = SAFE_ON_DARK | {
 
 # Sixteen colours by name: what the terminal's own palette makes of them. Each part has its own.
 ANSI = {
+    # Textual's own widgets ask an ANSI theme for these.
+    "ansi-background": "ansi_black",
+    "ansi-foreground": "ansi_white",
+    "border-blurred": "ansi_black",
+    "block-cursor-foreground": "ansi_black",
+    "block-cursor-background": "ansi_white",
+    "input-cursor-background": "ansi_black",
+    "input-cursor-foreground": "ansi_bright_white",
+    "input-cursor-text-style": "none",
+    "input-selection-background": "ansi_bright_blue",
+    "input-selection-foreground": "ansi_black",
+    "screen-selection-background": "ansi_bright_blue",
+    "screen-selection-foreground": "ansi_black",
     "good": "ansi_green",
     "caution": "ansi_yellow",
     "bad": "ansi_red",

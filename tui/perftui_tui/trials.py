@@ -10,6 +10,8 @@ from perftui_tui.dialogs.fix import TEXT_WIDTH, YES, TrialDialog, WriteDialog, d
 from perftui_tui.rows import Row, row, wrap
 
 if TYPE_CHECKING:
+    from textual.geometry import Size
+
     from perftui.diagnosis.model import Finding
     from perftui.fixes.apply import AppliedPatch
     from perftui.fixes.model import FixOption, Patch
@@ -72,19 +74,31 @@ class Trials:
 
     def request_capture(self, snapshot: Snapshot) -> None:
         """Ask the recorder for a window."""
-        from perftui.run.control import request
-        from perftui.run.layout import RunLayout
-
-        self._windows_awaited = _window_count(snapshot)
-        request(RunLayout(snapshot.source), "capture")
-        self._app.notify("requested: a window is profiled at the next step")
+        if self._request("capture"):
+            self._windows_awaited = _window_count(snapshot)
+            self._app.notify("requested: a window is profiled at the next step")
 
     def request_stop(self) -> None:
         """Ask the recorder to interrupt the training."""
+        self._request("stop")
+
+    def _request(self, kind: str, **data: int) -> bool:
+        """Whether the request could be left for the recorder; else why not is said."""
         from perftui.run.control import request
         from perftui.run.layout import RunLayout
 
-        request(RunLayout(self._app.target), "stop")
+        try:
+            request(RunLayout(self._app.target), kind, **data)
+        except OSError as error:
+            self._warn(f"the run cannot be reached: {error}")
+            return False
+        return True
+
+    def resized(self, size: Size) -> None:
+        """Give the script's terminal the size of ours: progress bars follow it."""
+        snapshot = self._app.snapshot
+        if snapshot is not None and snapshot.run is not None and snapshot.phase.is_live:
+            self._request("resize", rows=size.height, columns=size.width)
 
     # Trying a fix
 

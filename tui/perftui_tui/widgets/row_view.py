@@ -39,11 +39,11 @@ class RowView(ScrollView, can_focus=False):
         .row--warn { color: $caution; text-style: bold; }
         .row--bad { color: $bad; text-style: bold; }
         .row--accent { color: $accent; text-style: bold; }
-        .row--key { color: $background; background: $accent; text-style: bold; }
-        .row--selected { color: $background; background: $primary; text-style: bold; }
+        .row--key { color: $part-text; background: $accent; text-style: bold; }
+        .row--selected { color: $part-text; background: $primary; text-style: bold; }
         .row--insert { color: $good; }
         .row--delete { color: $bad; }
-        .row--match { color: $background; background: $caution; }
+        .row--match { color: $part-text; background: $caution; }
         .row--chart { color: $chart; }
         .row--chart-warn { color: $caution; }
         .row--chart-bad { color: $bad; }

@@ -1,0 +1,50 @@
+"""Driving the app in tests: open it on a path, press keys, read the screen as text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from perftui_tui.app import PerftuiApp
+from tests.tui.recorded import NOW
+
+PATIENCE = 10.0
+
+
+def text_of(app: PerftuiApp) -> str:
+    """What is on screen, row by row."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], object], what: str = "") -> None:
+    """Wait for ``condition``, and fail with the screen where it does not come true."""
+    for _ in range(int(PATIENCE / 0.02)):
+        if condition():
+            return
+        await pilot.pause(0.02)
+    app = pilot.app
+    assert isinstance(app, PerftuiApp)
+    raise AssertionError(f"waited in vain for {what or condition}:\n{text_of(app)}")
+
+
+async def until_shown(pilot: Pilot[None], words: str) -> None:
+    """Wait until ``words`` are on screen."""
+    app = pilot.app
+    assert isinstance(app, PerftuiApp)
+    await until(pilot, lambda: words in text_of(app), repr(words))
+
+
+@asynccontextmanager
+async def opened(
+    target: Path, size: tuple[int, int] = (120, 40), *, replay: bool = False
+) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
+    """The app on ``target``, with its first snapshot on screen."""
+    app = PerftuiApp(target, replay=replay, clock=lambda: NOW)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+        await pilot.pause()
+        yield app, pilot

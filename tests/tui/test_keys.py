@@ -1,0 +1,164 @@
+"""Each key of the table does what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from perftui.run.control import take_requests
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings, keys_of
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import START, write_run
+
+ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs")
+
+
+def test_no_scope_binds_a_key_twice() -> None:
+    for scope in {key.scope for key in KEYS} - {"app"}:
+        table = (*keys_of(scope), *keys_of("app"))
+        keys = [one for key in table for one in key.keys.split(",")]
+        assert len(keys) == len(set(keys))
+
+
+def test_every_key_has_words_for_footer_and_help() -> None:
+    assert all(key.label and key.help for key in KEYS)
+    assert len(bindings("app")) == len(keys_of("app"))
+
+
+async def test_digits_choose_the_screen(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1):
+            await pilot.press(str(digit))
+            await until(pilot, lambda name=name: app.current_mode == name, name)
+            await until_shown(pilot, f" {digit} {title} ")
+
+
+async def test_tab_goes_round_the_screens(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        for name in (*SCREENS[1:], SCREENS[0]):
+            await pilot.press("tab")
+            await until(pilot, lambda name=name: app.current_mode == name, name)
+        await pilot.press("shift+tab")
+        await until(pilot, lambda: app.current_mode == "log", "the log")
+
+
+async def test_a_click_on_a_name_goes_there(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        at = text_of(app).splitlines()[0].index("4 Diagnosis")
+        await pilot.click("#header", offset=(at + 2, 0))
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_help_lists_the_keys_of_the_screen(live: Path, name: str) -> None:
+    async with opened(live) as (app, pilot):
+        app.action_show(name)
+        await until(pilot, lambda: app.current_mode == name, name)
+        await pilot.press("question_mark")
+        await until_shown(pilot, f"Help: {name}")
+        assert "Quit; asks what to do" in text_of(app) or "down" in text_of(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+
+
+async def test_pause_holds_the_picture(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("space")
+        await until_shown(pilot, "paused")
+        held = app.snapshot
+        await pilot.pause(0.5)
+        assert app.snapshot is held
+        await pilot.press("space")
+        await until(pilot, lambda: app.snapshot is not held, "a newer snapshot")
+
+
+async def test_capture_asks_the_recorder_and_says_when_it_is_there(live: Path) -> None:
+    async with opened(live) as (_, pilot):
+        await pilot.press("c")
+        await until_shown(pilot, "requested")
+        assert [request.kind for request in take_requests(RunLayout(live))] == ["capture"]
+        window = RunLayout(live).rank(0).window(40)
+        window.parent.mkdir()
+        window.write_text("{}")
+        await until_shown(pilot, "captured")
+
+
+async def test_capture_needs_a_running_training(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path / "runs", **ENDED)) as (_, pilot):
+        await pilot.press("c")
+        await until_shown(pilot, "only a running training")
+
+
+async def test_themes_change(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        seen = {app.theme}
+        for _ in range(3):
+            await pilot.press("T")
+            seen.add(app.theme)
+        assert len(seen) == 4
+
+
+async def test_quit_asks_while_the_training_runs(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("q")
+        await until_shown(pilot, "The training still runs")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
+        assert app.is_running
+
+
+async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("q")
+        await until_shown(pilot, "leave it running")
+        await pilot.press("l")
+        await pilot.pause()
+        assert not app.is_stopping
+        assert take_requests(RunLayout(live)) == []
+
+
+async def test_stopping_asks_the_recorder(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("ctrl+q")
+        await until_shown(pilot, "stop the training")
+        await pilot.press("s")
+        await pilot.pause()
+        assert app.is_stopping
+        assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
+
+
+async def test_quit_does_not_ask_when_it_is_over(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path / "runs", **ENDED)) as (app, pilot):
+        await pilot.press("q")
+        await pilot.pause()
+        assert not app.is_running or app._exit
+
+
+async def test_enter_on_the_overview_explains(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await until_shown(pilot, "Evidence")
+
+
+async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.resize_terminal(50, 12)
+        await until_shown(pilot, "needed  60 x 18")
+        assert "now     50 x 12" in text_of(app)
+        await pilot.resize_terminal(80, 24)
+        await until_shown(pilot, "BOTTLENECK")
+
+
+async def test_resizing_reaches_the_scripts_terminal(live: Path) -> None:
+    async with opened(live) as (_, pilot):
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause(0.2)
+        sizes = [r.data for r in take_requests(RunLayout(live)) if r.kind == "resize"]
+        assert sizes[-1] == {"rows": 30, "columns": 100}

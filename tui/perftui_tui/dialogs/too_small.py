@@ -1,0 +1,41 @@
+"""What is shown where the terminal is too small for anything else."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.geometry import Size
+from textual.screen import ModalScreen
+
+from perftui_tui.rows import row
+from perftui_tui.widgets.row_view import RowView
+
+NEEDED = Size(60, 18)
+"""Below this the budget bar, a meter or a finding would be cut."""
+
+
+class TooSmallScreen(ModalScreen[None]):
+    """Says which size is needed and which there is; it goes by itself when there is room."""
+
+    DEFAULT_CSS = """
+    TooSmallScreen { background: $background; }
+    TooSmallScreen RowView { height: 1fr; overflow: hidden hidden; }
+    """
+
+    def compose(self) -> ComposeResult:
+        """The words alone."""
+        yield RowView()
+
+    def on_resize(self) -> None:
+        """Say the size that there is now."""
+        width, height = self.app.size
+        self.query_one(RowView).rows = [
+            row(("The terminal is too small", "warn")),
+            row(f"needed  {NEEDED.width} x {NEEDED.height}"),
+            row(f"now     {width} x {height}"),
+            row(("The training goes on.", "dim")),
+        ]
+
+
+def is_too_small(size: Size) -> bool:
+    """Whether ``size`` is below what is needed."""
+    return size.width < NEEDED.width or size.height < NEEDED.height

@@ -160,7 +160,7 @@ async def test_the_name_and_the_share_stay_at_every_width(width):
 
 
 async def test_ascii_marks():
-    app = Host(analysis_of(), ascii_only=True)
+    app = Host(analysis_of(names=("aten::mm" * 30, "aten::add", HOSTILE)), ascii_only=True)
     async with app.run_test(size=(120, 20)) as pilot:
         await pilot.pause()
         assert all(line.isascii() for line in app.lines())

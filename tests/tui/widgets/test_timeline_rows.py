@@ -228,3 +228,24 @@ def test_depths_fold_to_those_with_most_events(make_trace):
 def test_blanks_take_no_colour_of_their_own():
     assert merged([("█", "gemm"), (" ", ""), ("█", "gemm"), (" ", "")]) == (("█ █ ", "gemm"),)
     assert merged([("x", "gemm-name"), (" ", ""), ("y", "")]) == (("x", "gemm-name"), (" y", ""))
+
+
+def test_a_selected_gap_is_drawn_as_such(make_trace):
+    trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
+    lane, view = build_lanes(trace)[0], Viewport.whole(0, 48 * MS)
+    mark = Selection(10 * MS, 40 * MS, -1, lane)
+    row = lane_row(scene(trace), ShownLane(lane), view, 60, 1000, True, mark)
+    assert [text.strip() for text, style in row if style == "selected"] == [
+        "├─────── idle 30.0 ms ───────┤"
+    ]
+    assert not any(style == "gap" for _, style in row)
+
+
+def test_overlapping_work_of_a_stream_has_a_lane_of_its_own(make_trace):
+    trace = make_trace(("a", 1, 0, 100), ("b", 1, 50, 100))
+    lanes = shown_lanes(build_lanes(trace), 10, {})
+    labels = [
+        text_of(lane_row(scene(trace), each, Viewport.whole(0, 150), 80, 1000, False, None))[:16]
+        for each in lanes
+    ]
+    assert labels == [" GPU 0 stream 7 ", "   overlapping  "]

@@ -67,6 +67,12 @@ async def test_largest_first_between_header_and_sums(host):
     assert len(lines) == 10
 
 
+async def test_titles_stand_over_their_columns(host):
+    header, row = host.lines()[:2]
+    assert header.index("op") == row.index("op") == 0
+    assert len(header) == len(row)
+
+
 async def test_keys_move_the_selection(host):
     await host.pilot.press("down", "down", "up")
     assert host.table.selected_name == "op998"

@@ -176,7 +176,9 @@ class TimelineView(Vertical):
         self._said = lines
         panel = self.query_one("#timeline-detail", Static)
         size = panel.content_size
-        panel.update(Text("\n".join(panel_lines(lines, size.width, size.height)), no_wrap=True))
+        text = "\n".join(panel_lines(lines, size.width, size.height))
+        text = text.replace("…", "~") if self.ascii_only else text
+        panel.update(Text(text, no_wrap=True))
 
     def on_resize(self) -> None:
         """Give the detail more room on a tall screen, and lay out what is said anew."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perftui.analysis.lanes import MARKS, Lane
+from perftui.analysis.lanes import DEVICE, MARKS, Lane
 from perftui.analysis.model import Step
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
@@ -31,6 +31,9 @@ class Scene:
     steps: tuple[Step, ...]
     glyphs: Glyphs
 
+
+_DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges"}
+"""What lanes below the first of a stream hold; below the first of a thread are deeper calls."""
 
 _LABEL = re.compile(r"\S+(?: \S+)*")
 """Words of the ruler with one blank between them belong together."""
@@ -83,7 +86,7 @@ def lane_row(
     cells = lane_cells(scene.trace, scene.kinds, lane, view, columns, glyphs)
     if selected:
         draw_gaps(cells, scene.trace, lane, view, scene.gaps, threshold, glyphs.ascii_only)
-    if mark is not None and mark.lane is lane and not mark.is_gap:
+    if mark is not None and mark.lane is lane:
         _emphasise(cells, view, mark)
     text = _lane_label(shown, labels, selected, glyphs.ascii_only)
     return ((text, "selected-label" if selected else "label"), *merged(cells))
@@ -95,7 +98,7 @@ def _lane_label(shown: ShownLane, width: int, selected: bool, ascii_only: bool) 
     if shown.leads and lane.depth:
         folded = f" d{lane.depth}{folded}"
     room = width - 2 - len(folded)
-    deeper = "  ranges" if lane.kind == MARKS else f"  depth {lane.depth}"
+    deeper = _DEEPER.get(lane.kind, f"  depth {lane.depth}")
     name = narrow(printable(lane.label)) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + ("~" if ascii_only else "…")
@@ -103,11 +106,16 @@ def _lane_label(shown: ShownLane, width: int, selected: bool, ascii_only: bool) 
 
 
 def _emphasise(cells: list[Cell], view: Viewport, mark: Selection) -> None:
-    """Draw the selected stretch in the style of a selection, keeping the characters."""
+    """Draw the selected stretch in the style of a selection, keeping the characters.
+
+    Of a gap these are its words; what shares a column with its ends is not selected.
+    """
     first = max(view.column(mark.start, len(cells)), 0)
     last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
     for index in range(first, last + 1):
         glyph, style = cells[index]
+        if mark.is_gap and style != "gap":
+            continue
         suffix = style[style.rindex("-") :] if style.endswith(("-name", "-edge")) else ""
         cells[index] = (glyph, f"selected{suffix}")
 

@@ -256,6 +256,7 @@ class VirtualTable(ScrollView, can_focus=True):
 
     def _line(self, text: str, component: str) -> Strip:
         style = self.get_component_rich_style(component) if component else self.rich_style
+        text = text.replace("…", "~") if self.ascii_only else text
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:

@@ -3,6 +3,9 @@
 A kernel whose launch comes after the device fell idle was launched late: until then the state of
 the launching thread is the cause, from then on launching itself. A kernel that was in the queue
 before the device fell idle is not late, and the host explains nothing.
+
+While the host waits in a synchronising call the device is busy; the cost comes after it, when the
+queue is empty. ``_drained`` says how much of the time after counts as synchronisation.
 """
 
 from __future__ import annotations
@@ -65,24 +68,53 @@ def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
 def _causes(
     trace: Trace, host: Host, stretches: Intervals, launch_row: Int64
 ) -> Mapping[GapCause, Intervals]:
-    found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
     known = launch_row != NONE
-    tracks = np.where(known, trace.track[launch_row], host.main_track)
     launched = np.where(known, trace.start[launch_row], stretches.end)
-    returned = np.where(known, trace.end[launch_row], stretches.end)
-    queued = known & (returned <= stretches.start)
-    late = np.clip(launched, stretches.start, stretches.end)
-    begins = np.where(queued, stretches.end, late)
-    found[GapCause.LAUNCH].append(_nonempty(begins, stretches.end))
-    stops = np.where(queued, stretches.start, late)
-    for track in np.unique(tracks).tolist():
-        chosen = tracks == track
-        waiting = _nonempty(stretches.start[chosen], stops[chosen])
-        for cause, state in host.states(track).items() if track != NONE else ():
+    queued = known & (trace.end[launch_row] <= stretches.start)
+    late = np.where(queued, stretches.start, np.clip(launched, stretches.start, stretches.end))
+    launching = _nonempty(np.where(queued, stretches.end, late), stretches.end)
+    found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
+    found[GapCause.LAUNCH].append(launching)
+    drained = EMPTY
+    tracks = np.where(known, trace.track[launch_row], host.main_track)
+    for track in np.unique(tracks[tracks != NONE]).tolist():
+        states, here = host.states(track), tracks == track
+        waiting = _nonempty(stretches.start[here], late[here])
+        for cause, state in states.items():
             found[cause].append(intersect(waiting, state))
-    explained = {cause: unite(*sets) if sets else EMPTY for cause, sets in found.items()}
-    rest = subtract(stretches, unite(*explained.values()))
-    return {**explained, GapCause.UNEXPLAINED: rest}
+        behind = here & known & ~queued
+        emptied = Intervals(stretches.start[behind], stretches.end[behind])
+        drained = unite(drained, _drained(states[GapCause.SYNCHRONISATION], emptied))
+    causes = _moved({cause: unite(*sets) for cause, sets in found.items()}, drained)
+    rest = subtract(stretches, unite(*causes.values()))
+    return {**causes, GapCause.UNEXPLAINED: rest}
+
+
+def _drained(waits: Intervals, stretches: Intervals) -> Intervals:
+    """Idle time that waiting for the device has caused: the host emptied the queue by waiting, and
+    the device then waits for the host.
+
+    Had the host not waited, it would have launched that much earlier: so of a stretch that begins
+    during a wait, as much counts as the wait had lasted by then.
+    """
+    if not len(waits):
+        return EMPTY
+    index = np.maximum(np.searchsorted(waits.start, stretches.start) - 1, 0)
+    waited = stretches.start - waits.start[index]
+    emptied = (waited > 0) & (waits.end[index] >= stretches.start)
+    reach = np.minimum(stretches.end, stretches.start + waited)
+    return _nonempty(stretches.start, np.where(emptied, reach, stretches.start))
+
+
+def _moved(causes: dict[GapCause, Intervals], drained: Intervals) -> dict[GapCause, Intervals]:
+    """Drained time that would be Python or launching is synchronisation."""
+    ordinary = (GapCause.PYTHON, GapCause.LAUNCH)
+    moved = intersect(drained, unite(*(causes[cause] for cause in ordinary)))
+    return {
+        **causes,
+        **{cause: subtract(causes[cause], drained) for cause in ordinary},
+        GapCause.SYNCHRONISATION: unite(causes[GapCause.SYNCHRONISATION], moved),
+    }
 
 
 def _nonempty(start: Int64, end: Int64) -> Intervals:

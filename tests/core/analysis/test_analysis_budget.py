@@ -112,6 +112,41 @@ def test_a_kernel_that_was_queued_in_time_is_not_the_hosts_fault(
     assert only_gap(analyse(trace_of(*events))).cause == GapCause.UNEXPLAINED
 
 
+def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    """The host waits from 8 to 22, the device falls idle at 20: 12 us of what follows."""
+    wait = cpu("cudaStreamSynchronize", 8, 14, "cuda_runtime")
+    fetch = cpu("perftui::input_wait", 24, 3, "user_annotation")
+    analysis = analyse(trace_of(*between_kernels(cpu, gpu, wait, fetch)))
+    # From 20 to 32, but for the 3 us that are the fetch's.
+    assert parts(analysis)["synchronisation"] == 9
+    assert parts(analysis)["input wait"] == 3
+    assert parts(analysis)["python"] == 2 + (190 - 32) + 90
+
+
+def test_a_wait_that_begins_after_the_device_is_idle_takes_nothing_else(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    wait = cpu("cudaStreamSynchronize", 30, 14, "cuda_runtime")
+    assert parts(analyse(trace_of(*between_kernels(cpu, gpu, wait))))["synchronisation"] == 14
+
+
+def test_a_wait_before_a_long_pause_makes_it_synchronisation(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    events = [
+        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        cpu("cudaLaunchKernel", 2, 5, "cuda_runtime", correlation=1),
+        cpu("aten::item", 10, 102),
+        cpu("cudaLaunchKernel", 190, 5, "cuda_runtime", correlation=2),
+        gpu("first", 10, 100, 1),
+        gpu("second", 200, 10, 2),
+    ]
+    gap = only_gap(analyse(trace_of(*events)))
+    assert (gap.cause, gap.duration) == (GapCause.SYNCHRONISATION, 90_000)
+
+
 def test_without_a_cpu_side_nothing_is_explained(trace_of: Load, gpu: Make) -> None:
     analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 60, 10)))
     assert only_gap(analysis).cause == GapCause.UNEXPLAINED

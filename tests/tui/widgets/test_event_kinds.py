@@ -11,6 +11,8 @@ from perftui_tui.widgets.event_kinds import EventKind, kind_of
         ("kernel", "nvjet_tst_128x64_64x5_2x1_v_bz_TNT", EventKind.GEMM),
         ("kernel", "ampere_fp16_s16816gemm_fp16_128x64_ldg8", EventKind.GEMM),
         ("kernel", "void cudnn::cnn::wgrad_alg0_engine<float>", EventKind.GEMM),
+        ("kernel", "volta_scudnn_128x64_relu_small_nn_v1", EventKind.GEMM),
+        ("kernel", "void cudnn::bn_bw_1C11_singleread<float>", EventKind.NORM),
         (
             "kernel",
             "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64>>",

@@ -51,7 +51,7 @@ _KERNELS = (
     (
         EventKind.GEMM,
         re.compile(
-            r"gemm|gemv|nvjet|cutlass|wgmma|xmma|h884|h1688|16816|conv|dgrad|wgrad|winograd|cijk"
+            r"gemm|gemv|scudnn|hcudnn|nvjet|cutlass|wgmma|xmma|h884|h1688|16816|conv|dgrad|wgrad|winograd|cijk"
         ),
     ),
     (EventKind.NORM, re.compile(r"norm|bn_fw|bn_bw|softmax")),

@@ -75,7 +75,8 @@ def _stack(trace: Trace, number: int, label: str, kind: str, levels: list[Int64]
     depth = 0
     for level in levels:
         for rows in _without_overlap(trace, level):
-            index = LaneIndex(rows.astype(np.int32), trace.start[rows], trace.end[rows])
+            start = trace.start[rows]
+            index = LaneIndex(rows.astype(np.int32), start, start + trace.duration[rows])
             yield Lane(label, kind, number, depth, index)
             depth += 1
 
@@ -84,7 +85,8 @@ def _without_overlap(trace: Trace, rows: Int64) -> Iterator[Int64]:
     """Split rows, ordered by start, into as few lists as their overlaps allow: each row goes into
     the first list that has room for it."""
     while len(rows):
-        start, end = trace.start[rows], trace.end[rows]
+        start = trace.start[rows]
+        end = start + trace.duration[rows]
         if np.all(start[1:] >= end[:-1]):
             yield rows
             return

@@ -19,4 +19,5 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
 def _step(trace: Trace, row: int) -> Step:
     match = kinds.STEP.match(trace.name_of(row))
     index = int(match.group(1)) if match else -1
-    return Step(index, int(trace.start[row]), int(trace.end[row]), row)
+    start = int(trace.start[row])
+    return Step(index, start, start + int(trace.duration[row]), row)

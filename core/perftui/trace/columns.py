@@ -66,8 +66,9 @@ class Columns:
             elif event.ph in {"B", "E"}:
                 self.unpaired += 1
         self.events += len(batch.events)
-        self.complete_events += sum(event.ph == COMPLETE for event in batch.events)
-        rows = [event for event in batch.events if becomes_row(event)]
+        complete = [event for event in batch.events if event.ph == COMPLETE]
+        self.complete_events += len(complete)
+        rows = [event for event in complete if becomes_row(event)]
         if rows:
             self.parts.append(self._part(rows, batch))
         return len(rows)

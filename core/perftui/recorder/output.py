@@ -24,7 +24,10 @@ class OutputLog:
         self._faults = faults
         self._limit = backlog
         self._waiting = bytearray()
+        self._refused = 0
+        """Bytes that found the backlog full since it was last taken."""
         self._lost = 0
+        """Bytes that the disk refused; the line that says so is still to be written."""
         self._busy = False
         self._closed = False
         self._changed = threading.Condition()
@@ -33,11 +36,10 @@ class OutputLog:
         self._thread.start()
 
     def write(self, data: bytes) -> None:
-        """Queue ``data``."""
+        """Queue ``data``; while too much waits, leave it out and count it."""
         with self._changed:
-            if len(self._waiting) + len(data) > self._limit:
-                self._lost += len(data)
-                self._faults.say(self._path.name, "the disk is too slow; output is left out")
+            if self._refused or len(self._waiting) + len(data) > self._limit:
+                self._refused += len(data)
             else:
                 self._waiting += data
             self._changed.notify_all()
@@ -69,17 +71,24 @@ class OutputLog:
                 return None
             data = bytes(self._waiting)
             self._waiting.clear()
+            if self._refused:
+                data += _missing(self._refused)
+                self._refused = 0
             self._busy = True
             return data
 
     def _append(self, data: bytes) -> None:
-        if self._lost:
-            data = b"\n[perftui: %d bytes of output are missing here]\n" % self._lost + data
+        note = _missing(self._lost) if self._lost else b""
+        line = note + data
         written = 0
         try:
-            while written < len(data):
-                written += os.write(self._file, data[written:])
+            while written < len(line):
+                written += os.write(self._file, line[written:])
             self._lost = 0
         except OSError as error:
-            self._lost += len(data) - written
+            self._lost += min(len(data), len(line) - written)
             self._faults.say(self._path.name, f"{error.strerror}; the training goes on")
+
+
+def _missing(count: int) -> bytes:
+    return b"\n[perftui: %d bytes of output are missing here]\n" % count

@@ -1,0 +1,139 @@
+"""A disk that is full costs records, says so, and never costs the training anything."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.output import OutputLog
+from perftui.recorder.sink import JournalSink
+from perftui.run.history import list_runs
+from perftui.run.journal import Column, JournalReader
+from perftui.run.manifest import Status
+
+COLUMNS = (Column("n"),)
+
+
+class Disk:
+    """Stands for ``os.write`` on a disk that may be full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, file: int, data: bytes) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._write(file, data)
+
+
+def test_journal_goes_on_once_there_is_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    faults = FaultLog(tmp_path / "log")
+    sink = JournalSink(tmp_path / "rank-0" / "j", COLUMNS, faults)
+    sink.append([[1]])
+    disk.is_full = True
+    sink.append([[2], [3]])
+    sink.append([[4]])
+    disk.is_full = False
+    sink.append([[5]])
+    sink.close()
+    assert sink.lost == 3
+    assert JournalReader(tmp_path / "rank-0" / "j").poll() == [[1], [5]]
+
+
+def test_journal_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "rank-0").write_text("a file in the way")
+    faults = FaultLog(tmp_path / "log")
+    sink = JournalSink(tmp_path / "rank-0" / "j", COLUMNS, faults)
+    sink.append([[1]])
+    sink.append([[2]])
+    (tmp_path / "rank-0").unlink()
+    sink.append([[3]])
+    sink.close()
+    assert sink.lost == 2
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert "rank-0/j" in line
+    assert "the training goes on" in line
+
+
+def test_output_that_is_missing_is_marked_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    log = OutputLog(tmp_path / "output.log", FaultLog(tmp_path / "log"))
+    log.write(b"before\n")
+    log.flush()
+    disk.is_full = True
+    log.write(b"lost\n")
+    log.flush()
+    log.write(b"lost too\n")
+    log.flush()
+    disk.is_full = False
+    log.write(b"after\n")
+    log.close()
+    assert (tmp_path / "output.log").read_bytes() == (
+        b"before\n\n[perftui: 14 bytes of output are missing here]\nafter\n"
+    )
+
+
+def test_disk_that_hangs_never_stops_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = threading.Event()
+    write = os.write
+
+    def hang(file: int, data: bytes) -> int:
+        hung.wait()
+        return write(file, data)
+
+    faults = FaultLog(tmp_path / "log")
+    log = OutputLog(tmp_path / "output.log", faults, backlog=1000)
+    monkeypatch.setattr(os, "write", hang)
+    for _ in range(100):
+        log.write(b"x" * 100)
+    hung.set()
+    log.flush()
+    log.write(b"end")
+    log.close()
+    content = (tmp_path / "output.log").read_bytes()
+    kept = content.count(b"x")
+    assert 1000 <= kept <= 2000
+    missing = b"\n[perftui: %d bytes of output are missing here]\n" % (10_000 - kept)
+    assert content == b"x" * kept + missing + b"end"
+
+
+@pytest.mark.subprocess
+def test_run_on_a_full_disk_ends_as_it_would_have(tmp_path: Path) -> None:
+    """The file-size limit stands for the full disk: writes beyond it fail."""
+    source = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from perftui.recorder.foreground import run_as_command\n"
+        "from perftui.recorder.launch import Launch\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))\n"
+        "code = 'for n in range(100_000): print(n)'\n"
+        "command = (sys.executable, '-c', code)\n"
+        "run_as_command(Launch(command, Path.cwd(), Path(sys.argv[1])))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source, str(tmp_path / "runs")], capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout == b"".join(b"%d\n" % n for n in range(100_000))
+    assert done.stderr == b""
+    (entry,) = list_runs(tmp_path / "runs")
+    assert entry.manifest is not None
+    assert (entry.manifest.status, entry.manifest.exit_code) == (Status.EXITED, 0)
+    assert (entry.root / "output.log").stat().st_size == 16384
+    assert "output.log" in (entry.root / "recorder.log").read_text()

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,16 @@ def test_the_largest_gap_comes_into_sight(state):
     assert state.selected.is_gap
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
     assert "GPU 0 idle 30.0 ms" in gap_lines(state.analysis, state.selected)[0]
+
+
+def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, monkeypatch):
+    state.largest_gap()
+    unlisted = replace(state.selected, start=51 * MS, end=52 * MS)
+    assert "other streams" in gap_lines(state.analysis, unlisted)[1]
+    monkeypatch.setattr("perftui_tui.widgets.event_detail.MOST", len(state.analysis.gaps))
+    shorter = replace(unlisted, end=unlisted.start + 50)
+    assert "cause not known" in gap_lines(state.analysis, shorter)[1]
+    assert "other streams" in gap_lines(state.analysis, unlisted)[1]
 
 
 def test_a_gap_too_short_to_see_is_closed_in_on(make_trace):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from perftui.analysis.gaps import MOST
 from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
@@ -154,10 +155,18 @@ def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
     if device == NONE:
         return [f"nothing recorded for {size}", f"{printable(selected.lane.label)}  {times}"]
     if gap is None:
-        return [f"stream idle {size}", f"{times}  other streams of GPU {device} were at work"]
+        return [f"stream idle {size}", f"{times}  {_why_no_gap(analysis, device, selected)}"]
     cause = f"GPU {device} idle {format_ns(gap.duration)}: {gap.cause.value}"
     phase = f", in {printable(gap.phase)}" if gap.phase else ""
     return [cause + phase, times, *_surroundings(trace, gap)]
+
+
+def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> str:
+    """Why an idle stream is no gap of its device: the device worked, or the gap is not listed."""
+    listed = [gap.duration for gap in analysis.gaps if gap.device == device]
+    if len(listed) >= MOST and selected.end - selected.start <= min(listed):
+        return f"cause not known: only the {MOST:,} longest gaps of GPU {device} are judged"
+    return f"other streams of GPU {device} were at work"
 
 
 def _gap_of_device(analysis: TraceAnalysis, device: int, selected: Selection) -> Gap | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.recorder.phases import Interval, exclusive_times
@@ -33,6 +33,7 @@ def _oracle(start: int, end: int, intervals: list[Interval]) -> dict[str, int]:
     return totals
 
 
+@settings(deadline=None)
 @given(start=st.integers(-3, 20), length=st.integers(0, 40), intervals=INTERVALS)
 def test_every_nanosecond_belongs_to_the_innermost(
     start: int, length: int, intervals: list[Interval]
@@ -41,6 +42,7 @@ def test_every_nanosecond_belongs_to_the_innermost(
     assert phases == _oracle(start, start + length, intervals)
 
 
+@settings(deadline=None)
 @given(
     start=st.integers(0, 2**62),
     length=st.integers(0, 2**40),

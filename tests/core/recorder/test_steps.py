@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.recorder import steps
@@ -124,6 +124,7 @@ def test_loop_that_never_ends_a_step_fills_no_memory(monkeypatch: Any) -> None:
     assert dict(zip(NAMES, row, strict=True))["forward"] == 10
 
 
+@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8),
     intervals=st.lists(

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column, JournalReader, JournalWriter
@@ -33,6 +33,7 @@ def _content(directory: Path, rows: list[list[Any]]) -> bytes:
     return path.read_bytes()
 
 
+@settings(deadline=None)
 @given(rows=ROWS, data=st.data())
 def test_journal_cut_at_any_byte_gives_its_whole_lines(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]], data: st.DataObject
@@ -52,6 +53,7 @@ def test_journal_cut_at_any_byte_gives_its_whole_lines(
     assert reader.skipped == 0
 
 
+@settings(deadline=None)
 @given(rows=ROWS, pieces=st.lists(st.integers(1, 60), max_size=40), limit=st.integers(1, 80))
 def test_journal_polled_in_any_chunks_gives_every_row_once(
     tmp_path_factory: pytest.TempPathFactory,
@@ -79,6 +81,7 @@ def test_journal_polled_in_any_chunks_gives_every_row_once(
     assert reader.skipped == 0
 
 
+@settings(deadline=None)
 @given(rows=ROWS, more=ROWS, data=st.data())
 def test_writer_that_follows_a_dead_one_loses_only_the_torn_line(
     tmp_path_factory: pytest.TempPathFactory,

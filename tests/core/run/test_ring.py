@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.ring import KINDS, RECORD, RingError, RingReader
@@ -64,6 +64,7 @@ def test_layout_is_the_documented_one() -> None:
     assert SLOT.size == 48
 
 
+@settings(deadline=None)
 @given(
     capacity=st.integers(2, 9),
     bursts=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 8)), max_size=12),

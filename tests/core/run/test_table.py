@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column
@@ -19,6 +19,7 @@ TEXTS = st.one_of(st.text(max_size=4), st.lists(st.integers(), max_size=2), st.j
 BATCHES = st.lists(st.lists(st.tuples(INTEGERS, INTEGERS, TEXTS), max_size=40), max_size=8)
 
 
+@settings(deadline=None)
 @given(batches=BATCHES)
 def test_integers_equal_a_list_of_rows(batches: list[list[tuple[Any, ...]]]) -> None:
     table = GrowingTable(COLUMNS, floats=False, text=["text"])
@@ -37,6 +38,7 @@ def test_integers_equal_a_list_of_rows(batches: list[list[tuple[Any, ...]]]) -> 
     assert table.refused == 0
 
 
+@settings(deadline=None)
 @given(values=st.lists(st.one_of(st.none(), st.integers(-9, 9), st.floats()), max_size=100))
 def test_floats_keep_a_missing_value_as_nan(values: list[float | None]) -> None:
     table = GrowingTable((Column("x"),), floats=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column
@@ -34,6 +34,7 @@ def _sampled(source: Any, now: float) -> dict[str, float | None]:
     return dict(zip(names, source.sample(now), strict=True))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1))
 def test_rates_times_seconds_give_the_counter_back(changes: list[tuple[int, int]]) -> None:
     rate, value, now = Rate(), 7, 0

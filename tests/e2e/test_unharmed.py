@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from perftui.diagnosis.store import read_findings
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 
@@ -114,3 +116,18 @@ def test_a_signal_to_the_script_ends_both_the_same_way(
     run = only_run(tmp_path)
     assert run.manifest.exit_code == 128 + number or number is signal.SIGINT
     assert len(run.ranks[0].steps) > 20
+
+
+def test_the_diagnosis_is_kept_beside_an_ended_run(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_bytes((SCENARIOS / "input_in_main_thread.py").read_bytes())
+    results([*PERFTUI, "train.py"], tmp_path)
+    findings = RunLayout(only_run(tmp_path).root).findings
+    until = time.monotonic() + 30
+    while not findings.exists():
+        assert time.monotonic() < until, "no findings were written"
+        time.sleep(0.05)
+    diagnosis = read_findings(findings)
+    assert diagnosis is not None
+    assert diagnosis.top is not None
+    assert diagnosis.top.rule == "input-in-main-thread"

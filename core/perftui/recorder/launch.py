@@ -7,13 +7,13 @@ import re
 import secrets
 import socket
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import perftui
+from perftui.recorder.interpreter import our_module
 from perftui.recorder.options import AgentOptions
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
@@ -56,8 +56,7 @@ def start(launch: Launch) -> Path:
     with layout.recorder_log.open("ab") as log:
         recorder = subprocess.Popen(
             [
-                *_python(),
-                "perftui.recorder",
+                *our_module("perftui.recorder"),
                 str(layout.root.resolve()),
                 *("--rows", str(launch.rows), "--columns", str(launch.columns)),
                 *("--sample-seconds", str(launch.sample_seconds)),
@@ -108,12 +107,6 @@ def new_run_id(script: str, started_ns: int) -> str:
     stem = Path(script.removeprefix("-m ")).name.removesuffix(".py")
     slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:24] or "run"
     return f"{stamp}-{slug}-{secrets.token_hex(2)}"
-
-
-def _python() -> list[str]:
-    """Our interpreter, kept from importing what lies in the current directory where it can be."""
-    safe = ["-P"] if sys.version_info >= (3, 11) else []
-    return [sys.executable, *safe, "-m"]
 
 
 def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:

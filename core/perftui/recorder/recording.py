@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from perftui.recorder.concluding import have_concluded
 from perftui.recorder.drain import SpoolDrain
 from perftui.recorder.environment import training_environment
 from perftui.recorder.faults import FaultLog
@@ -94,6 +95,15 @@ class Recording:
             exit_code=128 - returncode if killed else returncode,
             ended_ns=ended_ns,
         )
+        self._conclude()
+
+    def _conclude(self) -> None:
+        if not self.layout.ranks():
+            return
+        try:
+            have_concluded(self.layout)
+        except OSError as error:
+            self.faults.say("the diagnosis was not written", error)
 
     def _know_process(self, note: Note) -> None:
         data = note.data

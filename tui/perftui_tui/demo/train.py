@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 STORAGE_LATENCY = 0.002  # seconds for one picture, as from a busy network disk
 
 
-class Pictures(Dataset):
+class Pictures(Dataset[tuple[torch.Tensor, int]]):
     """Generated pictures of ten kinds of stripes, the kind being the label."""
 
     def __init__(self, count: int) -> None:

@@ -54,6 +54,7 @@ def write_run(
     gpu: bool = False,
     output: bytes | None = None,
     script: Path | None = None,
+    loader_line: int = 41,
     **changes: Any,
 ) -> Path:
     """A run directory below ``runs`` whose steps wait ``wait_ms`` for data; returns its path."""
@@ -64,35 +65,42 @@ def write_run(
         output = b"".join(b"epoch 1 step %d loss %.4f\r\n" % (n, 3 - n / 200) for n in range(steps))
     layout.output.write_bytes(output)
     if contents.torch_version:
-        _write_rank(layout, steps, wait_ms, workers, gpu, script)
+        _write_rank(
+            layout,
+            step_rows(steps, wait_ms, workers, gpu),
+            loader_data(workers, script, loader_line),
+        )
     _write_telemetry(layout, contents.host, gpu)
     return layout.root
 
 
-def _write_rank(
-    layout: RunLayout, steps: int, wait_ms: int, workers: int, gpu: bool, script: Path | None
-) -> None:
-    events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
-    file = str(script) if script else "/home/ada/vision/train.py"
-    loader = {
+def loader_data(workers: int, script: Path | None, line: int) -> dict[str, Any]:
+    """The data of a ``loader`` event."""
+    return {
         "id": 1,
         "role": "train",
         "num_workers": workers,
         "pin_memory": False,
-        "persistent_workers": False,
-        "prefetch_factor": None if workers == 0 else 2,
+        "persistent_workers": workers > 0,
+        "prefetch_factor": 2 if workers else None,
         "batch_size": 128,
         "dataset": "Pictures",
         "is_iterable": False,
-        "file": file,
-        "line": 41,
+        "start_method": "fork",
+        "file": str(script) if script else "/home/ada/vision/train.py",
+        "line": line,
+        "override": "applied" if workers else None,
     }
+
+
+def _write_rank(layout: RunLayout, rows: list[list[Any]], loader: dict[str, Any]) -> None:
+    events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
     events.append([[START, "process", 0, -1, {"pid": 4711, "rank": 0}]])
     events.append([[START, "loader", 0, -1, loader]])
     events.close()
-    if steps:
+    if rows:
         journal = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
-        journal.append(step_rows(steps, wait_ms, workers, gpu))
+        journal.append(rows)
         journal.close()
 
 
@@ -111,7 +119,7 @@ def step_rows(steps: int, wait_ms: int, workers: int, gpu: bool) -> list[list[An
         durations = [parts.get(phase, 0) for phase in PHASES]
         memory = [20 << 30, 24 << 30, 31 << 30] if gpu else [-1, -1, -1]
         ready = 0 if workers else -1
-        row = [index, "train", at, sum(durations), *durations, 1, 0, 40_000, ready, *memory]
+        row = [index, "train", at, sum(durations), *durations, 1, 0, 40_000, ready, *memory, -1]
         rows.append(row)
         at += sum(durations)
     return rows

@@ -162,6 +162,10 @@ KEYS = (
     Key("compare", "r", "rerun", "Run again", "Run again with the fix tried last"),
     Key("compare", "s", "swap", "Swap", "Exchange before and after"),
     Key("compare", "b", "baseline", "Baseline", "Choose the run to compare with"),
+    Key("compare", "down,j", "scroll_figures(1)", "Down", "One row down", in_footer=False),
+    Key("compare", "up,k", "scroll_figures(-1)", "Up", "One row up", in_footer=False),
+    Key("compare", "pagedown", "scroll_figures(8)", "Down", "Eight rows down", in_footer=False),
+    Key("compare", "pageup", "scroll_figures(-8)", "Up", "Eight rows up", in_footer=False),
     Key("log", "f,end", "follow", "Follow", "Follow the newest line"),
     Key(
         "log",

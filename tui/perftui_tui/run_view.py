@@ -19,8 +19,8 @@ from perftui_tui.snapshot import Snapshot, phase_of
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
 
-RECENT_STEPS = 400
-"""As many steps as the widest chart can show."""
+RECENT_STEPS = 4000
+"""Steps that are charted: minutes of a quick training."""
 
 
 def read_once(root: Path) -> Snapshot:

@@ -57,12 +57,18 @@ class RunSource:
         self._stopped.set()
 
     def _poll(self) -> None:
+        from perftui.run.manifest import ManifestError
+        from perftui.trace.errors import LoadCancelled
         from perftui_tui.run_view import RunView
 
         view = RunView(self._root, self._clock, self._stopped.is_set)
         try:
             while not self._stopped.is_set() and self._post_one(view):
                 self._stopped.wait(POLL_SECONDS)
+        except LoadCancelled:
+            return
+        except (ManifestError, OSError) as error:
+            self._tell(SourceFailed(str(error)))
         except Exception as error:  # the thread's one boundary: the app must hear of any failure
             log.exception("reading %s failed", self._root)
             self._tell(SourceFailed(f"{self._root}: {error}"))
@@ -97,13 +103,21 @@ class TraceSource:
         self._stopped.set()
 
     def _read(self) -> None:
+        from perftui.trace.errors import LoadCancelled, TraceError
         from perftui_tui.trace_view import view_trace
 
         try:
             snapshot = view_trace(self._path, self._clock(), self._progressed, self._stopped.is_set)
+        except LoadCancelled:
+            return
+        except (TraceError, OSError) as error:
+            reason = str(error)
+            self._tell(
+                SourceFailed(reason if str(self._path) in reason else f"{self._path}: {reason}")
+            )
         except Exception as error:  # the thread's one boundary: the app must hear of any failure
             log.exception("reading %s failed", self._path)
-            self._tell(SourceFailed(str(error)))
+            self._tell(SourceFailed(f"{self._path}: {error}"))
         else:
             self._tell(SnapshotReceived(snapshot))
 

@@ -10,6 +10,7 @@ DEFAULT_THEME = "perftui-dark"
 # step that are drawn side by side are the pairs that differ most under deuteranopia.
 SAFE_ON_DARK = {
     "good": "#2fb98f",
+    "dim": "#98a2ac",
     "caution": "#e69f00",
     "bad": "#ff7f50",
     "chart": "#56b4e9",
@@ -27,6 +28,7 @@ SAFE_ON_DARK = {
 # The same hues darkened until white text on them, and they on white, reach a contrast of 4.5.
 SAFE_ON_LIGHT = {
     "good": "#00674a",
+    "dim": "#5a636c",
     "caution": "#8a5a00",
     "bad": "#b03a00",
     "chart": "#0063a0",
@@ -43,6 +45,7 @@ SAFE_ON_LIGHT = {
 
 HIGH_CONTRAST = SAFE_ON_DARK | {
     "good": "#00ff9c",
+    "dim": "#d0d0d0",
     "caution": "#ffd000",
     "bad": "#ff6a6a",
     "chart": "#7fd4ff",
@@ -70,6 +73,7 @@ ANSI = {
     "screen-selection-background": "ansi_bright_blue",
     "screen-selection-foreground": "ansi_black",
     "good": "ansi_green",
+    "dim": "ansi_default",
     "caution": "ansi_yellow",
     "bad": "ansi_red",
     "chart": "ansi_cyan",

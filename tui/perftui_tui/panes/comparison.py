@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perftui.experiments.comparison import Comparison, Verdict
+from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.experiments.figures import RunFigures
 from perftui_tui.budget import NAMES
 from perftui_tui.charts.units import format_ns
@@ -17,6 +17,9 @@ CHANGE_WIDTH = 9
 WORD_WIDTH = 8
 SAME_WITHIN = 0.03
 """A change within 3 % is called the same: below what two runs of one program differ by."""
+
+NOTABLE_SHARE = 0.02
+"""Of the step: a part that changed by less is not judged, however many times itself that is."""
 
 STYLES = {
     Verdict.FASTER: "good",
@@ -35,6 +38,8 @@ class Line:
     after: float | None
     show: Callable[[float], str]
     lower_is_better: bool | None = True
+    matters: bool = True
+    """Whether the difference is large enough beside the step to be called better or worse."""
 
     @property
     def change(self) -> float | None:
@@ -78,7 +83,7 @@ def _lines(result: Comparison) -> list[Line]:
             for name, field in (("mean", "mean"), ("p50", "p50"), ("p95", "p95"))
         ),
         *(
-            Line(NAMES.get(one.phase, one.phase), one.before, one.after, format_ns)
+            _phase(one, first.share.mean if first.share else 0)
             for one in result.phases
             if one.before or one.after
         ),
@@ -90,6 +95,12 @@ def _lines(result: Comparison) -> list[Line]:
         lines.append(Line("GPU busy", *gpu, lambda value: f"{100 * value:.0f}%", False))
     steps = (first.steps, second.steps)
     return [*lines, Line("steady steps", *steps, lambda value: f"{value:.0f}", None)]
+
+
+def _phase(change: PhaseChange, step: int) -> Line:
+    matters = abs(change.after - change.before) >= NOTABLE_SHARE * step
+    name = NAMES.get(change.phase, change.phase)
+    return Line(name, change.before, change.after, format_ns, matters=matters)
 
 
 def _rate(figures: RunFigures) -> float | None:
@@ -108,7 +119,7 @@ def _line(line: Line, cells: int) -> Row:
     change = line.change
     if change is None or line.lower_is_better is None:
         return row(left)
-    word, style = _judge(change, line.lower_is_better)
+    word, style = _judge(change, line.lower_is_better) if line.matters else ("", "dim")
     percent = f"{100 * change:+.0f}%"
     room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
     bar = _bar(change, max(0, room))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.charts.units import format_bytes
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import latest, series, table_of
+from perftui_tui.panes.telemetry import latest, samples, series, table_of
 from perftui_tui.snapshot import Snapshot
 
 FULL_FROM = 90.0
@@ -19,7 +19,16 @@ def cpu(snapshot: Snapshot) -> Meter:
     if now is None:
         return Meter("CPU", absent="not sampled")
     word, style = ("FULL", "bad") if now >= FULL_FROM else ("OK", "good")
-    return Meter("CPU", f"{now:.0f}%", word, style, values, limit="100%", notes=_notes(snapshot))
+    return Meter(
+        "CPU",
+        f"{now:.0f}%",
+        word,
+        style,
+        values,
+        limit="100%",
+        notes=_notes(snapshot),
+        total=samples(table),
+    )
 
 
 def _notes(snapshot: Snapshot) -> tuple[str, ...]:

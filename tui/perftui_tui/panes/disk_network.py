@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.format import rate
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import highest, latest, series, table_of, total
+from perftui_tui.panes.telemetry import highest, latest, samples, series, table_of, total
 from perftui_tui.snapshot import Snapshot
 
 SMALLEST_SCALE = 1e6
@@ -36,6 +36,7 @@ def disk(snapshot: Snapshot) -> Meter:
         high=top,
         limit=_scale(top),
         notes=tuple(notes),
+        total=samples(table),
     )
 
 
@@ -56,6 +57,7 @@ def network(snapshot: Snapshot) -> Meter:
         high=top,
         limit=_scale(top),
         notes=(f"out {rate(sent[-1])}",) if sent else (),
+        total=samples(table),
     )
 
 

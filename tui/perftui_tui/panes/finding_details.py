@@ -14,6 +14,7 @@ from perftui_tui.rows import Row, crop, row, wrap
 from perftui_tui.snapshot import Snapshot
 
 LABEL_WIDTH = 24
+BLANK = (" ", "")
 
 
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
@@ -22,9 +23,9 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     selected = min(selected, len(found) - 1)
     rows: list[Row] = []
     for at, finding in enumerate(found):
-        mark = (">", "accent") if at == selected else (" ", "")
+        mark = (">", "accent") if at == selected else BLANK
         first, *rest = headlines(finding, cells - 1)
-        rows += [(mark, *first), *((mark, *line) for line in rest)]
+        rows += [(mark, *first), *((BLANK, *line) for line in rest)]
     if not rows:
         words = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
         rows.append(row((words, "dim")))
@@ -75,7 +76,8 @@ def _cost(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
 def _fact(fact: Fact) -> Row:
     value = quantity(fact.value, fact.unit)
     limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
-    place = f"   {fact.place.source}" if fact.place and fact.place.source else ""
+    source = fact.place.source if fact.place else None
+    place = f"   {source}" if source and source != value else ""
     return row((f"  {fact.label:<{LABEL_WIDTH}} ", "dim"), value, (limit, "warn"), (place, "dim"))
 
 

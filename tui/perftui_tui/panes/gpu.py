@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.charts.units import format_bytes
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import devices, latest, series, table_of
+from perftui_tui.panes.telemetry import devices, latest, samples, series, table_of
 from perftui_tui.snapshot import Phase, Snapshot
 
 LOW_BELOW = 70.0
@@ -33,6 +33,7 @@ def gpu(snapshot: Snapshot) -> Meter:
         busy[number],
         limit="100%",
         notes=tuple(_notes(snapshot, number)),
+        total=samples(table),
     )
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from perftui_tui.charts.units import format_ns
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import RECENT_SAMPLES
 from perftui_tui.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -15,6 +14,9 @@ if TYPE_CHECKING:
 
 HIGH_SHARE = 0.10
 """Wait as a share of the step, the limit at which ``input-bound`` warns."""
+
+RECENT_VALUES = 4000
+"""Steps that are charted, as many as the step-time chart shows."""
 
 RECENT_STEPS = 20
 """Steps over which "now" is taken."""
@@ -35,8 +37,8 @@ def loader(snapshot: Snapshot) -> Meter:
 
 
 def _meter(steps: Table, facts: LoaderFacts | None) -> Meter:
-    waits = steps["input_wait"][-RECENT_SAMPLES:].tolist()
-    durations = steps["duration"][-RECENT_SAMPLES:].tolist()
+    waits = steps["input_wait"][-RECENT_VALUES:].tolist()
+    durations = steps["duration"][-RECENT_VALUES:].tolist()
     shares = tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True))
     recent_wait = sum(waits[-RECENT_STEPS:])
     share = recent_wait / max(1, sum(durations[-RECENT_STEPS:]))
@@ -50,6 +52,7 @@ def _meter(steps: Table, facts: LoaderFacts | None) -> Meter:
         style,
         shares,
         limit="100%",
+        total=len(steps),
         notes=(f"wait {format_ns(per_step)}/step", *_configuration(ready, facts)),
     )
 

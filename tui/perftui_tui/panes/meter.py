@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui_tui.charts.area import area, sparkline
+from perftui_tui.panes.steady_bins import steady_bins
 from perftui_tui.rows import Row, Span, crop, fit, row, spread, width
 
 NAME_WIDTH = 10
@@ -31,6 +32,8 @@ class Meter:
     """The top of the scale, in words."""
     notes: tuple[str, ...] = ()
     absent: str = ""
+    total: int = 0
+    """Values of the whole series, of which ``values`` are the newest."""
 
     @property
     def chart_style(self) -> str:
@@ -38,8 +41,8 @@ class Meter:
         return {"warn": "chart-warn", "bad": "chart-bad"}.get(self.style, "chart")
 
 
-def draw_line(meter: Meter, cells: int) -> list[Row]:
-    """One row: name, reading and word, sparkline, notes."""
+def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
+    """One row: name, reading and word, sparkline, notes; see ``_columns`` for ``live``."""
     name = meter.name.ljust(NAME_WIDTH)
     if meter.absent:
         return [crop(row((name, "bold"), (meter.absent, "dim")), cells)]
@@ -47,17 +50,19 @@ def draw_line(meter: Meter, cells: int) -> list[Row]:
     notes = "  ".join(meter.notes)
     left = cells - NAME_WIDTH - READING_WIDTH
     chart_width = max(8, left - min(len(notes), left // 2) - 1)
-    chart = sparkline(meter.values, chart_width, meter.low, meter.high)
+    values = _columns(meter, chart_width, live)
+    chart = sparkline(values, chart_width, meter.low, meter.high)
     drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (f" {notes}", "dim"))
     return [crop(drawn, cells)]
 
 
-def draw_chart(meter: Meter, cells: int, height: int) -> list[Row]:
+def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> list[Row]:
     """An area chart with its scale, and the reading in the last row."""
     if meter.absent:
         return [(), *[crop(row((line, "dim")), cells) for line in _broken(meter.absent, cells)]]
     chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
-    chart = area(meter.values, chart_width, chart_height, meter.low, meter.high)
+    values = _columns(meter, chart_width, live)
+    chart = area(values, chart_width, chart_height, meter.low, meter.high)
     rows = [
         row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
         for y, line in enumerate(chart)
@@ -66,6 +71,13 @@ def draw_chart(meter: Meter, cells: int, height: int) -> list[Row]:
     reading = _reading(meter)
     return [*rows, spread(reading, row((notes, "dim")), cells) if _both_fit(reading, notes, cells)
             else crop((*reading, (f"  {notes}", "dim")), cells)]  # fmt: skip
+
+
+def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
+    """What is charted: while the series grows, bins that keep their place; else all of it."""
+    if not live or not meter.values:
+        return meter.values
+    return steady_bins(meter.values, max(0, meter.total - len(meter.values)), columns)
 
 
 def _both_fit(reading: Row, notes: str, cells: int) -> bool:

@@ -30,6 +30,9 @@ def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
 
     def draw(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         meter = read(snapshot)
-        return draw_line(meter, cells) if height < 3 else draw_chart(meter, cells, height)
+        live = snapshot.phase.is_live
+        if height < 3:
+            return draw_line(meter, cells, live=live)
+        return draw_chart(meter, cells, height, live=live)
 
     return draw

@@ -28,7 +28,17 @@ def step_time(snapshot: Snapshot) -> Meter:
         word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
     reading = format_ns(values[-1] * 1e6)
     notes = (_overhead(snapshot),) if _overhead(snapshot) else ()
-    return Meter("Step", reading, word, style, values, high=top, limit=_scale(top), notes=notes)
+    return Meter(
+        "Step",
+        reading,
+        word,
+        style,
+        values,
+        high=top,
+        limit=_scale(top),
+        notes=notes,
+        total=snapshot.train_steps,
+    )
 
 
 def _overhead(snapshot: Snapshot) -> str:

@@ -30,6 +30,11 @@ def series(table: Table | None, name: str) -> tuple[float, ...]:
     return () if all(math.isnan(value) for value in values) else tuple(values)
 
 
+def samples(table: Table | None) -> int:
+    """How many samples there are in all."""
+    return 0 if table is None else len(table)
+
+
 def latest(table: Table | None, name: str) -> float | None:
     """The newest known sample of a metric, None where there is none."""
     return next((v for v in reversed(series(table, name)) if not math.isnan(v)), None)

@@ -102,6 +102,10 @@ class CompareScreen(RunScreen):
         """Exchange before and after."""
         self.swapped = not self.swapped
 
+    def action_scroll_figures(self, rows: int) -> None:
+        """Scroll the figures."""
+        self.query_one("#figures", RowView).scroll_relative(y=rows, animate=False)
+
     def action_write_fix(self) -> None:
         """Write the fix that was tried."""
         self.session.trials.write(None)

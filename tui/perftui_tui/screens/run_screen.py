@@ -68,11 +68,12 @@ class RunScreen(Screen[None]):
         self.refresh_state()
 
     def refresh_state(self) -> None:
-        """Take the app's snapshot and flags, once there are widgets to show them."""
-        if not self.is_composed:
+        """Take the app's snapshot and flags, while there are widgets to show them."""
+        header = self.query(HeaderLine)
+        if not self.is_composed or not header:
             return
         app = self.session
-        self.query_one(HeaderLine).show(app.snapshot, app.paused, app.is_replay)
+        header.first().show(app.snapshot, app.paused, app.is_replay)
         if app.snapshot is not None:
             self.snapshot = app.snapshot
 

@@ -27,7 +27,7 @@ def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
     return spans
 
 
-def state(snapshot: Snapshot | None, paused: bool) -> Span:
+def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Span:
     """The word for how what is shown stands."""
     if snapshot is None:
         return ("reading", "dim")
@@ -43,15 +43,16 @@ def state(snapshot: Snapshot | None, paused: bool) -> Span:
     }
     if paused and snapshot.phase.is_live:
         return ("▏▏paused", "warn")
-    return spans[snapshot.phase]
+    text, style = spans[snapshot.phase]
+    return (text.replace("(exit ", "").rstrip(")"), style) if short else (text, style)
 
 
 def header(snapshot: Snapshot | None, current: str, paused: bool, replay: bool, cells: int) -> Row:
     """The whole row; at 100 columns and more it names the script, its steps and its time."""
     left = row((NAME, "accent"), *(span for _, span in tabs(current, cells)))
-    right = row(("replay ", "dim") if replay else "", state(snapshot, paused), " ")
     if snapshot is None or cells < LONG_FROM:
-        return spread(left, right, cells)
+        return spread(left, row(state(snapshot, paused, short=True), " "), cells)
+    right = row(("replay ", "dim") if replay else "", state(snapshot, paused), " ")
     facts = []
     if snapshot.run is not None:
         facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]

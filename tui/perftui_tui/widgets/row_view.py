@@ -34,7 +34,7 @@ class RowView(ScrollView, can_focus=False):
         overflow-x: hidden;
         overflow-y: auto;
         .row--bold { text-style: bold; }
-        .row--dim { color: $text-muted; }
+        .row--dim { color: $dim; }
         .row--good { color: $good; text-style: bold; }
         .row--warn { color: $caution; text-style: bold; }
         .row--bad { color: $bad; text-style: bold; }

@@ -1,0 +1,193 @@
+"""From a finding to the fix: tried by override, written to the source, undone, compared."""
+
+import os
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from perftui.recorder.launch import Launch
+from perftui.run.control import take_requests
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui_tui.app import PerftuiApp
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import START, write_run
+
+SCRIPT = """\
+from torch.utils.data import DataLoader
+
+def loader(pictures):
+    return DataLoader(pictures, batch_size=128, shuffle=True)
+"""
+ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    # As it was when the run began: a script edited since is not what ran.
+    os.utime(path, ns=(START - 10**9, START - 10**9))
+    return path
+
+
+@pytest.fixture
+def ended(tmp_path: Path, script: Path) -> Path:
+    return write_run(
+        tmp_path / ".perftui" / "runs", script=script, loader_line=4, cwd=str(tmp_path), **ENDED
+    )
+
+
+async def show_diagnosis(app: PerftuiApp, pilot: Pilot[None]) -> None:
+    await pilot.press("4")
+    await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+    await until_shown(pilot, "Evidence")
+
+
+async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        text = text_of(app)
+        assert "limit 5%" in text
+        assert "at best 1.66x faster" in text
+        assert "num_workers 0 -> " in text
+
+
+async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("pagedown", "pagedown")
+        await until_shown(pilot, "Not judged, and why")
+        assert "sync-bound" in text_of(app)
+
+
+async def test_writing_shows_the_diff_and_undo_restores_every_byte(
+    ended: Path, script: Path
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        assert "-    return DataLoader(pictures, batch_size=128, shuffle=True)" in text_of(app)
+        assert script.read_text() == SCRIPT
+        await pilot.press("enter")
+        await until_shown(pilot, "train.py written")
+        assert "num_workers=" in script.read_text()
+        await pilot.press("u")
+        await until_shown(pilot, "restored byte for byte")
+        assert script.read_text() == SCRIPT
+
+
+async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
+        assert script.read_text() == SCRIPT
+
+
+async def test_an_edit_made_meanwhile_is_never_lost(ended: Path, script: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        script.write_text(SCRIPT + "# mine\n")
+        await pilot.press("enter")
+        await until_shown(pilot, "has changed since")
+        assert script.read_text() == SCRIPT + "# mine\n"
+
+
+async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Path) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        await pilot.press("enter")
+        await until_shown(pilot, "train.py written")
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await pilot.press("4")
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await pilot.press("u")
+        await until_shown(pilot, "restored byte for byte")
+    assert script.read_text() == SCRIPT
+
+
+async def test_a_trial_is_asked_started_and_compared(
+    ended: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches: list[Launch] = []
+
+    def start(launch: Launch) -> Path:
+        launches.append(launch)
+        return write_run(
+            launch.runs,
+            run_id="20231114-231320-train",
+            wait_ms=0,
+            workers=4,
+            script=script,
+            loader_line=4,
+            parent=launch.parent,
+            name=launch.name,
+            overrides=launch.overrides,
+        )
+
+    monkeypatch.setattr("perftui_tui.rerun.start", start)
+    async with opened(ended) as (app, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        assert "/usr/bin/python3 train.py --lr 0.1" in text_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current_mode == "compare", "the comparison")
+        await until_shown(pilot, "FASTER")
+        text = text_of(app)
+        assert "BEFORE" in text
+        assert "in force at the loader: num_workers 0 -> 4" in text
+        assert "one run each: no confidence interval" in text or "steady steps" in text
+        await pilot.press("s")
+        await until_shown(pilot, "SLOWER")
+    assert launches[0].command == ("/usr/bin/python3", "train.py", "--lr", "0.1")
+    assert launches[0].overrides[0].arguments["num_workers"] >= 1
+    assert launches[0].parent == ended.name
+
+
+async def test_a_trial_that_cannot_start_says_why(
+    ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(launch: Launch) -> Path:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("perftui_tui.rerun.start", start)
+    async with opened(ended) as (app, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        await pilot.press("y")
+        await until_shown(pilot, "the disk is full")
+        assert app.is_running
+
+
+async def test_a_running_training_is_stopped_before_it_is_started_again(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = write_run(tmp_path / "runs", script=script, loader_line=4)
+    monkeypatch.setattr("perftui_tui.rerun.STOP_SECONDS", 0.3)
+    async with opened(live) as (_, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "is stopped first")
+        await pilot.press("enter")
+        await until_shown(pilot, "has not stopped")
+    assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
+
+
+async def test_a_baseline_can_be_chosen(ended: Path) -> None:
+    write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
+    async with opened(ended) as (app, pilot):
+        await pilot.press("5")
+        await until_shown(pilot, "Nothing to compare with yet")
+        await pilot.press("b")
+        await until_shown(pilot, "20231114-201320-train")
+        await pilot.press("1")
+        await until_shown(pilot, "FASTER")
+        assert app.current_mode == "compare"

@@ -1,0 +1,87 @@
+"""The log: follow, scroll, search, and never obey what the script prints."""
+
+from pathlib import Path
+
+import pytest
+
+from perftui_tui.widgets.log_view import LogView, highlighted
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import write_run
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Path:
+    output = b"".join(b"epoch 1 step %d loss 2.41\r\n" % n for n in range(1000))
+    return write_run(tmp_path / "runs", output=output + b"\r 50%|#####     |")
+
+
+async def test_it_follows_the_newest_line(live: Path) -> None:
+    async with opened(live) as (_, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "step 999 ")
+        await until_shown(pilot, "following")
+        with (live / "output.log").open("ab") as file:
+            file.write(b"\r100%|##########|\r\nthe end\r\n")
+        await until_shown(pilot, "the end")
+
+
+async def test_scrolling_holds_the_picture_until_f(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("pageup")
+        await until_shown(pilot, "held")
+        held = text_of(app).splitlines()[1:20]
+        with (live / "output.log").open("ab") as file:
+            file.write(b"\r\nmore\r\n")
+        await until(pilot, lambda: app.output.lines[-1] == "more", "the output")
+        await pilot.pause()
+        assert text_of(app).splitlines()[1:20] == held
+        await pilot.press("f")
+        await until_shown(pilot, "more")
+
+
+async def test_the_oldest_line_is_one_key_away(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("home")
+        await until(pilot, lambda: "step 0 " in text_of(app), "the first line")
+
+
+async def test_search_finds_marks_and_goes_on(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("slash", *"STEP 50", "enter")
+        await until_shown(pilot, "step 509 ")
+        await pilot.press("N")
+        await until(pilot, lambda: app.screen.query_one(LogView).scroll_offset.y == 508, "508")
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen.query_one(LogView).scroll_offset.y == 509, "509")
+
+
+async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("slash", *"q1cT?")
+        assert app.current_mode == "log"
+        assert app.is_running
+        await pilot.press("enter")
+        await until_shown(pilot, "no line with")
+
+
+def test_matches_are_marked_in_any_case() -> None:
+    assert highlighted("Loss loss", "LOSS") == (("Loss", "match"), (" ", ""), ("loss", "match"))
+
+
+async def test_markup_and_control_codes_are_only_text(tmp_path: Path) -> None:
+    evil = b"[bold red]not bold[/] \x1b]0;owned\x07[link=x]y[/link] \x9b31m \xe2\x80\xaeabc\r\n"
+    async with opened(write_run(tmp_path / "runs", output=evil)) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "[bold red]not bold[/]")
+        text = text_of(app)
+        assert "[link=x]y[/link]" in text
+        assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text.replace("\n", ""))
+        assert "\u202e" not in text

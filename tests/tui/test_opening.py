@@ -1,0 +1,139 @@
+"""What the app opens: growing runs, damaged runs, traces, and files that are none."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.run.manifest import Status
+from perftui_tui.app import PerftuiApp
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
+
+
+def trace_events(steps: int = 3) -> list[dict[str, Any]]:
+    """Steps of 10 ms with a kernel of 4 ms in each, launched from an operator."""
+    events: list[dict[str, Any]] = []
+    for step in range(steps):
+        at = step * 10_000
+        host = {"ph": "X", "pid": 1, "tid": 1}
+        mark = f"ProfilerStep#{step}"
+        events += [
+            {**host, "cat": "user_annotation", "name": mark, "ts": at, "dur": 9_990},
+            {**host, "cat": "cpu_op", "name": "aten::mm", "ts": at + 100, "dur": 500,
+             "args": {"External id": step + 1}},
+            {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 200, "dur": 20,
+             "args": {"correlation": step + 1, "External id": step + 1}},
+            {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": at + 400,
+             "dur": 4_000, "args": {"correlation": step + 1, "device": 0, "stream": 7,
+                                    "External id": step + 1}},
+        ]  # fmt: skip
+    return events
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "rank0.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": trace_events()}))
+    return path
+
+
+async def test_a_trace_shows_budget_timeline_and_kernels(trace: Path) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        await until_shown(pilot, "rank0.pt.trace.json")
+        assert "gpu compute" in text_of(app)
+        assert "3 steps in the trace" in text_of(app)
+        await pilot.press("3")
+        await until_shown(pilot, "aten::mm")
+        await pilot.press("k")
+        await until_shown(pilot, "gemm")
+        await pilot.press("2")
+        await until_shown(pilot, "stream 7")
+
+
+async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        await pilot.press("3")
+        await until_shown(pilot, "aten::mm")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await until_shown(pilot, "aten::mm")
+
+
+async def test_a_trace_cannot_be_run_again_and_says_so(trace: Path) -> None:
+    async with opened(trace, replay=True) as (_, pilot):
+        await pilot.press("a")
+        await until_shown(pilot, "a trace cannot be run again")
+
+
+@pytest.mark.parametrize("content", ["", "not json", '{"a": 1}', '{"traceEvents": []}'])
+async def test_what_is_no_trace_ends_the_app_with_words_and_code_2(
+    tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(content)
+    app = PerftuiApp(path, replay=True, clock=lambda: NOW)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.failure is not None, "the failure")
+    assert app.return_code == 2
+    assert app.failure
+    assert "odd.json" in app.failure
+
+
+async def test_a_run_grows_on_screen(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs", steps=5)
+    async with opened(root) as (_, pilot):
+        await until_shown(pilot, "step 5 ")
+        rows = step_rows(60, 118, 0, False)[5:]
+        with (root / "rank-0" / "steps.jsonl").open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        await until_shown(pilot, "step 60 ")
+
+
+async def test_a_run_cut_off_at_any_byte_opens(tmp_path: Path) -> None:
+    whole = write_run(tmp_path / "whole", steps=30)
+    for cut in (0, 1, 300, 2000, 5000):
+        root = tmp_path / f"cut-{cut}" / whole.name
+        shutil.copytree(whole, root)
+        for journal in root.rglob("*.jsonl"):
+            journal.write_bytes(journal.read_bytes()[:cut])
+        async with opened(root) as (app, _):
+            assert text_of(app).splitlines()[1].strip()
+
+
+async def test_a_run_that_vanishes_is_said(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs")
+    async with opened(root) as (app, pilot):
+        (root / "run.json").unlink()
+        await until_shown(pilot, "No such file")
+        assert app.is_running
+
+
+async def test_a_script_that_failed_at_once_is_not_lost(tmp_path: Path) -> None:
+    root = write_run(
+        tmp_path / "runs",
+        steps=0,
+        torch_version=None,
+        output=b"SyntaxError: invalid syntax\r\n",
+        status=Status.EXITED,
+        exit_code=1,
+        ended_ns=START + 10**9,
+    )
+    async with opened(root) as (_, pilot):
+        await until_shown(pilot, "exit code 1 before it imported torch")
+        await until_shown(pilot, "SyntaxError: invalid syntax")
+        await until_shown(pilot, "failed (exit 1)")
+
+
+@pytest.mark.parametrize("theme", ["perftui-dark", "perftui-light", "perftui-contrast"])
+async def test_every_meaning_has_a_word(tmp_path: Path, theme: str) -> None:
+    app = PerftuiApp(write_run(tmp_path, gpu=True, workers=2), clock=lambda: NOW, theme=theme)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for word in ("BOTTLENECK", "LOW", "EMPTY", "OK", "live"):
+            await until_shown(pilot, word)
+
+
+def test_the_fixture_is_a_run_as_the_recorder_writes_it() -> None:
+    assert manifest().script == "train.py"

@@ -1,0 +1,111 @@
+"""One picture of each screen at each size; behaviour is tested elsewhere.
+
+After a change that is meant: ``pytest tests/tui/test_pictures.py --snapshot-update``, and look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from perftui.run.manifest import Status
+from perftui_tui.app import PerftuiApp
+from tests.tui.driving import until
+from tests.tui.recorded import NOW, START, write_run
+
+pytestmark = pytest.mark.snapshot
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+FAILED_OUTPUT = (
+    b"Traceback (most recent call last):\r\n"
+    b'  File "train.py", line 3, in <module>\r\n'
+    b"    import torchvision\r\n"
+    b"ModuleNotFoundError: No module named 'torchvision'\r\n"
+)
+BAR = b"\repoch 1:  50%|#####     | 1240/2480 [07:12<07:12,  2.87it/s, loss=2.41]"
+
+Compare = Callable[..., bool]
+
+
+def settled(screen: str, *keys: str) -> Callable[[Pilot[None]], Any]:
+    """Wait for data, go to ``screen``, press ``keys``, and let the layout come to rest."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        assert isinstance(app, PerftuiApp)
+        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+        await until(pilot, lambda: app.output.lines, "the output")
+        app.action_show(screen)
+        await until(pilot, lambda: app.current_mode == screen, screen)
+        await pilot.press(*keys)
+        await pilot.pause(0.3)
+        await pilot.pause()
+
+    return run
+
+
+def picture(compare: Compare, root: Path, screen: str, size: tuple[int, int], *keys: str) -> bool:
+    app = PerftuiApp(root, clock=lambda: NOW)
+    return compare(app, terminal_size=size, run_before=settled(screen, *keys))
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("screen", ["overview", "diagnosis", "log"])
+def test_a_slow_loader(
+    snap_compare: Compare, tmp_path: Path, screen: str, size: tuple[int, int]
+) -> None:
+    output = b"".join(b"epoch 1 step %d loss 2.41\r\n" % n for n in range(1100, 1200)) + BAR
+    assert picture(snap_compare, write_run(tmp_path, output=output), screen, size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_a_gpu_that_waits(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = write_run(tmp_path, gpu=True, workers=2)
+    assert picture(snap_compare, root, "overview", size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_before_and_after(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    first = write_run(tmp_path)
+    root = write_run(
+        tmp_path,
+        run_id="20231114-231320-train",
+        parent=first.name,
+        name="num_workers 0 -> 4",
+        wait_ms=3,
+        workers=4,
+    )
+    assert picture(snap_compare, root, "compare", size)
+
+
+def test_nothing_yet(snap_compare: Compare, tmp_path: Path) -> None:
+    root = write_run(tmp_path, steps=0, torch_version=None, output=b"loading data\r\n")
+    assert picture(snap_compare, root, "overview", (80, 24))
+
+
+def test_a_script_that_failed_at_once(snap_compare: Compare, tmp_path: Path) -> None:
+    root = write_run(
+        tmp_path,
+        steps=0,
+        torch_version=None,
+        output=FAILED_OUTPUT,
+        status=Status.EXITED,
+        exit_code=1,
+        ended_ns=START + 2 * 10**9,
+    )
+    assert picture(snap_compare, root, "overview", (80, 24))
+
+
+@pytest.mark.parametrize("key", ["question_mark", "a"])
+def test_dialogs(snap_compare: Compare, tmp_path: Path, key: str) -> None:
+    assert picture(snap_compare, write_run(tmp_path), "overview", (120, 40), key)
+
+
+@pytest.mark.parametrize("theme", ["perftui-light", "perftui-contrast", "perftui-ansi"])
+def test_themes(snap_compare: Compare, tmp_path: Path, theme: str) -> None:
+    app = PerftuiApp(write_run(tmp_path), clock=lambda: NOW, theme=theme)
+    assert snap_compare(app, terminal_size=(120, 40), run_before=settled("overview"))

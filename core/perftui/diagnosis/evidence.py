@@ -32,6 +32,9 @@ class Evidence:
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
     wait_p95: int | None = None
     """95th percentile of the wait for data, ns."""
+    fetch_cpu: float | None = None
+    """Share of the wait for data in which the training thread itself computes, 0 to 1; the rest it
+    waits for a disk or a network. None where workers fetch."""
     batches_ready: int | None = None
     """Median number of batches that waited in the loader's queue."""
     loader: LoaderFacts | None = None
@@ -75,6 +78,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         train_steps=int((steps["kind"] == "train").sum()),
         share=step_budget(steps, mask),
         wait_p95=_quantile(steps, "input_wait", mask, 95),
+        fetch_cpu=_fetch_cpu(steps.where(mask)),
         batches_ready=_quantile(steps, "batches_ready", mask, 50),
         loader=training_loader(snapshot.events),
         machine=_machine(run, snapshot, mask),
@@ -99,6 +103,13 @@ def _quantile(steps: Table, column: str, mask: Mask, percent: int) -> int | None
     values = steps[column][mask]
     known = np.sort(values[values >= 0])
     return nearest_rank(known, percent) if len(known) else None
+
+
+def _fetch_cpu(steps: Table) -> float | None:
+    if "input_cpu" not in steps or not len(steps) or int(steps["input_cpu"].min()) < 0:
+        return None
+    wait = int(steps["input_wait"].sum())
+    return min(int(steps["input_cpu"].sum()) / wait, 1.0) if wait else None
 
 
 def _known_peak(steps: Table, column: str) -> int | None:

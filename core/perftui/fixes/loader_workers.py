@@ -33,7 +33,14 @@ def option(evidence: Evidence) -> FixOption | None:
     current = loader.num_workers or 0
     machine = evidence.machine
     elsewhere = machine.other_cores or 0.0
-    wanted = worker_count(current, machine.cores, evidence.ranks, elsewhere, machine.idle_cores)
+    wanted = worker_count(
+        current,
+        machine.cores,
+        evidence.ranks,
+        elsewhere,
+        machine.idle_cores,
+        evidence.fetch_cpu,
+    )
     refusal = refused(evidence, loader, wanted)
     if refusal:
         return FixOption(

@@ -32,6 +32,7 @@ class StepAssembler:
         self.dropped = 0
         self._intervals: deque[tuple[Interval, int]] = deque()
         self._memory: dict[str, Record] = {}
+        self._fetch_cpu: dict[int, int] = {}
         self._waiting: Record | None = None
         self._waits_since = 0
 
@@ -48,6 +49,8 @@ class StepAssembler:
             self._keep(record)
         elif record.kind in ("memory", "memory_peak"):
             self._memory[record.kind] = record
+        elif record.kind == "input_cpu":
+            self._fetch_cpu[record.step] = self._fetch_cpu.get(record.step, 0) + record.value
         return []
 
     def expire(self, now: int, hold: int = HOLD_NS) -> list[list[int | str]]:
@@ -70,7 +73,9 @@ class StepAssembler:
         end = step.start + step.duration
         inside = [kept for kept in self._intervals if kept[0].start < end]
         phases = exclusive_times(step.start, end, [interval for interval, _ in inside])
-        row = _row(step, phases, _fewest_ready(step, inside), self._memory)
+        fetch_cpu = self._fetch_cpu.get(step.step, UNKNOWN)
+        self._fetch_cpu = {at: cpu for at, cpu in self._fetch_cpu.items() if at > step.step}
+        row = _row(step, phases, _fewest_ready(step, inside), fetch_cpu, self._memory)
         while self._intervals and self._intervals[0][0].end <= end:
             self._intervals.popleft()
         return [row]
@@ -93,7 +98,11 @@ def _kind(flag: int) -> str:
 
 
 def _row(
-    step: Record, phases: dict[str, int], ready: int, memory: dict[str, Record]
+    step: Record,
+    phases: dict[str, int],
+    ready: int,
+    fetch_cpu: int,
+    memory: dict[str, Record],
 ) -> list[int | str]:
     at_end = memory.get("memory")
     peak = memory.get("memory_peak")
@@ -111,5 +120,6 @@ def _row(
         "allocated": at_end.value if at_end and known else UNKNOWN,
         "reserved": at_end.extra if at_end and known else UNKNOWN,
         "peak_allocated": peak.value if peak and peak.step == step.step else UNKNOWN,
+        "input_cpu": fetch_cpu,
     }
     return [values[column.name] for column in STEP_COLUMNS]

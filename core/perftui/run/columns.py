@@ -25,6 +25,7 @@ STEP_COLUMNS = (
     Column("allocated", "B", "GPU memory allocated at the end of the step, -1 unknown"),
     Column("reserved", "B", "GPU memory reserved at the end of the step, -1 unknown"),
     Column("peak_allocated", "B", "highest GPU memory allocated so far, -1 unknown"),
+    Column("input_cpu", "ns", "CPU time of the training thread while it fetched, -1 unknown"),
 )
 
 EVENT_COLUMNS = (

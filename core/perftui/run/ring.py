@@ -39,14 +39,17 @@ KINDS = (
     "gc",
     "memory",
     "memory_peak",
+    "input_cpu",
 )
 """Kinds of records, written when the interval has finished, on the thread that trains.
 
 ``step``: ``value`` micro batches, ``extra`` the agent's own cost in ns, ``step`` its index.
 ``input_wait``: ``value`` batches that were ready when the wait began, or -1. ``gc``: ``value`` the
 generation. ``memory``, ``memory_peak``: instants at the end of the step whose index ``step`` is,
-before or after its own record; ``value`` allocated (or peak) bytes, ``extra`` reserved bytes. The
-others carry nothing more. Intervals may lie inside one another; the reader makes them exclusive.
+before or after its own record; ``value`` allocated (or peak) bytes, ``extra`` reserved bytes.
+``input_cpu``: an instant, ``value`` the CPU time in ns that the thread used in an ``input_wait``
+that has just finished, written only where the thread fetches the batch itself. The others carry
+nothing more. Intervals may lie inside one another; the reader makes them exclusive.
 """
 
 

@@ -68,6 +68,15 @@ def test_the_number_of_workers_follows_the_cores(script, cores, current, wanted)
     assert option.override.arguments["num_workers"] == wanted
 
 
+@pytest.mark.parametrize(
+    ("cores", "cpu_ms", "wanted"), [(2, 60, 1), (2, 30, 2), (2, 0, 2), (4, 60, 3), (4, 20, 4)]
+)
+def test_workers_that_mostly_wait_share_cores(script, cores, cpu_ms, wanted) -> None:
+    option = workers(script, cpu_count=cores, input_cpu=cpu_ms * 1_000_000)
+    assert option.override is not None
+    assert option.override.arguments["num_workers"] == wanted
+
+
 def test_cores_that_other_programs_use_are_left_to_them(script) -> None:
     busy = telemetry_table(**{"cpu.utilization": 75.0, "processes.cpu": 100.0})
     option = workers(script, cpu_count=8, telemetry=busy)

@@ -105,6 +105,20 @@ def test_fewest_batches_ready_at_any_fetch_of_the_step() -> None:
     assert [row["batches_ready"] for row in rows] == [2, -1]
 
 
+def test_cpu_time_of_all_fetches_of_a_step() -> None:
+    rows = rows_of(
+        [
+            record("input_cpu", 5, value=3, step=0),
+            record("input_cpu", 15, value=4, step=0),
+            record("step", 0, 100, step=0),
+            record("input_cpu", 105, value=9, step=1),
+            record("step", 100, 100, step=1),
+            record("step", 200, 100, step=2),
+        ]
+    )
+    assert [row["input_cpu"] for row in rows] == [7, 9, -1]
+
+
 def test_step_waits_for_the_next_one_or_for_a_while() -> None:
     assembler = StepAssembler()
     assert assembler.add(record("step", 0, 10), now=0) == []

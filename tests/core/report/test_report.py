@@ -50,7 +50,7 @@ def write_steps(layout: RunLayout, count: int = 30) -> None:
     steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
     phases = [21_000_000 if phase == "input_wait" else 2_000_000 for phase in PHASES]
     duration = sum(phases)
-    rest = [1, 0, 0, -1, -1, -1, -1]
+    rest = [1, 0, 0, -1, -1, -1, -1, -1]
     steps.append([[at, "train", at * duration, duration, *phases, *rest] for at in range(count)])
     steps.close()
     events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)

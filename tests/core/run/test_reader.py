@@ -22,7 +22,7 @@ def layout(tmp_path: Path) -> RunLayout:
 
 
 def step(index: int) -> list[object]:
-    numbers = [100, *([0] * len(PHASES)), 1, 0, 0, -1, -1, -1, -1]
+    numbers = [100, *([0] * len(PHASES)), 1, 0, 0, -1, -1, -1, -1, -1]
     return [index, "train", 1000 * index, *numbers]
 
 

@@ -16,7 +16,8 @@ def steps(durations: list[int], kinds: list[str] | None = None, profiled: set[in
     rows = []
     for index, (duration, kind) in enumerate(zip(durations, kinds, strict=True)):
         phases = [0] * (len(PHASES) - 1) + [duration]
-        row = [index, kind, 0, duration, *phases, 1, int(index in profiled), 0, -1, -1, -1, -1]
+        unknown = [-1] * 5
+        row = [index, kind, 0, duration, *phases, 1, int(index in profiled), 0, *unknown]
         rows.append(row)
     table.extend(rows)
     return table.freeze()

@@ -19,7 +19,7 @@ def steps(phases: list[list[int]], wrong_by: dict[int, int] | None = None):
     wrong = wrong_by or {}
     table.extend(
         [
-            [at, "train", 0, sum(row) + wrong.get(at, 0), *row, 1, 0, 0, -1, -1, -1, -1]
+            [at, "train", 0, sum(row) + wrong.get(at, 0), *row, 1, 0, 0, -1, -1, -1, -1, -1]
             for at, row in enumerate(phases)
         ]
     )

@@ -102,6 +102,8 @@ def facts(wait: InputWait, evidence: Evidence, warning: float) -> list[Fact]:
         Fact("mean step", wait.step, "ns"),
         Fact("steady steps", wait.steps, "count"),
     ]
+    if evidence.fetch_cpu is not None and wait.from_run:
+        found.append(Fact("CPU use while fetching", round(100 * evidence.fetch_cpu, 1), "%"))
     if evidence.wait_p95 is not None and wait.from_run:
         found.append(Fact("95 % of waits are below", evidence.wait_p95, "ns"))
     return found

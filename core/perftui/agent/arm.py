@@ -30,6 +30,6 @@ def arm(torch: Any, spool: str) -> Session:
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
-    os.register_at_fork(before=session.before_fork, after_in_child=session.reset)
+    os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)
     atexit.register(session.finish)
     return session

@@ -27,6 +27,11 @@ def loader_facts(
     return facts
 
 
+def fetches_itself(iterator: Any) -> bool:
+    """Whether the thread that asks for a batch also makes it: the loader has no workers."""
+    return getattr(iterator, "_num_workers", UNKNOWN) == 0
+
+
 def batches_ready(iterator: Any) -> int:
     """Batches that wait in the queues of a loader with workers; -1 where that is not known.
 

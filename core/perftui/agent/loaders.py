@@ -10,6 +10,7 @@ from .callsite import CallSite
 from .loader import loader_facts
 from .notes import Notes
 from .overrides import Outcome
+from .steps import TRAIN
 
 UNSEEN = 0
 
@@ -29,7 +30,7 @@ class Loaders:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._iterators: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._live: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
-        self._roles: set[tuple[int, str]] = set()
+        self._roles: dict[int, str] = {}
         self._in_use: set[int] = set()
 
     def constructed(self, loader: Any, site: CallSite | None, outcome: Outcome) -> None:
@@ -65,9 +66,12 @@ class Loaders:
             self._in_use.add(number)
 
     def step_ended(self, kind: str) -> None:
-        """A step of ``kind`` has ended: now the role of the loaders that fed it is known."""
+        """A step of ``kind`` has ended: now the role of the loaders that fed it is known.
+
+        A loader that has fed a training step is a training loader, whatever else it feeds.
+        """
         for number in self._in_use:
-            if (number, kind) not in self._roles:
-                self._roles.add((number, kind))
+            if self._roles.get(number) not in (kind, TRAIN):
+                self._roles[number] = kind
                 self._notes.write("loader", {"id": number, "role": kind})
         self._in_use.clear()

@@ -88,6 +88,10 @@ class Recording:
             windows.marks.end(PHASES[kind])
         return now
 
+    def instant(self, kind: int, time: int, value: int) -> None:
+        """Something is known of ``time``."""
+        self._ring.write(kind, time, 0, self.index, value)
+
     def now(self) -> int:
         """The clock of all records; the first reading begins the first step."""
         now = perf_counter_ns()
@@ -113,6 +117,11 @@ class Recording:
         self.thread = thread
         if self.pauses is not None:
             self.pauses.thread = thread
+
+    @property
+    def has_profiled(self) -> bool:
+        """Whether a window has been prepared in this process."""
+        return self.windows is not None and self.windows.has_profiled
 
     def close(self) -> None:
         """The process ends: write what is there, save the open window."""

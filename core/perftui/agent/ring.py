@@ -38,12 +38,12 @@ KINDS = {
             "gc",
             "memory",
             "memory_peak",
+            "input_cpu",
         )
     )
 }
-STEP, INPUT_WAIT, LOADER_START, FORWARD, BACKWARD, OPTIMIZER, PROFILER, GC, MEMORY, MEMORY_PEAK = (
-    KINDS.values()
-)
+STEP, INPUT_WAIT, LOADER_START, FORWARD, BACKWARD, OPTIMIZER = range(6)
+PROFILER, GC, MEMORY, MEMORY_PEAK, INPUT_CPU = range(6, 11)
 
 PROFILED_FLAG, EVAL_FLAG, INFER_FLAG = 1, 2, 4
 

@@ -10,13 +10,15 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from threading import get_ident
+from time import thread_time_ns
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from . import ring as rings
 from .callsite import find_call_site
 from .cost import Costs, measure_costs
-from .loader import UNKNOWN, batches_ready
+from .forked_exit import leave_without_destructors
+from .loader import UNKNOWN, batches_ready, fetches_itself
 from .loaders import Loaders, Origins
 from .notes import Notes
 from .optimizers import Optimizers
@@ -71,7 +73,17 @@ class Session:
         self._is_off = False
         self._costs = Costs()
         self._batches_ready = UNKNOWN
+        self._cpu_start: int | None = None
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+    @contained
+    def after_fork(self) -> None:
+        """This is a new child of the process that recorded."""
+        recording = self._recording
+        has_profiled = recording is not None and recording.has_profiled
+        self.reset()
+        if has_profiled:
+            leave_without_destructors()
 
     def fail(self, error: Exception) -> None:
         """Record no more, and say why."""
@@ -99,10 +111,10 @@ class Session:
         recording = self._on_this_thread()
         if recording is None or self.inside:
             return 0
-        number = self.loaders.number_of(iterator)
         self._ended(recording, recording.steps.fetch(recording.now()))
-        self.loaders.use(number)
         self._batches_ready = batches_ready(iterator)
+        # With workers the thread only waits, which uses nothing worth a system call.
+        self._cpu_start = thread_time_ns() if fetches_itself(iterator) else None
         start = recording.begin(rings.INPUT_WAIT)
         self.inside = True
         return start
@@ -115,10 +127,13 @@ class Session:
         if recording is None:
             return
         number = self.loaders.number_of(iterator)
-        recording.end(rings.INPUT_WAIT, start, self._batches_ready, number)
+        now = recording.end(rings.INPUT_WAIT, start, self._batches_ready, number)
+        if self._cpu_start is not None:
+            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self._cpu_start)
         recording.overhead += self._costs.pair
         if arrived:
             recording.steps.fetched()
+            self.loaders.use(number)
         else:
             self.loaders.exhausted(iterator)
 

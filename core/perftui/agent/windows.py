@@ -29,6 +29,8 @@ class Windows:
     def __init__(self, torch: Any, spool: Path, options: Options, notes: Notes) -> None:
         self.marks: Marks | None = None
         """Ranges for the open window, None while there is none."""
+        self.has_profiled = False
+        """Whether the tracing library has been used."""
         self._torch = torch
         self._spool = spool
         self._options = options
@@ -74,9 +76,7 @@ class Windows:
         if self.marks is not None:
             self._finish()
         else:
-            # Only prepared: torch replaces such a session by the next one.
-            self._window = None
-            self._is_wanted = True
+            self._cancel(self._window)
 
     def foreign_begins(self, profiler: Any) -> None:
         """The script starts ``profiler`` of its own: there can be one at a time, so ours ends."""
@@ -131,6 +131,7 @@ class Windows:
         # Two users of the interpreter's profile function would end each other.
         stacks = self._options.stacks and sys.getprofile() is None
         self._window = Window(self._torch, self._options, stacks)
+        self.has_profiled = True
         self._window.prepare()
 
     def _start(self, next_step: int) -> None:
@@ -161,6 +162,18 @@ class Windows:
             self._save(window, started)
         else:
             # Ended from outside before a step was whole: there is nothing to show, so try again.
+            self._is_wanted = True
+
+    def _cancel(self, window: Window) -> None:
+        """Give up a window that was only prepared.
+
+        A session left so makes the next one print a warning, ours or the script's.
+        """
+        try:
+            window.start()
+            window.stop()
+        finally:
+            self._window = None
             self._is_wanted = True
 
     def _save(self, window: Window, started: int) -> None:

@@ -7,8 +7,6 @@ The interpreter need not have perftui installed.
 """
 
 # ruff: noqa: PTH100, PTH116, PTH118, PTH120
-from __future__ import annotations
-
 import os
 import sys
 
@@ -32,26 +30,29 @@ class TorchFinder:
         self._spool = spool
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+        self,
+        name: str,
+        path: "Sequence[str] | None" = None,
+        target: "ModuleType | None" = None,
+    ) -> "ModuleSpec | None":
         """The spec that the other finders give for torch, its loader watched; else None."""
         if name != "torch":
             return None
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find(name, path, target) if find else None
+            spec: "ModuleSpec | None" = find(name, path, target) if find else None
             if spec is not None:
                 self._watch(spec.loader)
                 return spec
         return None
 
-    def _watch(self, loader: Any) -> None:
+    def _watch(self, loader: "Any") -> None:
         """Arm after the module has run. The finder stays until then: many only look for torch."""
         execute = getattr(loader, "exec_module", None)
         if execute is None or not hasattr(loader, "__dict__"):
             return
 
-        def exec_module(module: ModuleType) -> None:
+        def exec_module(module: "ModuleType") -> None:
             loader.__dict__.pop("exec_module", None)
             execute(module)
             if self in sys.meta_path:
@@ -60,7 +61,7 @@ class TorchFinder:
 
         loader.exec_module = exec_module
 
-    def _arm(self, torch: ModuleType) -> None:
+    def _arm(self, torch: "ModuleType") -> None:
         try:
             from importlib import import_module, util
 
@@ -99,7 +100,7 @@ class TorchFinder:
             return
 
 
-def own_spool() -> str | None:
+def own_spool() -> "str | None":
     """The spool named by the environment, if it is a directory of this user; else None."""
     path = os.environ.get("PERFTUI_SPOOL")
     if not path:

@@ -1,0 +1,108 @@
+"""Runs real training scripts under the agent, as the recorder would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perftui.agent
+from perftui.run.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record, RingReader
+from perftui.run.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, Spool
+
+INJECT = Path(perftui.agent.__file__).parent / "inject"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a script left behind."""
+
+    code: int
+    out: str
+    err: str
+    spool: Spool
+
+    def records(self, ring: int = 0) -> list[Record]:
+        reader = RingReader(self.spool.rings()[ring])
+        records = reader.poll()
+        reader.close()
+        return records
+
+    def of_kind(self, kind: str) -> list[Record]:
+        return [record for record in self.records() if record.kind == kind]
+
+    @property
+    def step_kinds(self) -> list[str]:
+        kinds = {0: "train", EVAL_FLAG: "eval", INFER_FLAG: "infer"}
+        return [kinds[step.flag & ~PROFILED_FLAG] for step in self.of_kind("step")]
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        lines = [
+            json.loads(line)
+            for path in sorted(self.spool.root.glob("notes-*.jsonl"))
+            for line in path.read_text().splitlines()
+        ]
+        return [line["data"] for line in lines if line["kind"] == kind]
+
+    def loader(self) -> dict[str, Any]:
+        """Facts of the first loader."""
+        return self.notes("loader")[0]
+
+
+Train = Callable[..., Run]
+Environment = Callable[..., dict[str, str]]
+
+
+def environment(spool: Path | None, **variables: str) -> dict[str, str]:
+    """The tests' environment with the agent in it, or without."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PERFTUI")}
+    clean.pop("PYTHONPATH", None)
+    if spool is None:
+        return clean
+    return {**clean, "PYTHONPATH": str(INJECT), SPOOL_VARIABLE: str(spool), **variables}
+
+
+@pytest.fixture(name="environment")
+def environment_fixture() -> Environment:
+    """The environment to start an interpreter with."""
+    return environment
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Train:
+    """Runs a script given as text; ``agent=False`` runs it as it is."""
+
+    def run(
+        source: str,
+        *args: str,
+        agent: bool = True,
+        options: dict[str, Any] | None = None,
+        overrides: list[dict[str, Any]] | None = None,
+    ) -> Run:
+        script = tmp_path / "train.py"
+        script.write_text(source)
+        spool = tmp_path / "spool"
+        spool.mkdir(mode=0o700, exist_ok=True)
+        variables = {}
+        if options is not None:
+            variables[OPTIONS_VARIABLE] = json.dumps(options)
+        if overrides is not None:
+            variables[OVERRIDES_VARIABLE] = json.dumps(overrides)
+        done = subprocess.run(
+            [sys.executable, str(script), *args],
+            env=environment(spool if agent else None, **variables),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, done.stderr, Spool(spool))
+
+    return run

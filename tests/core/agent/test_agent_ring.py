@@ -1,0 +1,123 @@
+"""What the agent writes, the recorder reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftui.agent import ring
+from perftui.run import ring as reader
+
+FACTS = {"pid": 7, "rank": 1, "local_rank": 1, "world_size": 2}
+
+Record = tuple[str, int, int, int, int, int, int]
+
+records = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(ring.KINDS)),
+        st.integers(0, 2**62),
+        st.integers(0, 2**40),
+        st.integers(0, 2**32 - 1),
+        st.integers(-1, 2**62),
+        st.integers(-1, 2**62),
+        st.integers(0, 7),
+    ),
+    max_size=40,
+)
+
+
+def write(writer: ring.RingWriter, record: Record) -> None:
+    kind, start, duration, step, value, extra, flag = record
+    writer.write(ring.KINDS[kind], start, duration, step, value, extra, flag)
+
+
+def as_read(ring_reader: reader.RingReader) -> list[Record]:
+    clock = ring_reader.header.wall_ns - ring_reader.header.monotonic_ns
+    return [
+        (one.kind, one.start - clock, one.duration, one.step, one.value, one.extra, one.flag)
+        for one in ring_reader.poll()
+    ]
+
+
+def trusted(written: list[Record], capacity: int) -> list[Record]:
+    """The newest records, less the one whose slot the writer may be filling again."""
+    return written[-(capacity - 1) :]
+
+
+def test_both_sides_state_the_same_format() -> None:
+    assert ring.RECORD.format == reader.RECORD
+    assert tuple(ring.KINDS) == reader.KINDS
+    flags = (ring.PROFILED_FLAG, ring.EVAL_FLAG, ring.INFER_FLAG)
+    assert flags == (reader.PROFILED_FLAG, reader.EVAL_FLAG, reader.INFER_FLAG)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(records, max_size=6), st.integers(2, 24))
+def test_what_is_polled_is_what_was_written_last(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]], capacity: int
+) -> None:
+    path = tmp_path_factory.mktemp("spool") / "ring-7"
+    writer = ring.create_ring(path, FACTS, capacity)
+    ring_reader = reader.RingReader(path)
+    lost = 0
+    for batch in batches:
+        for record in batch:
+            write(writer, record)
+        assert as_read(ring_reader) == trusted(batch, capacity)
+        lost += len(batch) - len(trusted(batch, capacity))
+    assert ring_reader.lost == lost
+    ring_reader.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(records, st.integers(2, 24))
+def test_a_reader_that_comes_late_gets_what_is_still_there(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Record], capacity: int
+) -> None:
+    path = tmp_path_factory.mktemp("spool") / "ring-7"
+    writer = ring.create_ring(path, FACTS, capacity)
+    for record in written:
+        write(writer, record)
+    ring_reader = reader.RingReader(path)
+
+    assert as_read(ring_reader) == trusted(written, capacity)
+    ring_reader.close()
+
+
+def test_the_header_tells_who_writes(tmp_path: Path) -> None:
+    ring.create_ring(tmp_path / "ring-7", FACTS)
+    ring_reader = reader.RingReader(tmp_path / "ring-7")
+
+    header = ring_reader.header
+    assert (header.pid, header.rank, header.local_rank, header.world_size) == (7, 1, 1, 2)
+    assert header.capacity == ring.CAPACITY
+    ring_reader.close()
+
+
+def test_a_ring_is_private_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    ring.create_ring(tmp_path / "ring-7", FACTS)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["ring-7"]
+    assert (tmp_path / "ring-7").stat().st_mode & 0o777 == 0o600
+
+
+def test_every_byte_of_a_ring_has_its_place_on_the_disk(tmp_path: Path) -> None:
+    ring.create_ring(tmp_path / "ring-7", FACTS)
+
+    status = (tmp_path / "ring-7").stat()
+    assert status.st_blocks * 512 >= status.st_size
+
+
+def test_without_room_there_is_no_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, offset: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+
+    with pytest.raises(OSError, match="No space"):
+        ring.create_ring(tmp_path / "ring-7", FACTS)
+    assert list(tmp_path.iterdir()) == []

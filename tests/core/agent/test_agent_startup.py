@@ -1,0 +1,127 @@
+"""What every interpreter goes through that inherits the recorder's environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import perftui.agent
+
+pytestmark = pytest.mark.subprocess
+
+Environment = Callable[..., dict[str, str]]
+
+
+def python(*args: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *args], env=env, cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    path = tmp_path / "spool"
+    path.mkdir(mode=0o700)
+    return path
+
+
+def test_a_script_sees_the_interpreter_it_expects(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    source = "import json, sys; print(json.dumps([sys.argv, sys.path, __name__]))"
+    (tmp_path / "script.py").write_text(source)
+
+    alone = python("script.py", "-x", env=environment(None), cwd=tmp_path)
+    armed = python("script.py", "-x", env=environment(spool), cwd=tmp_path)
+
+    assert (armed.returncode, armed.stdout, armed.stderr) == (0, alone.stdout, "")
+
+
+def test_no_module_is_imported_for_it(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    source = "import sys; print(sorted(sys.modules))"
+
+    alone = python("-c", source, env=environment(None), cwd=tmp_path)
+    armed = python("-c", source, env=environment(spool), cwd=tmp_path)
+
+    assert armed.stdout == alone.stdout
+
+
+def test_it_waits_for_torch_only_where_there_is_a_spool(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    source = "import sys; print(type(sys.meta_path[0]).__name__)"
+    armed = python("-c", source, env=environment(spool), cwd=tmp_path)
+    gone = python("-c", source, env=environment(spool / "gone"), cwd=tmp_path)
+
+    assert armed.stdout == "TorchFinder\n"
+    assert gone.returncode == 0
+    assert gone.stdout != "TorchFinder\n"
+
+
+def test_the_sitecustomize_it_hides_still_runs(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    hidden = tmp_path / "site"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("MARK = 'here'\nprint('hidden ran')")
+    env = environment(spool)
+    env["PYTHONPATH"] += f":{hidden}"
+
+    done = python(
+        "-c", "import sitecustomize as s; print(s.MARK, s.__file__)", env=env, cwd=tmp_path
+    )
+
+    assert done.stdout == f"hidden ran\nhere {hidden}/sitecustomize.py\n"
+
+
+def test_without_one_to_hide_there_is_none(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    done = python("-c", "import sitecustomize", env=environment(spool), cwd=tmp_path)
+
+    assert "ModuleNotFoundError: No module named 'sitecustomize'" in done.stderr
+
+
+def test_children_are_reached_too(tmp_path: Path, spool: Path, environment: Environment) -> None:
+    child = "import sys; print(type(sys.meta_path[0]).__name__)"
+    source = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+
+    assert python("-c", source, env=environment(spool), cwd=tmp_path).stdout == "TorchFinder\n"
+
+
+def test_looking_for_torch_is_not_importing_it(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    source = (
+        "import importlib.util, sys\n"
+        "print(importlib.util.find_spec('torch').name, '_perftui_agent' in sys.modules)\n"
+        "import torch\n"
+        "print('_perftui_agent' in sys.modules, torch.__spec__.loader.__class__.__name__)\n"
+        "print([f for f in sys.meta_path if type(f).__name__ == 'TorchFinder'])\n"
+    )
+    done = python("-c", source, env=environment(spool), cwd=tmp_path)
+
+    assert done.stdout == "torch False\nTrue SourceFileLoader\n[]\n"
+
+
+def test_options_that_make_no_sense_are_reported_and_the_script_runs(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    env = environment(spool, PERFTUI_OPTIONS="[1]")
+
+    done = python("-c", "import torch; print(1)", env=env, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    (notes,) = spool.glob("notes-*.jsonl")
+    assert "could not start" in notes.read_text()
+
+
+def test_what_is_injected_is_one_file() -> None:
+    inject = Path(perftui.agent.__file__).parent / "inject"
+    assert [path.name for path in inject.iterdir() if path.is_file()] == ["sitecustomize.py"]

@@ -1,0 +1,452 @@
+"""Real training scripts under the agent: what it records, and that they do not notice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.subprocess
+
+PLAIN = """
+import hashlib, sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def main():
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(80, 16), torch.randn(80, 1))
+    workers, context = int(sys.argv[1]), (sys.argv[2:] or [None])[0]
+    loader = DataLoader(
+        data, 8, True,
+        num_workers=workers, multiprocessing_context=context, persistent_workers=context == "spawn")
+    model = nn.Sequential(nn.Linear(16, 32), nn.Dropout(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = (model(x) - y).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+    weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    print(hashlib.sha256(weights).hexdigest())
+    print(hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest())
+
+if __name__ == "__main__":
+    main()
+"""
+
+NO_LOADER = """
+import sys, torch
+from torch import nn
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("workers", [("0",), ("2", "fork"), ("2", "spawn")], ids="-".join)
+def test_a_training_comes_out_the_same_and_is_recorded(
+    train: Any, workers: tuple[str, ...]
+) -> None:
+    alone = train(PLAIN, *workers, agent=False)
+    watched = train(PLAIN, *workers)
+
+    assert (watched.code, watched.out) == (0, alone.out)
+    # Python's tracker of shared resources complains at random about spawned workers.
+    assert watched.err == alone.err or "spawn" in workers
+    assert watched.step_kinds == ["train"] * 30
+    assert [len(watched.of_kind(kind)) for kind in ("forward", "backward", "optimizer")] == [30] * 3
+    # Each epoch asks once more than there are batches.
+    assert len(watched.of_kind("input_wait")) == 33
+    assert len(watched.of_kind("loader_start")) == 3
+    # Processor time of fetching is this thread's only where there are no workers.
+    assert len(watched.of_kind("input_cpu")) == (33 if workers == ("0",) else 0)
+    assert len(watched.spool.rings()) == 1
+    assert watched.notes("error") == []
+
+
+def test_steps_tile_the_time_and_hold_their_phases(train: Any) -> None:
+    run = train(PLAIN, "0")
+
+    steps = {step.step: step for step in run.of_kind("step")}
+    ordered = [steps[index] for index in sorted(steps)]
+    assert sorted(steps) == list(range(30))
+    for first, second in itertools.pairwise(ordered):
+        assert first.start + first.duration == second.start
+    phases = [one for one in run.records() if one.kind in ("forward", "backward", "optimizer")]
+    for phase in phases:
+        step = steps[phase.step]
+        assert step.start <= phase.start
+        assert phase.start + phase.duration <= step.start + step.duration
+
+
+def test_the_agents_own_cost_is_estimated_for_every_step(train: Any) -> None:
+    run = train(PLAIN, "0")
+
+    costs = [step.extra for step in run.of_kind("step")]
+    assert all(0 < cost < 1_000_000 for cost in costs)
+
+
+def test_the_loader_and_its_call_are_described(train: Any, tmp_path: Path) -> None:
+    facts = train(PLAIN, "2", "fork").loader()
+
+    source = PLAIN.splitlines()
+    first = next(n for n, line in enumerate(source, 1) if "DataLoader(" in line)
+    assert facts["file"] == str((tmp_path / "train.py").resolve())
+    assert (facts["line"], facts["function"]) == (first, "main")
+    assert (facts["num_workers"], facts["batch_size"], facts["shuffle"]) == (2, 8, True)
+    assert (facts["dataset"], facts["is_iterable"], facts["length"]) == ("TensorDataset", False, 80)
+    assert facts["start_method"] == "fork"
+
+
+def test_the_first_window_opens_once_warm_and_marks_steps_and_phases(train: Any) -> None:
+    run = train(NO_LOADER, "40")
+
+    (window,) = run.notes("window")
+    trace = json.loads((run.spool.root / window["file"]).read_text())
+    names = [event["name"] for event in trace["traceEvents"] if event.get("ph") == "X"]
+    steps = [name for name in names if name.startswith("ProfilerStep#")]
+    first = window["first_step"]
+    assert first >= 10
+    assert sorted(steps) == sorted(f"ProfilerStep#{first + n}" for n in range(window["steps"]))
+    for phase in ("forward", "backward", "optimizer"):
+        assert names.count(f"perftui::{phase}") == window["steps"]
+    assert "aten::linear" in names
+    profiled = [step.step for step in run.of_kind("step") if step.flag & 1]
+    # Saving falls into the step after.
+    assert profiled == list(range(first, first + window["steps"] + 1))
+    assert window["stall"] > 0
+
+
+def test_a_window_is_closed_where_the_script_ends_within_it(train: Any) -> None:
+    run = train(NO_LOADER, "14")
+
+    assert run.code == 0
+    assert [window["steps"] for window in run.notes("window")] == [3]
+
+
+def test_a_script_that_ends_before_it_is_warm_has_no_window(train: Any) -> None:
+    run = train(NO_LOADER, "5")
+
+    assert run.step_kinds == ["train"] * 5
+    assert run.notes("window") == []
+
+
+def test_windows_can_be_switched_off(train: Any) -> None:
+    run = train(NO_LOADER, "40", options={"profile": False})
+
+    assert run.notes("window") == []
+    assert run.of_kind("profiler") == []
+
+
+def test_a_request_on_the_control_page_opens_another_window(train: Any) -> None:
+    asking = (
+        NO_LOADER
+        + """
+import os, struct
+path = os.path.join(os.environ["PERFTUI_SPOOL"], "control")
+with open(path, "r+b") as page:
+    page.write(struct.pack("<Q", 1))
+for step in range(40):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+    )
+    asking = (
+        "import os\nopen(os.environ['PERFTUI_SPOOL'] + '/control', 'wb').write(bytes(64))\n"
+        + asking
+    )
+
+    run = train(asking, "40")
+
+    first, second = run.notes("window")
+    assert first["first_step"] < 40 <= second["first_step"]
+
+
+def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:
+    run = train(PLAIN, "2", "fork", options={"max_steps": 7})
+
+    assert (run.code, run.err) == (0, "")
+    assert len(run.out.splitlines()) == 7
+    assert run.step_kinds == ["train"] * 7
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [("sys.exit(3)", 3), ("raise ValueError('no more')", 1), ("os.kill(os.getpid(), 15)", -15)],
+)
+def test_exit_codes_are_the_scripts_own(train: Any, ending: str, code: int) -> None:
+    run = train(f"import os\n{NO_LOADER}\n{ending}", "15")
+
+    assert run.code == code
+    assert len(run.of_kind("step")) == 15
+    assert ("no more" in run.err) == (code == 1)
+
+
+def test_an_exception_inside_a_module_reaches_the_script_and_later_steps_count(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+
+class Fragile(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x[0, 0] == 3:
+            raise ArithmeticError("three")
+        return self.layer(x)
+
+model = Fragile()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10):
+    try:
+        loss = model(torch.full((2, 4), float(step))).sum()
+    except ArithmeticError as error:
+        print(error)
+        continue
+    loss.backward()
+    optimizer.step()
+"""
+    run = train(source)
+
+    assert run.out == "three\n"
+    assert run.step_kinds == ["train"] * 9
+    assert len(run.of_kind("forward")) == 10
+
+
+def test_loops_of_other_shapes_are_counted_right(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+shape = __import__("sys").argv[1]
+torch.manual_seed(0)
+one, two = nn.Linear(4, 4), nn.Linear(4, 1)
+x, y = torch.randn(16, 4), torch.randn(16, 4)
+
+def adversarial():
+    first = torch.optim.Adam(one.parameters())
+    second = torch.optim.Adam(two.parameters())
+    for _ in range(8):
+        fake = one(x)
+        second.zero_grad()
+        (two(fake.detach()).mean() - two(x).mean()).backward()
+        second.step()
+        first.zero_grad()
+        (-two(fake).mean()).backward()
+        first.step()
+
+def closures():
+    optimizer = torch.optim.LBFGS(one.parameters(), max_iter=3)
+    def closure():
+        optimizer.zero_grad()
+        loss = (one(x) - y).pow(2).mean()
+        loss.backward()
+        return loss
+    for _ in range(8):
+        optimizer.step(closure)
+
+def by_hand():
+    for _ in range(8):
+        one.zero_grad()
+        (one(x) - y).pow(2).mean().backward()
+        for p in one.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+
+def scaler():
+    optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    for step in range(8):
+        optimizer.zero_grad()
+        loss = (one(x) - y).pow(2).mean()
+        scaler.scale(loss * (float("inf") if step in (2, 5) else 1)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+def checkpoint():
+    from torch.utils.checkpoint import checkpoint
+    optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
+    for _ in range(8):
+        optimizer.zero_grad()
+        checkpoint(one, x, use_reentrant=False).sum().backward()
+        optimizer.step()
+
+def threaded():
+    import threading
+    thread = threading.Thread(target=scaler)
+    one(x)
+    thread.start()
+    thread.join()
+
+locals()[shape]()
+"""
+    shapes = ("adversarial", "closures", "by_hand", "scaler", "checkpoint", "threaded")
+    counted = {}
+    for shape in shapes:
+        run = train(source, shape)
+        assert (run.code, run.notes("error")) == (0, [])
+        counted[shape] = run.step_kinds
+        for ring in run.spool.rings():
+            ring.unlink()
+
+    assert counted == {shape: ["train"] * 8 for shape in shapes}
+
+
+def test_inference_is_told_from_training(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+model = nn.Linear(4, 4)
+with torch.no_grad():
+    for _ in range(12):
+        model(torch.ones(2, 4))
+"""
+    assert train(source).step_kinds == ["infer"] * 12
+
+
+def test_a_compiled_training_compiles_as_often_as_without_us(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+
+    def forward(self, x):
+        return self.layers(x)
+
+for way in ("root", "in place", "function", "inner", "forward", "step", "broken"):
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    compile = lambda thing: torch.compile(thing, backend=counter)
+    model = Block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    call, step = model, optimizer.step
+    if way == "root":
+        call = compile(model)
+    elif way == "in place":
+        model.compile(backend=counter)
+    elif way == "function":
+        call = compile(lambda x: model(x) * 2)
+    elif way == "inner":
+        model.layers[0] = compile(model.layers[0])
+    elif way == "forward":
+        model.forward = compile(model.forward)
+    elif way == "step":
+        step = compile(optimizer.step)
+    elif way == "broken":
+        many = nn.ModuleList(Block() for _ in range(12))
+        def call(x):
+            for block in many:
+                torch._dynamo.graph_break()
+                x = block(x)
+            return x
+        call = compile(call)
+        optimizer = torch.optim.SGD(many.parameters(), lr=0.1)
+        step = optimizer.step
+    for _ in range(14):
+        optimizer.zero_grad()
+        call(torch.ones(4, 8)).sum().backward()
+        step()
+    print(way, counter.frame_count, counter.op_count)
+"""
+    alone = train(source, agent=False)
+    watched = train(source)
+
+    assert watched.out == alone.out
+    assert watched.code == 0
+    assert len(watched.of_kind("step")) == 7 * 14
+
+
+def test_a_profiler_of_the_scripts_own_is_left_whole(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, schedule
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+
+def count(profiler):
+    print([e.count for e in profiler.key_averages() if e.key == "aten::linear"])
+
+plan = schedule(wait=5, warmup=2, active=3, repeat=3)
+with profile(activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=count) as profiler:
+    for _ in range(40):
+        step()
+        profiler.step()
+for _ in range(11):
+    step()
+# In the middle of our window.
+with torch.autograd.profiler.profile() as profiler:
+    step()
+count(profiler)
+for _ in range(30):
+    step()
+"""
+    alone = train(source, agent=False)
+    watched = train(source)
+
+    assert (watched.code, watched.out) == (0, alone.out)
+    assert len(watched.notes("window")) >= 1
+
+
+def test_a_fork_in_the_middle_of_a_window_records_nothing_of_the_child(train: Any) -> None:
+    source = (
+        NO_LOADER
+        + """
+import os
+child = os.fork()
+for step in range(20):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    print("child")
+"""
+    )
+    run = train(source, "13")
+
+    assert run.code == 0
+    steps = sorted(
+        sum(record.kind == "step" for record in run.records(ring))
+        for ring in range(len(run.spool.rings()))
+    )
+    assert steps == [20, 33]
+
+
+def test_processes_that_never_train_leave_nothing(train: Any) -> None:
+    run = train("import torch, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'])")
+
+    assert list(run.spool.root.iterdir()) == []
+
+
+def test_a_full_spool_leaves_the_training_alone(train: Any) -> None:
+    broken = (
+        "import os\nos.posix_fallocate = lambda *_: (_ for _ in ()).throw(OSError(28, 'full'))\n"
+    )
+
+    run = train(broken + NO_LOADER + "print('done')", "15")
+
+    assert (run.code, run.out) == (0, "done\n")
+    assert run.spool.rings() == []
+    assert "full" in run.notes("error")[0]["message"]

@@ -7,9 +7,10 @@ import pytest
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
+from perftui_tui.app import PerftuiApp
 from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings, keys_of
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import NOW, START, write_run
 
 ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
 
@@ -111,6 +112,14 @@ async def test_quit_asks_while_the_training_runs(live: Path) -> None:
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
         assert app.is_running
+
+
+async def test_quit_asks_before_the_first_picture_too(live: Path) -> None:
+    app = PerftuiApp(live, clock=lambda: NOW)
+    app.open = lambda _: None  # type: ignore[method-assign]
+    async with app.run_test() as pilot:
+        await pilot.press("q")
+        await until_shown(pilot, "The training still runs")
 
 
 async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:

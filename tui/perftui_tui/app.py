@@ -27,6 +27,7 @@ from perftui_tui.source import Clock, RunSource, Source, TraceSource
 from perftui_tui.themes import DEFAULT_THEME, THEMES
 from perftui_tui.trials import Trials
 from perftui_tui.widgets.header_line import HeaderLine
+from perftui_tui.widgets.row_view import RowView
 
 
 class PerftuiApp(App[None]):
@@ -40,11 +41,13 @@ class PerftuiApp(App[None]):
     BINDINGS = bindings("app")
     ENABLE_COMMAND_PALETTE = True
 
-    snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True)
+    snapshot: reactive[Snapshot | None] = reactive(
+        None, init=False, repaint=False, always_update=True
+    )
     """What the current screen shows."""
-    output: reactive[Output] = reactive(Output(), init=False)
+    output: reactive[Output] = reactive(Output(), init=False, repaint=False)
     """The script's output."""
-    paused: reactive[bool] = reactive(False, init=False)
+    paused: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether new snapshots are received but not shown."""
 
     def __init__(
@@ -59,6 +62,7 @@ class PerftuiApp(App[None]):
         for one in THEMES:
             self.register_theme(one)
         self.theme = theme
+        self.set_class(RowView.ascii_only, "-ascii")
         self.target = target
         self.is_replay = replay
         self.failure: str | None = None
@@ -238,13 +242,22 @@ class PerftuiApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave, after asking what to do with a running training."""
-        snapshot = self._newest
         if isinstance(self.screen, leaving.QuitDialog):
             return
-        if snapshot is None or snapshot.run is None or not snapshot.phase.is_live:
+        script = self._running_script()
+        if script is None:
             self.exit()
-            return
-        self.push_screen(leaving.QuitDialog(snapshot.title, snapshot.source), self._leave)
+        else:
+            self.push_screen(leaving.QuitDialog(script, self.target), self._leave)
+
+    def _running_script(self) -> str | None:
+        """The script that still runs; None where nothing does.
+
+        Before the first snapshot the manifest is asked: a training must not be left by accident.
+        """
+        if self._newest is not None:
+            return self._newest.title if self._newest.phase.is_live else None
+        return leaving.running_script(self.target)
 
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:

@@ -119,7 +119,7 @@ KEYS = (
         "choose_fix(1)",
         "Fix",
         "The next fix of this finding",
-        shown_as="←→",
+        shown_as="right",
     ),
     Key("diagnosis", "left,h", "choose_fix(-1)", "Fix", "The fix before", in_footer=False),
     Key(

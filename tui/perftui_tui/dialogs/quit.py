@@ -10,6 +10,19 @@ from perftui_tui.rows import row
 LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
 
 
+def running_script(root: Path) -> str | None:
+    """The script of the run at ``root``, None where it is over or ``root`` is no run."""
+    from perftui.run.layout import RunLayout
+    from perftui.run.liveness import with_liveness
+    from perftui.run.manifest import ManifestError, read_manifest
+
+    try:
+        manifest = with_liveness(read_manifest(RunLayout(root).manifest))
+    except ManifestError:
+        return None
+    return None if manifest.status.is_over else manifest.script
+
+
 class QuitDialog(ChoiceDialog):
     """Leave the training running, stop it, or stay. Returns one of the constants above."""
 

@@ -49,7 +49,7 @@ class CompareScreen(RunScreen):
     CompareScreen.-tall.-wide #distribution { width: 1fr; }
     """
 
-    swapped: reactive[bool] = reactive(False, init=False)
+    swapped: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether before and after are exchanged."""
 
     def body(self) -> Iterable[Widget]:

@@ -46,9 +46,9 @@ class DiagnosisScreen(RunScreen):
     }
     """
 
-    selected: reactive[int] = reactive(0, init=False)
+    selected: reactive[int] = reactive(0, init=False, repaint=False)
     """Which finding, from 0."""
-    chosen: reactive[int] = reactive(0, init=False)
+    chosen: reactive[int] = reactive(0, init=False, repaint=False)
     """Which of its fixes, from 0."""
 
     def body(self) -> Iterable[Widget]:

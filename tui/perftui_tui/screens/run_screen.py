@@ -16,6 +16,7 @@ from perftui_tui.output.tail import Output
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.header_line import HeaderLine
+from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui_tui.app import PerftuiApp
@@ -37,7 +38,9 @@ class RunScreen(Screen[None]):
     ]
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (34, "-tall")]  # noqa: RUF012
 
-    snapshot: reactive[Snapshot | None] = reactive(None, init=False, always_update=True)
+    snapshot: reactive[Snapshot | None] = reactive(
+        None, init=False, repaint=False, always_update=True
+    )
     """What is on screen; assigning it is the only way in."""
 
     is_composed = False
@@ -52,7 +55,8 @@ class RunScreen(Screen[None]):
         """Header, the screen's own body, footer."""
         yield HeaderLine(self.NAME)
         yield from self.body()
-        yield Footer(show_command_palette=True)
+        # The palette's mark in the footer is a block character.
+        yield Footer(show_command_palette=not RowView.ascii_only)
 
     def body(self) -> Iterable[Widget]:
         """The widgets between header and footer."""

@@ -13,7 +13,9 @@ from textual.strip import Strip
 
 from perftui_tui.rows import STYLES, Row, fit, safe
 
-ASCII_GLYPHS = str.maketrans("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░", "..:-=+*#||||###|--++++*~.>x><v^.")
+ASCII_GLYPHS = str.maketrans(
+    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–", "..:-=+*#||||###|--++++*~.>x><v^.|<-"
+)
 """What a terminal font without block characters shows instead."""
 
 

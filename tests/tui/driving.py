@@ -22,10 +22,10 @@ def text_of(app: PerftuiApp) -> str:
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], what: str = "") -> None:
     """Wait for ``condition``, and fail with the screen where it does not come true."""
-    for _ in range(int(PATIENCE / 0.02)):
+    for _ in range(int(PATIENCE / 0.05)):
         if condition():
             return
-        await pilot.pause(0.02)
+        await pilot.pause(0.05)
     app = pilot.app
     assert isinstance(app, PerftuiApp)
     raise AssertionError(f"waited in vain for {what or condition}:\n{text_of(app)}")

@@ -129,7 +129,8 @@ async def test_leaving_asks_nothing_of_the_training(live: Path) -> None:
         await pilot.press("l")
         await pilot.pause()
         assert not app.is_stopping
-        assert take_requests(RunLayout(live)) == []
+        kinds = {request.kind for request in take_requests(RunLayout(live))}
+        assert not kinds & {"stop", "capture"}
 
 
 async def test_stopping_asks_the_recorder(live: Path) -> None:

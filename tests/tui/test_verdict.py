@@ -1,10 +1,12 @@
 """The first lines are never blank, whatever the run has come to."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perftui.diagnosis.model import Diagnosis
 from perftui.run.manifest import Status
 from perftui_tui.panes.verdict import verdict
 from perftui_tui.rows import plain
@@ -75,3 +77,9 @@ def test_a_long_sentence_is_wrapped_not_cut(tmp_path: Path) -> None:
     text = words(snapshot_of(tmp_path), cells=80)
     assert "…" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    judged = replace(snapshot, diagnosis=Diagnosis(steady_steps=199))
+    assert words(judged).startswith(" NO FINDING  nothing known crosses its limit in 199 steps")

@@ -51,6 +51,7 @@ class Trials:
         self.written: Written | None = None
         """What ``u`` undoes, where it was written in this session."""
         self._windows_awaited: int | None = None
+        self._size: Size | None = None
         self._compare_when_steady = False
 
     @property
@@ -96,8 +97,12 @@ class Trials:
 
     def resized(self, size: Size) -> None:
         """Give the script's terminal the size of ours: progress bars follow it."""
+        # The first size is the one the script was started with.
+        before, self._size = self._size, size
         snapshot = self._app.snapshot
-        if snapshot is not None and snapshot.run is not None and snapshot.phase.is_live:
+        if before in (None, size) or snapshot is None or snapshot.run is None:
+            return
+        if snapshot.phase.is_live:
             self._request("resize", rows=size.height, columns=size.width)
 
     # Trying a fix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.charts.units import format_bytes
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import latest, samples, series, table_of
+from perftui_tui.panes.telemetry import latest, samples, series, table_of, why_absent
 from perftui_tui.snapshot import Snapshot
 
 FULL_FROM = 90.0
@@ -17,7 +17,7 @@ def cpu(snapshot: Snapshot) -> Meter:
     values = series(table, "cpu.utilization")
     now = latest(table, "cpu.utilization")
     if now is None:
-        return Meter("CPU", absent="not sampled")
+        return Meter("CPU", absent=why_absent(snapshot))
     word, style = ("FULL", "bad") if now >= FULL_FROM else ("OK", "good")
     return Meter(
         "CPU",

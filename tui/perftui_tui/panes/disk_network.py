@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from perftui_tui.format import rate
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import highest, latest, samples, series, table_of, total
+from perftui_tui.panes.telemetry import (
+    highest,
+    latest,
+    samples,
+    series,
+    table_of,
+    total,
+    why_absent,
+)
 from perftui_tui.snapshot import Snapshot
 
 SMALLEST_SCALE = 1e6
@@ -20,7 +28,7 @@ def disk(snapshot: Snapshot) -> Meter:
     read, written = series(table, "disk.read"), series(table, "disk.write")
     both = total(read, written)
     if not both:
-        return Meter("Disk", absent="not sampled")
+        return Meter("Disk", absent=why_absent(snapshot))
     busy = latest(table, "disk.utilization")
     word, style = ("FULL", "bad") if busy is not None and busy >= FULL_BUSY else ("OK", "good")
     notes = [f"write {rate(written[-1])}"] if written else []
@@ -46,7 +54,7 @@ def network(snapshot: Snapshot) -> Meter:
     received, sent = series(table, "network.receive"), series(table, "network.transmit")
     both = total(received, sent)
     if not both:
-        return Meter("Network", absent="not sampled")
+        return Meter("Network", absent=why_absent(snapshot))
     top = highest(both, SMALLEST_SCALE)
     return Meter(
         "Network",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
     from perftui.run.table import Table
@@ -38,6 +38,13 @@ def samples(table: Table | None) -> int:
 def latest(table: Table | None, name: str) -> float | None:
     """The newest known sample of a metric, None where there is none."""
     return next((v for v in reversed(series(table, name)) if not math.isnan(v)), None)
+
+
+def why_absent(snapshot: Snapshot) -> str:
+    """Why a meter has nothing to show."""
+    if snapshot.phase is Phase.TRACE:
+        return "not in a trace file"
+    return "no sample yet" if snapshot.phase.is_live else "not sampled"
 
 
 def devices(table: Table | None) -> list[int]:

@@ -58,6 +58,8 @@ def _do_this(option: FixOption, top: Finding) -> Row:
 
 
 def _state(snapshot: Snapshot) -> tuple[str, str, str]:
+    if snapshot.diagnosis.steady_steps and not snapshot.diagnosis.progress:
+        return "NO FINDING", "accent", _nothing_found(snapshot)
     phase, manifest = snapshot.phase, snapshot.manifest
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:
@@ -75,6 +77,12 @@ def _state(snapshot: Snapshot) -> tuple[str, str, str]:
     if phase is Phase.TRACE:
         return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
     return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+
+
+def _nothing_found(snapshot: Snapshot) -> str:
+    count = len(snapshot.diagnosis.abstentions)
+    unknown = f"; {count} rules could not judge, 4 says why" if count else ""
+    return f"nothing known crosses its limit in {snapshot.diagnosis.steady_steps} steps{unknown}"
 
 
 def _start_of_run(snapshot: Snapshot) -> str:

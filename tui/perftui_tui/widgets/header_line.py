@@ -52,7 +52,8 @@ def header(snapshot: Snapshot | None, current: str, paused: bool, replay: bool, 
     left = row((NAME, "accent"), *(span for _, span in tabs(current, cells)))
     if snapshot is None or cells < LONG_FROM:
         return spread(left, row(state(snapshot, paused, short=True), " "), cells)
-    right = row(("replay ", "dim") if replay else "", state(snapshot, paused), " ")
+    replayed = replay and snapshot.phase is not Phase.TRACE
+    right = row(("replay ", "dim") if replayed else "", state(snapshot, paused), " ")
     facts = []
     if snapshot.run is not None:
         facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]

@@ -29,19 +29,19 @@ def measure_costs(
 
     ``rehearse`` makes a function that enters and leaves a phase to no effect.
     """
-    bare = _least(lambda: _nothing(None))
-    inner = _least(lambda: _passing(is_compiling, None))
+    bare = _least(lambda: _nothing(is_compiling, None))
+    inner = _least(lambda: _asking(is_compiling, None))
     return Costs(pair=_least(rehearse()), inner=max(inner - bare, 0))
 
 
-def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Stands for the call of a module."""
+def _nothing(is_compiling: Callable[[], bool], module: Any) -> None:
+    """What torch does to a call before it dispatches it."""
 
 
-def _passing(is_compiling: Callable[[], bool], self: Any, *args: Any, **kwargs: Any) -> None:
-    """Does what the hook on such a call does."""
-    if is_compiling() or self is None:
-        _nothing(self, *args, **kwargs)
+def _asking(is_compiling: Callable[[], bool], module: Any) -> None:
+    """What the hook asks before it dispatches the same call."""
+    if is_compiling() or module is None:
+        return
 
 
 def _least(call: Callable[[], None]) -> int:

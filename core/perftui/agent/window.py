@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,18 @@ def is_profiling(torch: Any) -> bool:
     """Whether any profiler records the calling thread now."""
     enabled = getattr(torch._C._autograd, "_profiler_enabled", None)
     return bool(enabled and enabled())
+
+
+def may_record_stacks(torch: Any) -> bool:
+    """Whether Python frames can be recorded here without harm.
+
+    Two users of the interpreter's profile function would end each other, and before torch 2.8 the
+    frames of Python 3.12 and later could crash the process.
+    """
+    if sys.getprofile() is not None:
+        return False
+    release = tuple(int(part) for part in str(torch.__version__).split(".")[:2])
+    return sys.version_info < (3, 12) or release >= (2, 8)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from pathlib import Path
 from time import perf_counter_ns
@@ -15,7 +14,7 @@ from .notes import Notes
 from .options import Options
 from .steps import EVAL, Boundary
 from .warmup import WarmUp
-from .window import EmptyWindowError, Window, is_profiling
+from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
 from .window_length import window_steps
 
 
@@ -128,8 +127,7 @@ class Windows:
     def _prepare(self) -> None:
         self._is_wanted = False
         self._stall = 0
-        # Two users of the interpreter's profile function would end each other.
-        stacks = self._options.stacks and sys.getprofile() is None
+        stacks = self._options.stacks and may_record_stacks(self._torch)
         self._window = Window(self._torch, self._options, stacks)
         self.has_profiled = True
         self._window.prepare()

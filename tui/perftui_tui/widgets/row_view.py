@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.rows import STYLES, Row, fit, safe
+from perftui_tui.palette import palette
+from perftui_tui.rows import Row, fit, safe
 
 ASCII_GLYPHS = str.maketrans(
     "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–", "..:-=+*#||||###|--++++*~.>x><v^.|<-"
@@ -27,39 +26,12 @@ class RowView(ScrollView, can_focus=False):
     a whole pane each second make keys lag by seconds.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"row--{name}" for name in STYLES}
-
     DEFAULT_CSS = """
     RowView {
         scrollbar-size-vertical: 1;
         scrollbar-size-horizontal: 0;
         overflow-x: hidden;
         overflow-y: auto;
-        .row--bold { text-style: bold; }
-        .row--dim { color: $dim; }
-        .row--good { color: $good; text-style: bold; }
-        .row--warn { color: $caution; text-style: bold; }
-        .row--bad { color: $bad; text-style: bold; }
-        .row--accent { color: $accent; text-style: bold; }
-        .row--key { color: $part-text; background: $accent; text-style: bold; }
-        .row--selected { color: $part-text; background: $primary; text-style: bold; }
-        .row--insert { color: $good; }
-        .row--delete { color: $bad; }
-        .row--match { color: $part-text; background: $caution; }
-        .row--chart { color: $chart; }
-        .row--chart-warn { color: $caution; }
-        .row--chart-bad { color: $bad; }
-        .row--part-input_wait { color: $part-text; background: $part-input-wait; }
-        .row--part-loader_start { color: $part-text; background: $part-loader-start; }
-        .row--part-forward { color: $part-text; background: $part-forward; }
-        .row--part-backward { color: $part-text; background: $part-backward; }
-        .row--part-optimizer { color: $part-text; background: $part-optimizer; }
-        .row--part-profiler { color: $part-text; background: $part-profiler; }
-        .row--part-other { color: $part-text; background: $part-other; }
-        .row--part-compute { color: $part-text; background: $part-forward; }
-        .row--part-communication { color: $part-text; background: $part-optimizer; }
-        .row--part-copies { color: $part-text; background: $part-loader-start; }
-        .row--part-idle { color: $part-text; background: $part-input-wait; }
     }
     """
 
@@ -94,14 +66,12 @@ class RowView(ScrollView, can_focus=False):
     def strip_of(self, line: Row) -> Strip:
         """A row in the colours of the theme, exactly as wide as the widget."""
         base = self.rich_style
+        named = palette(self.app.theme_variables)
         segments = [
-            Segment(self._drawn(text), base + self._style(style))
+            Segment(self._drawn(text), base + named[style] if style else base)
             for text, style in fit(safe(line), self.scrollable_content_region.width)
         ]
         return Strip(segments)
 
     def _drawn(self, text: str) -> str:
         return text.translate(ASCII_GLYPHS) if self.ascii_only else text
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"row--{name}", partial=True) if name else Style()

@@ -11,6 +11,8 @@ from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
+from perftui_tui.rows import width
+from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import START, write_run
 
@@ -191,3 +193,16 @@ async def test_a_baseline_can_be_chosen(ended: Path) -> None:
         await pilot.press("1")
         await until_shown(pilot, "FASTER")
         assert app.current_mode == "compare"
+
+
+async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:
+    write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
+    async with opened(ended, (200, 50)) as (_, pilot):
+        await pilot.press("5")
+        await until_shown(pilot, "Nothing to compare with yet")
+        await pilot.press("b")
+        await until_shown(pilot, "20231114-201320-train")
+        await pilot.press("1")
+        await until_shown(pilot, "FASTER")
+        figures = pilot.app.screen.query_one("#figures", RowView)
+        assert all(width(line) <= figures.content_size.width for line in figures.rows)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual import events
-
 from perftui_tui.rows import Row
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
@@ -35,7 +33,7 @@ class SnapshotPane(RowView):
         self._snapshot = snapshot
         self._redraw()
 
-    def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002 - Textual's signature
+    def on_resize(self) -> None:
         """Draw again at the new size."""
         self._redraw()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from textual import on
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -86,16 +87,17 @@ class CompareScreen(RunScreen):
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
 
-    def on_resize(self) -> None:
-        """Wrap to the new width, once the layout has it."""
-        self.call_after_refresh(self._redraw)
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Wrap to the new width: the layout for wide screens makes panes narrower."""
+        self._redraw()
 
     def watch_swapped(self) -> None:
         """Draw the other way round."""
         self._redraw()
 
     def _redraw(self) -> None:
-        if self.snapshot is not None:
+        if self.snapshot is not None and self.is_composed:
             self.show(self.snapshot)
 
     def action_swap(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from textual import on
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -91,9 +92,10 @@ class DiagnosisScreen(RunScreen):
         if detailed.border_title != title:
             detailed.border_title = title
 
-    def on_resize(self) -> None:
-        """Wrap the text to the new width, once the layout has it."""
-        self.call_after_refresh(self._redraw)
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Wrap to the new width: the layout for wide screens makes panes narrower."""
+        self._redraw()
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
@@ -106,7 +108,7 @@ class DiagnosisScreen(RunScreen):
         self._redraw()
 
     def _redraw(self) -> None:
-        if self.snapshot is not None:
+        if self.snapshot is not None and self.is_composed:
             self.show(self.snapshot)
 
     def action_select(self, step: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -35,6 +36,9 @@ class RowView(ScrollView, can_focus=False):
     }
     """
 
+    class Resized(Message):
+        """The view has another width, for which its rows were not made."""
+
     ascii_only = False
     """Whether this process draws with ASCII alone; set once, before the app starts."""
 
@@ -57,6 +61,10 @@ class RowView(ScrollView, can_focus=False):
             after = self._rows[y] if y < len(self._rows) else None
             if before != after and 0 <= y - top < self.size.height:
                 self.refresh(Region(0, y - top, width, 1))
+
+    def on_resize(self) -> None:
+        """Tell whoever makes the rows."""
+        self.post_message(self.Resized())
 
     def render_line(self, y: int) -> Strip:
         """The row at line ``y`` of the widget, cut or padded to its width."""

@@ -61,7 +61,7 @@ class Recording:
         self.index = 0
         """Of the step that is going on."""
         self.overhead = 0
-        """Estimated cost of the hooks in this step, ns; the hooks add to it."""
+        """The agent's own cost in this step so far, ns, but for windows; the hooks add to it."""
         self._ring = ring
         self._max_steps = max_steps
         self._counted_steps = 0
@@ -162,7 +162,10 @@ class Recording:
             return
         start = perf_counter_ns()
         if self.windows.boundary(boundary, duration, self.index):
-            self._ring.write(rings.PROFILER, start, perf_counter_ns() - start, self.index)
+            waited = perf_counter_ns() - start
+            self._ring.write(rings.PROFILER, start, waited, self.index)
+            # It has a phase of its own.
+            self.overhead -= waited
 
     def _write_memory(self, end: int) -> None:
         if self.memory is None:

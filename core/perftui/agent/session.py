@@ -10,13 +10,13 @@ from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from threading import get_ident
-from time import thread_time_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from . import ring as rings
 from .callsite import find_call_site
-from .cost import Costs, measure_costs
+from .cost import inner_call_ns
 from .forked_exit import leave_without_destructors
 from .loader import UNKNOWN, batches_ready, fetches_itself
 from .loaders import Loaders, Origins
@@ -31,15 +31,23 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def contained(method: Method) -> Method:
-    """Turn any error of the agent into a note and the end of the recording, never the script's."""
+    """Turn any error of the agent into a note and the end of the recording, never the script's.
+
+    The time it takes is added to the agent's own cost in the step that goes on.
+    """
 
     @wraps(method)
     def call(session: Session, *args: Any) -> Any:
+        start = perf_counter_ns()
         try:
             return method(session, *args)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the training goes on
             session.fail(error)
             return 0
+        finally:
+            recording = session.recording
+            if recording is not None:
+                recording.overhead += perf_counter_ns() - start
 
     return cast("Method", call)
 
@@ -69,9 +77,10 @@ class Session:
         self.notes = Notes(self._spool)
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
-        self._recording: Recording | None = None
+        self.recording: Recording | None = None
+        """None before there is anything to record, and after it has ended."""
         self._is_off = False
-        self._costs = Costs()
+        self._inner_call_ns = 0
         self._batches_ready = UNKNOWN
         self._cpu_start: int | None = None
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -79,7 +88,7 @@ class Session:
     @contained
     def after_fork(self) -> None:
         """This is a new child of the process that recorded."""
-        recording = self._recording
+        recording = self.recording
         has_profiled = recording is not None and recording.has_profiled
         self.reset()
         if has_profiled:
@@ -87,7 +96,7 @@ class Session:
 
     def fail(self, error: Exception) -> None:
         """Record no more, and say why."""
-        recording = self._recording
+        recording = self.recording
         self._stop()
         message = f"recording stopped: {type(error).__name__}: {error}"
         with suppress(Exception):
@@ -123,14 +132,13 @@ class Session:
     def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
         """``__next__`` has returned a batch, or raised."""
         self.inside = self._is_off
-        recording = self._recording
+        recording = self.recording
         if recording is None:
             return
         number = self.loaders.number_of(iterator)
         now = recording.end(rings.INPUT_WAIT, start, self._batches_ready, number)
         if self._cpu_start is not None:
             recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self._cpu_start)
-        recording.overhead += self._costs.pair
         if arrived:
             recording.steps.fetched()
             self.loaders.use(number)
@@ -152,11 +160,10 @@ class Session:
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
         """``__iter__`` has returned ``iterator``, None where it raised."""
         self.inside = self._is_off
-        recording = self._recording
+        recording = self.recording
         if recording is None:
             return
         recording.end(rings.LOADER_START, start)
-        recording.overhead += self._costs.pair
         if iterator is not None:
             self.loaders.started(loader, iterator)
 
@@ -195,10 +202,9 @@ class Session:
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
         self.inside = self._is_off
-        recording = self._recording
+        recording = self.recording
         if recording is not None:
             recording.end(kind, start)
-            recording.overhead += self._costs.pair
 
     @contained
     def enter_optimizer(self, optimizer: Any) -> None:
@@ -216,7 +222,6 @@ class Session:
         if recording is None or not start:
             return
         now = recording.end(rings.OPTIMIZER, start)
-        recording.overhead += self._costs.pair
         self._optimizer_done(recording, optimizer, now)
 
     @contained
@@ -229,21 +234,21 @@ class Session:
     @contained
     def foreign_profiler_begins(self, profiler: Any) -> None:
         """The script starts a profiler of its own."""
-        recording = self._recording
+        recording = self.recording
         if recording is not None and recording.windows is not None:
             recording.windows.foreign_begins(profiler)
 
     @contained
     def foreign_profiler_ends(self, profiler: Any) -> None:
         """The script's profiler has ended."""
-        recording = self._recording
+        recording = self.recording
         if recording is not None and recording.windows is not None:
             recording.windows.foreign_ends(profiler)
 
     @contained
     def before_fork(self) -> None:
         """End the open window: a child would go on recording into it without end."""
-        recording = self._recording
+        recording = self.recording
         if recording is None or recording.windows is None or recording.thread != get_ident():
             return
         recording.windows.close()
@@ -251,7 +256,7 @@ class Session:
     @contained
     def finish(self) -> None:
         """The process ends."""
-        recording = self._recording
+        recording = self.recording
         self._stop()
         if recording is not None:
             recording.close()
@@ -277,12 +282,12 @@ class Session:
 
     def _on_this_thread(self) -> Recording | None:
         """The recording, begun if need be, where this thread is the one it follows."""
-        recording = self._recording or self._begin()
+        recording = self.recording or self._begin()
         return recording if recording is not None and recording.thread == get_ident() else None
 
     def _begin(self) -> Recording | None:
-        if self._recording is not None or self._is_off:
-            return self._recording
+        if self.recording is not None or self._is_off:
+            return self.recording
         if self._torch.utils.data.get_worker_info() is not None:
             # A worker of a DataLoader: its modules are transforms.
             self._stop()
@@ -295,8 +300,8 @@ class Session:
         except OSError as error:
             self.fail(error)
             return None
-        self._costs = measure_costs(self._rehearse, self._torch.compiler.is_compiling)
-        self._recording = recording
+        self._inner_call_ns = inner_call_ns(self._torch.compiler.is_compiling)
+        self.recording = recording
         _at_exit_of_child(self.finish)
         return recording
 
@@ -313,21 +318,10 @@ class Session:
 
     def _inner_cost(self, module: Any) -> int:
         """Estimated cost of the modules inside ``module``, each called once."""
-        return self._costs.inner * sum(1 for _ in module.modules())
-
-    def _rehearse(self) -> Callable[[], None]:
-        """A function that enters and leaves a phase whose record goes nowhere."""
-        session = Session(self._torch, self._spool, self._options)
-        steps = StepMachine(lambda: True)
-        session._recording = Recording(rings.scratch_ring(), steps, get_ident())
-
-        def phase() -> None:
-            session.leave(rings.BACKWARD, session.enter_backward())
-
-        return phase
+        return self._inner_call_ns * sum(1 for _ in module.modules())
 
     def _stop(self) -> None:
-        self._recording = None
+        self.recording = None
         self._is_off = self.inside = True
 
 

@@ -1,0 +1,123 @@
+"""What a person does from the first command to the proven fix, in a real terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.run.manifest import Status
+from perftui.run.reader import RunReader, RunSnapshot
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+
+Perftui = Callable[..., Any]
+"""Starts the command and gives the ``Terminal`` of this directory's conftest."""
+
+pytestmark = pytest.mark.subprocess
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """The scenario with its data fetched in the training thread, made to last for minutes."""
+    source = (SCENARIOS / "input_in_main_thread.py").read_text()
+    script = tmp_path / "train.py"
+    script.write_text(source.replace("range(2)", "range(100)"))
+    return script
+
+
+def runs_of(directory: Path) -> list[RunSnapshot]:
+    runs = directory / ".perftui" / "runs"
+    return [RunReader(run).poll() for run in sorted(runs.iterdir())] if runs.exists() else []
+
+
+def steady_steps(screen: str) -> int:
+    """Steps that the verdict on the Overview rests on."""
+    found = re.search(r"mean of (\d+) steady steps", screen)
+    return int(found[1]) if found else 0
+
+
+def wait_for_end(directory: Path) -> RunSnapshot:
+    until = time.monotonic() + 60
+    while not (run := runs_of(directory)[0]).manifest.status.is_over:
+        assert time.monotonic() < until, "the run never ended"
+        time.sleep(0.1)
+    return run
+
+
+def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_path: Path) -> None:
+    before = script.read_bytes()
+    app = perftui("train.py")
+    app.wait_for("num_workers 0 ->")
+    app.wait_for(lambda screen: steady_steps(screen) >= 30)
+    app.press("a")
+    app.wait_for("Run again?")
+    app.press("\r")
+    app.wait_for("AFTER")
+    app.wait_for(lambda screen: "data wait" in screen and "collecting" not in screen)
+    app.press("w")
+    app.wait_for("Write the fix?")
+    app.press("\r")
+    app.wait_for("train.py written")
+    assert b"num_workers=" in script.read_bytes()
+    app.press("u")
+    app.wait_for("restored byte for byte")
+    assert script.read_bytes() == before
+    app.press("q")
+    app.wait_for("Quit perftui?")
+    app.press("s")
+    app.wait()
+    first, second = runs_of(tmp_path)
+    assert first.manifest.status.is_over
+    assert second.manifest.parent == first.manifest.run_id
+    (loader,) = [
+        data
+        for kind, data in zip(*(second.ranks[0].events[c] for c in ("kind", "data")), strict=True)
+        if kind == "loader" and data.get("applied")
+    ]
+    assert loader["num_workers"] >= 1
+    waits = [run.ranks[0].steps["input_wait"] for run in (first, second)]
+    assert sorted(waits[1])[len(waits[1]) // 2] < sorted(waits[0])[len(waits[0]) // 2] / 2
+
+
+def test_a_run_whose_app_is_killed_goes_on_and_is_replayed_whole(
+    perftui: Perftui, script: Path, tmp_path: Path
+) -> None:
+    script.write_text(script.read_text().replace("range(100)", "range(3)"))
+    app = perftui("train.py")
+    app.wait_for("num_workers 0 ->")
+    os.killpg(app.process.pid, signal.SIGKILL)
+    run = wait_for_end(tmp_path)
+    assert (run.manifest.status, run.manifest.exit_code) == (Status.EXITED, 0)
+    assert len(run.ranks[0].steps) == 3 * 80
+    replay = perftui("replay", str(run.root), columns=80, rows=24)
+    replay.wait_for("BOTTLENECK")
+    replay.press("6")
+    replay.wait_for("epoch 2 loss")
+    replay.press("q")
+    assert replay.wait() == 0
+
+
+def test_a_run_whose_training_is_killed_opens(
+    perftui: Perftui, script: Path, tmp_path: Path
+) -> None:
+    app = perftui("train.py")
+    app.wait_for("num_workers 0 ->")
+    pid = runs_of(tmp_path)[0].manifest.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    run = wait_for_end(tmp_path)
+    assert (run.manifest.status, run.manifest.exit_code) == (Status.KILLED, 137)
+    app.wait_for("137")
+    app.press("q")
+    assert app.wait() == 137
+    replay = perftui("replay", str(run.root))
+    replay.wait_for("BOTTLENECK")
+    replay.press("q")
+    assert replay.wait() == 0

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from perftui.run.atomic import replace_file
+from perftui.run.damage import DAMAGE
 from perftui.run.layout import RunLayout
 
 CAPTURE = "capture"
@@ -52,16 +53,24 @@ def request(layout: RunLayout, kind: str, **data: Any) -> Path:
     return path
 
 
+LARGEST = 1024 * 1024
+"""Bytes of a request; a pasted text is the longest there is. What is larger is damaged."""
+
+
 def take_requests(layout: RunLayout) -> list[Request]:
-    """Remove and return what was asked for, oldest first; damaged files are only removed."""
+    """Remove and return what was asked for, oldest first; damaged files are only removed.
+
+    What cannot be read or removed is passed over: the caller has a training to look after.
+    """
     paths = sorted(layout.control.glob("*.json"))
     return [request for path in paths if (request := _take(path)) is not None]
 
 
 def _take(path: Path) -> Request | None:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(LARGEST)
         path.unlink()
         return msgspec.json.decode(content, type=Request)
-    except (FileNotFoundError, msgspec.MsgspecError):
+    except (OSError, *DAMAGE):
         return None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.run.control import Request, request, take_requests
+from perftui.run.control import LARGEST, Request, request, take_requests
 from perftui.run.layout import RunLayout, create_run_directory
 
 
@@ -34,11 +34,28 @@ def test_unknown_request_is_refused_before_it_is_written(layout: RunLayout) -> N
     assert list(layout.control.iterdir()) == []
 
 
-def test_damaged_request_is_removed(layout: RunLayout) -> None:
-    (layout.control / "0-x.json").write_bytes(b'{"kind": ')
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"kind": ',
+        b'{"kind": "\xff"}',
+        b'{"kind": "stop", "x": ' + b"[" * 5000,
+        b" " * (LARGEST + 1),
+    ],
+    ids=["cut off", "no UTF-8", "deep", "large"],
+)
+def test_damaged_request_is_removed(layout: RunLayout, content: bytes) -> None:
+    (layout.control / "0-x.json").write_bytes(content)
     request(layout, "stop")
     assert take_requests(layout) == [Request("stop")]
     assert list(layout.control.iterdir()) == []
+
+
+def test_what_cannot_be_read_does_not_stop_the_others(layout: RunLayout) -> None:
+    (layout.control / "0-directory.json").mkdir()
+    (layout.control / "1-nowhere.json").symlink_to(layout.control / "absent")
+    request(layout, "stop")
+    assert take_requests(layout) == [Request("stop")]
 
 
 def test_half_written_request_is_left_alone(layout: RunLayout) -> None:

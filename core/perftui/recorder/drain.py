@@ -65,6 +65,8 @@ class SpoolDrain:
                 self._layout.rank(0), self._spool, self._faults
             )
             journals.notes(process.notes)
+            if process.tail.damaged:
+                journals.warn(f"{process.tail.damaged} of the agent's notes could not be read")
             journals.finish()
             if process.ring is not None:
                 process.ring.close()
@@ -120,8 +122,6 @@ class SpoolDrain:
     def _read_notes(self, tail: NotesTail) -> list[Note]:
         try:
             notes = tail.poll()
-        except FileNotFoundError:
-            return []
         except OSError as error:
             self._faults.say(tail.path.name, error)
             return []

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from perftui.run.damage import DAMAGE
+from perftui.run.line_tail import LineTail
+
 
 class Note(msgspec.Struct, frozen=True):
     """One line of an agent's notes."""
@@ -19,30 +22,30 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class NotesTail:
-    """Reads the lines added since the last ``poll``; a torn last line waits for the next one."""
+    """Reads the notes added since the last ``poll``; ``damaged`` counts those that are none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.damaged = 0
-        self._offset = 0
+        self._tail = LineTail(path)
+        self._undecoded = 0
         self._decoder = msgspec.json.Decoder(Note)
 
+    @property
+    def damaged(self) -> int:
+        """Lines that were left out."""
+        return self._undecoded + self._tail.skipped
+
     def poll(self) -> list[Note]:
-        """Notes added since the last poll.
+        """Notes added since the last poll; none while there is no file.
 
         Raises:
-            OSError: the file cannot be read.
+            OSError: the file is there and cannot be read.
         """
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        return [note for line in data[:end].splitlines() if (note := self._decode(line))]
+        return [note for line in self._tail.poll() if (note := self._decode(line))]
 
     def _decode(self, line: bytes) -> Note | None:
         try:
             return self._decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.damaged += 1
+        except DAMAGE:
+            self._undecoded += 1
             return None

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-SCHEMA = 1
+from perftui.run.damage import DAMAGE
+from perftui.run.line_tail import CHUNK, LineTail
 
-_DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding a damaged line may raise."""
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -96,29 +96,27 @@ class JournalReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.columns: tuple[Column, ...] = ()
-        self.skipped = 0
-        self._offset = 0
+        self._tail = LineTail(path)
+        self._damaged = 0
         self._decoder = msgspec.json.Decoder(list[Any])
+
+    @property
+    def skipped(self) -> int:
+        """Lines that were left out."""
+        return self._damaged + self._tail.skipped
 
     @property
     def names(self) -> tuple[str, ...]:
         """Column names, empty until the first line has been read."""
         return tuple(column.name for column in self.columns)
 
-    def poll(self, limit: int = 16 * 1024 * 1024) -> list[list[Any]]:
-        """Rows added since the last poll, reading at most ``limit`` bytes."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read(limit)
-                # A line longer than the limit is read to its end, or nothing would ever be read.
-                while len(data) >= limit and b"\n" not in data and (more := file.read(limit)):
-                    data += more
-        except FileNotFoundError:
-            return []
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        lines = [line for line in data[:end].split(b"\n") if line]
+    def poll(self, limit: int = CHUNK) -> list[list[Any]]:
+        """Rows added since the last poll, reading ``limit`` bytes, or one line if that is longer.
+
+        Raises:
+            OSError: the file is there and cannot be read.
+        """
+        lines = self._tail.poll(limit)
         while lines and not self.columns:
             lines = self._read_header(lines)
         return [row for line in lines if (row := self._decode(line)) is not None]
@@ -126,17 +124,17 @@ class JournalReader:
     def _read_header(self, lines: list[bytes]) -> list[bytes]:
         try:
             self.columns = msgspec.json.decode(lines[0], type=Header).columns
-        except _DAMAGE:
-            self.skipped += 1
+        except DAMAGE:
+            self._damaged += 1
         return lines[1:]
 
     def _decode(self, line: bytes) -> list[Any] | None:
         try:
             row = self._decoder.decode(line)
-        except _DAMAGE:
-            self.skipped += 1
+        except DAMAGE:
+            self._damaged += 1
             return None
         if len(row) != len(self.columns):
-            self.skipped += 1
+            self._damaged += 1
             return None
         return row

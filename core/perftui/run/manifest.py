@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from perftui.run.atomic import replace_file
+from perftui.run.damage import DAMAGE
 
 SCHEMA = 1
 
@@ -128,5 +129,5 @@ def read_manifest(path: Path) -> Manifest:
                 f"{path}: written by a newer perftui (schema {schema}; this reads {SCHEMA})"
             )
         return msgspec.json.decode(content, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except DAMAGE as error:
         raise ManifestError(f"{path}: not a run manifest ({error})") from error

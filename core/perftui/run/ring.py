@@ -17,10 +17,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from perftui.run.damage import DAMAGE
+
 RECORD = "<QqqqqIBBH"
 """sequence, start (monotonic ns), duration (ns), value, extra, step, kind, flag, thread."""
 
 HEAD = struct.Struct("<Q")
+
+HEADER_PAGE = 4096
+"""Bytes within which the JSON of the header ends."""
 
 PROFILED_FLAG, EVAL_FLAG, INFER_FLAG = 1, 2, 4
 """Bits of ``flag`` in a ``step`` record; without EVAL and INFER it is a training step."""
@@ -102,14 +107,15 @@ class RingReader:
         self.path = path
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if os.fstat(file).st_size < 4096:
+            if os.fstat(file).st_size < HEADER_PAGE:
                 raise RingError(f"{path} is too short")
             self._map = mmap.mmap(file, 0, prot=mmap.PROT_READ)
         finally:
             os.close(file)
         try:
-            self.header = msgspec.json.decode(self._map[:4096].split(b"\0", 1)[0], type=RingHeader)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            text = self._map[:HEADER_PAGE].split(b"\0", 1)[0]
+            self.header = msgspec.json.decode(text, type=RingHeader)
+        except DAMAGE as error:
             raise RingError(f"{path}: {error}") from error
         self._check()
         self._struct = struct.Struct(self.header.record)

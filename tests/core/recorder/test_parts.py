@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from perftui.recorder.drain import SpoolDrain
 from perftui.recorder.environment import INJECT, training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.git import GitState, git_state
@@ -19,7 +20,8 @@ from perftui.recorder.options import AgentOptions, options_of
 from perftui.recorder.spool_directory import SpoolDirectory
 from perftui.recorder.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.recorder.windows import WindowError, keep_window
-from perftui.run.layout import RankLayout
+from perftui.run.journal import JournalReader
+from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.spool import Spool
 
 
@@ -117,6 +119,18 @@ def test_notes_wait_for_the_end_of_their_line(tmp_path: Path) -> None:
         file.write(b'nd": "b", "step": 4, "data": {"x": [1]}}\nnonsense\n[]\n\xff\n')
     assert tail.poll() == [Note(2, "b", 0, 4, {"x": [1]})]
     assert tail.damaged == 3
+
+
+def test_notes_that_were_lost_are_said(tmp_path: Path) -> None:
+    spool, layout = Spool(tmp_path / "spool"), RunLayout(tmp_path / "run")
+    spool.root.mkdir()
+    layout.root.mkdir()
+    spool.notes(7).write_bytes(b'nonsense\n{"time": 1, "kind": "error"}\n')
+    drain = SpoolDrain(spool, layout, FaultLog(layout.recorder_log), lambda note: None)
+    drain.finish()
+    rows = JournalReader(layout.rank(0).events).poll()
+    assert [row[1] for row in rows] == ["error", "warning"]
+    assert rows[1][4] == {"message": "1 of the agent's notes could not be read"}
 
 
 def _window(spool: Spool, name: object, **data: object) -> Note:

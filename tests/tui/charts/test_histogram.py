@@ -16,3 +16,7 @@ def test_the_fullest_bin_is_as_high_as_the_chart():
 def test_every_value_is_counted_once(values, bins, low, span):
     counted = sum(bin_counts(values, bins, low, low + span))
     assert counted == sum(not math.isnan(value) for value in values)
+
+
+def test_a_span_of_almost_nothing_still_counts_every_value():
+    assert bin_counts([1e9, -1e9, 0.0, math.inf], 3, 0.0, 2e-311) == [2, 0, 2]

@@ -19,8 +19,9 @@ def bin_counts(values: Sequence[float], bins: int, low: float, high: float) -> l
     span = high - low
     for value in values:
         if not math.isnan(value):
-            place = (value - low) / span * bins if span > 0 else 0
-            counts[min(max(int(place), 0), bins - 1)] += 1
+            # Clamped before the division: by a span of 1e-311 it would overflow.
+            inside = min(max(value - low, 0.0), span) / span if span > 0 else 0.0
+            counts[min(int(inside * bins), bins - 1)] += 1
     return counts
 
 

@@ -32,6 +32,19 @@ sys.exit(5)
 """
 
 
+BROKEN = """\
+import sys
+from perftui_tui.app import PerftuiApp
+from perftui_tui.cli import main
+
+def broken(app):
+    raise ZeroDivisionError("a bug of ours")
+
+PerftuiApp.action_help = broken
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 class Terminal:
     """A pty with a command in it, and all it has written."""
 
@@ -76,12 +89,12 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Callable[[str], Terminal]]:
+def terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     (tmp_path / "job.py").write_text(SCRIPT)
     opened: list[Terminal] = []
 
-    def open_terminal(seconds: str) -> Terminal:
-        command = [sys.executable, "-m", "perftui_tui", "job.py", seconds]
+    def open_terminal(seconds: str, *how: str) -> Terminal:
+        command = [sys.executable, *(how or ("-m", "perftui_tui")), "job.py", seconds]
         opened.append(Terminal(command, tmp_path))
         return opened[-1]
 
@@ -101,7 +114,7 @@ def output_of(tmp_path: Path) -> bytes:
 
 
 def test_it_shows_the_run_and_ends_with_the_scripts_code(
-    tmp_path: Path, terminal: Callable[[str], Terminal]
+    tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     shown = terminal("3")
     shown.until(lambda: b"exit code 5" in shown.written)
@@ -116,7 +129,7 @@ def test_it_shows_the_run_and_ends_with_the_scripts_code(
 
 
 def test_left_running_it_exits_0_and_the_script_goes_on(
-    tmp_path: Path, terminal: Callable[[str], Terminal]
+    tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     shown = terminal("60")
     shown.until(lambda: b"tick" in shown.written)
@@ -132,7 +145,7 @@ def test_left_running_it_exits_0_and_the_script_goes_on(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 def test_the_script_outlives_the_app(
-    tmp_path: Path, terminal: Callable[[str], Terminal], number: signal.Signals
+    tmp_path: Path, terminal: Callable[..., Terminal], number: signal.Signals
 ) -> None:
     shown = terminal("40")
     shown.until(lambda: b"tick" in shown.written)
@@ -142,9 +155,7 @@ def test_the_script_outlives_the_app(
     assert output_of(tmp_path).count(b"tick") == 40
 
 
-def test_stopping_gives_the_scripts_code(
-    tmp_path: Path, terminal: Callable[[str], Terminal]
-) -> None:
+def test_stopping_gives_the_scripts_code(tmp_path: Path, terminal: Callable[..., Terminal]) -> None:
     shown = terminal("600")
     shown.until(lambda: b"tick" in shown.written)
     shown.press("q")
@@ -153,6 +164,23 @@ def test_stopping_gives_the_scripts_code(
     shown.until(lambda: shown.code is not None)
     assert shown.code == 130
     assert b"KeyboardInterrupt" in output_of(tmp_path)
+
+
+def test_a_failure_of_the_app_is_told_apart_and_costs_the_training_nothing(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    shown = terminal("40", "-c", BROKEN)
+    shown.until(lambda: b"tick" in shown.written)
+    shown.press("?")
+    shown.until(lambda: shown.code is not None)
+    shown.read(0.2)
+    assert shown.code == 70
+    last = shown.written[shown.written.rindex(b"\x1b[?1049l") :].decode()
+    assert "ZeroDivisionError: a bug of ours" in last
+    assert "job.py still runs" in last
+    assert "perftui replay" in last
+    assert len(last.splitlines()) < 30
+    assert wait_for_end(tmp_path).exit_code == 5
 
 
 def wait_for_end(tmp_path: Path) -> Manifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -67,6 +68,8 @@ class PerftuiApp(App[None]):
         self.is_replay = replay
         self.failure: str | None = None
         """Why nothing can be shown, in words, repeated in the terminal after the app."""
+        self.crash: BaseException | None = None
+        """What went wrong in the app itself, where it ended so."""
         self.is_stopping = False
         """Whether the training was asked to stop on leaving."""
         self.trials = Trials(self)
@@ -269,6 +272,11 @@ class PerftuiApp(App[None]):
     def offer_trial(self, finding: Finding | None, option: FixOption | None = None) -> None:
         """Ask whether to run again with ``option``, the best fix of ``finding`` by default."""
         self.trials.offer(finding, option)
+
+    def _fatal_error(self) -> None:
+        """Leave; ``commands.crash`` reports the error. Textual would print every local variable."""
+        self.crash = sys.exc_info()[1]
+        self._close_messages_no_wait()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A failure in the background is said, and never ends the app."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, Status, read_manifest
+from perftui.run.manifest import Manifest, ManifestError, Status, read_manifest
 
 LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
@@ -19,8 +19,15 @@ STOP_SECONDS = 10.0
 
 
 def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
-    """Print it, and return the exit code: the script's, 0 where it still runs or is replayed."""
-    manifest = _settled(root, stopping)
+    """Print it, and return the exit code: the script's, 0 where it still runs or is replayed.
+
+    2 where the run can no longer be read: its directory has gone.
+    """
+    try:
+        manifest = _settled(root, stopping)
+    except ManifestError as error:
+        print(f"perftui: how the run stands cannot be read: {error}", file=sys.stderr)
+        return 2
     print(_outcome(manifest), file=sys.stderr)
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
     if failed and not is_replay:

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from perftui_tui.commands.crash import report_crash
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.terminal import draws_ascii, splash, theme_name
@@ -25,12 +26,12 @@ def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
         # Textual takes the variable out of the environment; a training started again needs it.
         os.environ["NO_COLOR"] = no_color
     app.run()
+    if app.crash is not None:
+        return report_crash(app.crash, app.target)
     if app.failure is not None:
         print(f"perftui: {app.failure}", file=sys.stderr)
         return 2
     if not app.target.is_dir():
         return app.return_code or 0
     is_replay = is_replay and app.target == target
-    code = farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)
-    # Textual's own code is 1 after an error in the app; the training is not to blame for that.
-    return app.return_code or code
+    return farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)

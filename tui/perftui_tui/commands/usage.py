@@ -30,4 +30,5 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --version, --help
 
 In the app: ? shows the keys of each screen, q leaves; the training goes on if you let it.
-Exit code: the script's; 2 for errors of perftui itself; 0 when the training is left running."""
+Exit code: the script's; 0 when the training is left running; 2 when perftui cannot do what was
+asked; 70 when the app itself fails (the training goes on)."""

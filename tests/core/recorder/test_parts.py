@@ -126,7 +126,7 @@ def test_notes_that_were_lost_are_said(tmp_path: Path) -> None:
     spool.root.mkdir()
     layout.root.mkdir()
     spool.notes(7).write_bytes(b'nonsense\n{"time": 1, "kind": "error"}\n')
-    drain = SpoolDrain(spool, layout, FaultLog(layout.recorder_log), lambda note: None)
+    drain = SpoolDrain(spool, layout, FaultLog(layout.recorder_log), [].append)
     drain.finish()
     rows = JournalReader(layout.rank(0).events).poll()
     assert [row[1] for row in rows] == ["error", "warning"]

@@ -38,7 +38,7 @@ class Attachment(Protocol):
         """Let it go on."""
 
     def close(self) -> None:
-        """Leave our terminal as it was found."""
+        """Leave our terminal as it was found, and let go of the script's."""
 
 
 def attach(command: Command, open_log: OpenLog) -> Attachment:
@@ -63,7 +63,7 @@ class OnTerminal:
         self.training = start_in_session(command, terminal, errors[1] if errors else None)
         terminal.forget_script_side()
         self.terminal: Terminal | None = terminal
-        self.relays = [Relay(terminal.our_side, open_log(), SCREEN)]
+        self.relays = [Relay(terminal.reader(), open_log(), SCREEN)]
         if errors:
             os.close(errors[1])
             self.relays.append(Relay(errors[0], open_log(), ERRORS, pass_broken=True))
@@ -92,6 +92,9 @@ class OnTerminal:
         """Read no more keys and give the terminal back."""
         self._keyboard.stop()
         self._raw.leave()
+        if self.terminal is not None:
+            self.terminal.close()
+            self.terminal = None
 
 
 class InPlace:
@@ -112,7 +115,7 @@ class InPlace:
         pipes = {n: os.pipe() for n in (SCREEN, ERRORS) if n not in self._screens}
         theirs = {n: screen.script_side for n, screen in self._screens.items()}
         theirs |= {n: pipe[1] for n, pipe in pipes.items()}
-        ours = {n: screen.our_side for n, screen in self._screens.items()}
+        ours = {n: screen.reader() for n, screen in self._screens.items()}
         ours |= {n: pipe[0] for n, pipe in pipes.items()}
         streams = Streams(None, theirs[SCREEN], theirs[ERRORS])
         self.training = start_beside(command, streams, own_group=not is_foreground_job())
@@ -139,4 +142,7 @@ class InPlace:
         self.training.signal_group(signal.SIGCONT)
 
     def close(self) -> None:
-        """Our terminal was never changed."""
+        """Our terminal was never changed; let go of the script's."""
+        for screen in self._screens.values():
+            screen.close()
+        self._screens = {}

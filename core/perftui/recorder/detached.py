@@ -37,7 +37,7 @@ def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
     except StartError as error:
         recording.fail(str(error))
         return
-    relay = Relay(terminal.our_side, recording.output)
+    relay = Relay(terminal.reader(), recording.output)
     recording.begin(training.pid)
     _follow(recording, training, terminal, signals, relay)
     relay.join()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,32 @@ def test_resize_and_input(run_script: Starter) -> None:
     assert run.wait().exit_code == 0
     assert "got hello" in run.output
     assert list(run.layout.control.iterdir()) == []
+
+
+def test_keys_for_a_script_that_closed_its_terminal_go_nowhere(run_script: Starter) -> None:
+    run = run_script(
+        "import os, time\n"
+        "for file in (0, 1, 2):\n"
+        "    os.close(file)\n"
+        "open('closed', 'w').close()\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.01)\n"
+        "time.sleep(0.3)\n"
+        "os._exit(3)\n"
+    )
+    run_script.wait_for(lambda: (run_script.directory / "closed").exists(), "the closed terminal")
+    time.sleep(0.2)
+    request(run.layout, "input", text="typed\n")
+    request(run.layout, "resize", rows=50, columns=200)
+    run_script.wait_for(lambda: not list(run.layout.control.iterdir()), "the requests to be taken")
+    (run_script.directory / "go").touch()
+
+    manifest = run.wait()
+
+    assert (manifest.status, manifest.exit_code) == (Status.EXITED, 3)
+    kept = [path for path in run.root.rglob("*") if path.is_file()]
+    assert not [path for path in kept if b"typed" in path.read_bytes()]
+    assert run.layout.recorder_log.read_text() == ""
 
 
 def test_request_that_cannot_be_served_is_said_and_harms_nothing(run_script: Starter) -> None:

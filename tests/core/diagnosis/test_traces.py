@@ -175,6 +175,22 @@ def test_a_busy_device_is_healthy(tmp_path) -> None:
     assert found(below, "healthy") is None
 
 
+def test_a_device_busy_with_waiting_for_others_is_not_called_healthy(tmp_path) -> None:
+    recording = Recording()
+    for index in range(3):
+        begin = 1000.0 * index
+        recording.step(index, begin, 1000)
+        recording.kernel(begin, begin, 300)
+        recording.kernel(begin, begin + 300, 700, name="ncclDevKernel_AllReduce_Sum_f32")
+    diagnosis = recording.diagnosed(tmp_path)
+    assert diagnosis.top is None
+    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
+    assert reasons["healthy"] == (
+        "the GPU computes 30.0 % of the time; exposed communication takes 70 %, "
+        "and no rule says why"
+    )
+
+
 def waiting(wait: float, hidden: bool = False, steps: int = 4) -> Recording:
     """Steps of 1000 us that begin with ``wait`` us in the loader, hidden behind a kernel or not."""
     recording = Recording()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from perftui.analysis.budget import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.model import Abstention, Fact, Finding, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Fact, Finding, Severity
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import collected, confidence, more_steps
+from perftui.diagnosis.trace_facts import TraceFacts
 from perftui.run.step_budget import StepShare
 
 RULE = "healthy"
 
 _COMPUTE = ("forward", "backward", "optimizer")
-_DEVICE_BUSY = ("gpu compute", "exposed communication", "exposed copies")
+_EXPOSED = (EXPOSED_COMMUNICATION, EXPOSED_COPIES)
 
 
 def evaluate(
@@ -32,20 +35,56 @@ def evaluate(
 
 
 def _with_gpu(evidence: Evidence, policy: Policy) -> Finding | Abstention:
-    trace = evidence.trace
     share = collected(evidence, policy)
     if evidence.manifest and isinstance(share, str):
         return Abstention(RULE, share)
-    if trace and trace.has_gpu:
-        busy = sum(trace.part(name) for name in _DEVICE_BUSY) / trace.step_ns
-        source, steps = "from the trace", trace.steps
-    elif evidence.machine.gpu_busy is not None:
-        busy, source = evidence.machine.gpu_busy, "as the driver samples it"
-        steps = evidence.steady_steps
-    else:
+    if evidence.trace and evidence.trace.has_gpu:
+        return _by_trace(evidence.trace, policy)
+    if evidence.machine.gpu_busy is None:
         return Abstention(RULE, "neither a trace nor telemetry says how busy the GPU is")
+    return _by_telemetry(evidence, evidence.machine.gpu_busy, policy)
+
+
+def _by_trace(trace: TraceFacts, policy: Policy) -> Finding | Abstention:
+    exposed = {name: trace.part(name) / trace.step_ns for name in _EXPOSED}
+    compute = trace.part(COMPUTE) / trace.step_ns
+    busy = compute + sum(exposed.values())
     if busy < policy.healthy_busy:
-        return Abstention(RULE, f"the GPU is busy {100 * busy:.1f} %, and no rule says why")
+        return _not_busy(busy)
+    if compute < policy.healthy_busy:
+        # A device that waits for another one's gradients is as busy as one that computes.
+        largest = max(exposed, key=lambda name: exposed[name])
+        return Abstention(
+            RULE,
+            f"the GPU computes {100 * compute:.1f} % of the time; {largest} takes "
+            f"{words.percent(exposed[largest])}, and no rule says why",
+        )
+    return replace(
+        _busy(busy, "from the trace", trace.steps, policy),
+        step_ns=trace.step_ns,
+        confidence=confidence(trace.steps, policy),
+        would_raise_confidence=more_steps(trace.steps, policy),
+    )
+
+
+def _by_telemetry(evidence: Evidence, busy: float, policy: Policy) -> Finding | Abstention:
+    """At low confidence: the driver's samples count a device as busy through gaps shorter than
+    they are, and while it only communicates."""
+    if busy < policy.healthy_busy:
+        return _not_busy(busy)
+    return replace(
+        _busy(busy, "as the driver samples it", evidence.steady_steps, policy),
+        step_ns=evidence.share.mean if evidence.share else 0,
+        confidence=Confidence.LOW,
+        would_raise_confidence="a profiled window, which shows short gaps and communication too",
+    )
+
+
+def _not_busy(busy: float) -> Abstention:
+    return Abstention(RULE, f"the GPU is busy {100 * busy:.1f} %, and no rule says why")
+
+
+def _busy(busy: float, source: str, steps: int, policy: Policy) -> Finding:
     return Finding(
         RULE,
         Severity.HEALTHY,
@@ -54,9 +93,6 @@ def _with_gpu(evidence: Evidence, policy: Policy) -> Finding | Abstention:
             Fact(f"GPU busy, {source}", round(100 * busy, 1), "%", 100 * policy.healthy_busy),
             Fact("steady steps", steps, "count"),
         ),
-        step_ns=trace.step_ns if trace else evidence.share.mean if evidence.share else 0,
-        confidence=confidence(steps, policy),
-        would_raise_confidence=more_steps(steps, policy),
     )
 
 

@@ -10,7 +10,7 @@ demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
 
 test: $(STAMP)  ## every test but the benchmarks
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## style, types, and the walls between the rooms
 	$(BIN)/ruff check .

@@ -35,29 +35,42 @@ class MachineFacts:
 
     cores: int | None = None
     """Cores the training may use."""
+    installed_cores: int | None = None
+    """Cores of the whole machine: a container or an affinity may leave the training fewer."""
     tree_cores: float | None = None
     """Cores kept busy by the training and its workers."""
     machine_cores: float | None = None
     """Cores kept busy by everything on the machine."""
     pressure: float | None = None
-    """Percent of the time some task waited for a core (pressure stall, ten-second average)."""
+    """Percent of the time some task waited for a core (pressure stall information)."""
     gpu_busy: float | None = None
     """Share of the time a kernel ran, as NVML samples it, of the busiest device; 0 to 1."""
     memory: tuple[DeviceMemory, ...] = ()
 
     @property
     def other_cores(self) -> float | None:
-        """Cores kept busy by processes that are not the training's."""
+        """Cores that other programs take of those the training may use.
+
+        Of a machine with more cores, others take the ones that the training may not use first.
+        """
         if self.tree_cores is None or self.machine_cores is None:
             return None
-        return max(self.machine_cores - self.tree_cores, 0.0)
+        return max(self.machine_cores - self.tree_cores - self._out_of_reach, 0.0)
 
     @property
     def idle_cores(self) -> float | None:
-        """Cores that nothing used."""
+        """Cores that nothing used and the training may use."""
         if self.cores is None or self.machine_cores is None:
             return None
-        return max(self.cores - self.machine_cores, 0.0)
+        idle = self.cores + self._out_of_reach - self.machine_cores
+        return max(min(idle, self.cores - (self.tree_cores or 0.0)), 0.0)
+
+    @property
+    def _out_of_reach(self) -> int:
+        """Cores of the machine that the training may not use."""
+        if self.cores is None or self.installed_cores is None:
+            return 0
+        return max(self.installed_cores - self.cores, 0)
 
 
 def machine_facts(
@@ -68,10 +81,13 @@ def machine_facts(
     rows = _within(table, during)
     tree = _mean(table, "processes.cpu", rows)
     machine = _mean(table, "cpu.utilization", rows)
+    counted = _mean(table, "cpu.cores", rows)
+    installed = cores if counted is None else round(counted)
     return MachineFacts(
         cores=cores,
+        installed_cores=installed,
         tree_cores=None if tree is None else tree / 100,
-        machine_cores=None if machine is None or not cores else machine / 100 * cores,
+        machine_cores=None if machine is None or not installed else machine / 100 * installed,
         pressure=_mean(table, "pressure.cpu", rows),
         gpu_busy=_busiest(table, rows),
         memory=_memory(table),

@@ -12,6 +12,7 @@ COLUMNS = (
     Column("cpu.utilization", "%", "CPU", "all cores, 100 % is all of them busy; /proc/stat"),
     Column("cpu.core_max", "%", "busiest core", "the busiest single core; /proc/stat"),
     Column("cpu.iowait", "%", "I/O wait", "idle with I/O outstanding; /proc/stat, Linux only"),
+    Column("cpu.cores", "count", "cores", "switched on, of the whole machine; /proc/stat"),
     Column("cpu.load1", "", "load", "runnable and blocked tasks, mean of a minute; getloadavg"),
 )
 
@@ -31,17 +32,18 @@ class CpuSource:
         load = psutil.getloadavg()[0]
         if len(times) != len(before):
             # The first sample, or a core was switched on or off.
-            return [None, None, None, load]
+            return [None, None, None, len(times), load]
         spent = [_spent(old, new) for old, new in zip(before, times, strict=True)]
         total = sum(all_ for all_, _, _ in spent)
         if total <= 0:
-            return [None, None, None, load]
+            return [None, None, None, len(times), load]
         cores = [100.0 * busy / all_ for all_, busy, _ in spent if all_ > 0]
         iowait = 100.0 * sum(wait for _, _, wait in spent) / total
         return [
             100.0 * sum(busy for _, busy, _ in spent) / total,
             max(cores),
             iowait if hasattr(times[0], "iowait") else None,
+            len(times),
             load,
         ]
 

@@ -84,6 +84,15 @@ def test_cores_that_other_programs_use_are_left_to_them(script) -> None:
     assert option.override.arguments["num_workers"] == 2  # 8 cores, 6 busy, 5 by others
 
 
+@pytest.mark.parametrize(("others", "wanted"), [(50, 4), (59, 4), (60, 3), (62, 1)])
+def test_in_a_container_only_its_own_cores_count(script, others, wanted) -> None:
+    """Of 64 cores the container may use 5: others are no matter until they need those too."""
+    used = {"cpu.utilization": 100 * (others + 1) / 64, "processes.cpu": 100.0, "cpu.cores": 64}
+    option = workers(script, cpu_count=5, telemetry=telemetry_table(**used))
+    assert option.override is not None
+    assert option.override.arguments["num_workers"] == wanted
+
+
 @pytest.mark.parametrize(("busy", "wanted"), [(45.0, 2), (60.0, None)])
 def test_workers_that_leave_cores_idle_may_outnumber_them(script, busy, wanted) -> None:
     samples = telemetry_table(**{"cpu.utilization": busy, "processes.cpu": 2 * busy})

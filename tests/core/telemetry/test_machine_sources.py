@@ -74,6 +74,7 @@ def test_cpu_shares(monkeypatch: pytest.MonkeyPatch) -> None:
         "cpu.utilization": 20.0,
         "cpu.core_max": 40.0,
         "cpu.iowait": 10.0,
+        "cpu.cores": 2,
         "cpu.load1": 1.5,
     }
 

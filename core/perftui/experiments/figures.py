@@ -16,7 +16,8 @@ BUSY_SHARE = 0.2
 
 BUSY_PRESSURE = 10.0
 """Percent of stalled time (/proc/pressure/cpu). Above it the same change measured 9x faster that
-measures 8 % slower on an idle machine. Used where the training's own part is not known."""
+measures 8 % slower on an idle machine. Below it no task had to wait for a core, whoever used the
+others."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,13 @@ class RunFigures:
     def busy_host(self) -> str:
         """Why the machine was too busy to measure on, empty where it was not."""
         other, cores = self.machine.other_cores, self.machine.cores
-        if other is not None and cores:
-            if other < BUSY_SHARE * cores:
-                return ""
-            return f"other programs used {other:.1f} of {cores} cores"
         pressure = self.machine.pressure
-        if pressure is None or pressure <= BUSY_PRESSURE:
+        if pressure is not None and pressure <= BUSY_PRESSURE:
             return ""
-        return f"tasks waited for a core {pressure:.0f} % of the time"
+        if other is not None and cores:
+            taken = other >= BUSY_SHARE * cores
+            return f"other programs used {other:.1f} of {cores} cores" if taken else ""
+        return "" if pressure is None else f"tasks waited for a core {pressure:.0f} % of the time"
 
 
 def run_figures(run: RunSnapshot) -> RunFigures:

@@ -24,12 +24,37 @@ def usable_cores(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
 
 def usable_memory(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> int:
     """Bytes the training may use: those installed, or the tightest ``memory.max`` (cgroup v2)."""
-    limits = [int(psutil.virtual_memory().total)]
-    for group in _groups(root, own):
-        text = _read(group / "memory.max")
-        if text and text.isdecimal():
-            limits.append(int(text))
-    return min(limits)
+    return min([_installed(), *(limit for limit, _ in _memory_limits(root, own))])
+
+
+def memory_group(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> Path | None:
+    """The cgroup (v2) with the tightest limit of memory; None where what is installed limits."""
+    limit, group = min(_memory_limits(root, own), default=(_installed(), None))
+    return group if limit < _installed() else None
+
+
+def memory_of_group(group: Path) -> int | None:
+    """Bytes that processes of ``group`` hold; None where the kernel does not say.
+
+    Pages of files that nothing has used lately are left out: they are given back when memory runs
+    short (the "working set" of container runtimes).
+    """
+    current = _read(group / "memory.current")
+    lines = (_read(group / "memory.stat") or "").splitlines()
+    fields = dict(line.split(" ", 1) for line in lines if " " in line)
+    unused = fields.get("inactive_file", "")
+    if not current or not current.isdecimal() or not unused.isdecimal():
+        return None
+    return max(int(current) - int(unused), 0)
+
+
+def _memory_limits(root: Path, own: Path) -> list[tuple[int, Path]]:
+    texts = [(_read(group / "memory.max"), group) for group in _groups(root, own)]
+    return [(int(text), group) for text, group in texts if text and text.isdecimal()]
+
+
+def _installed() -> int:
+    return int(psutil.virtual_memory().total)
 
 
 def _affinity() -> int:

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psutil
 
 from perftui.run.journal import Column
-from perftui.telemetry.limits import usable_memory
+from perftui.telemetry.limits import (
+    CGROUP_ROOT,
+    OWN_CGROUP,
+    memory_group,
+    memory_of_group,
+    usable_memory,
+)
 
 COLUMNS = (
-    Column("memory.used", "B", "memory used", "total less available; /proc/meminfo"),
-    Column("memory.available", "B", "memory available", "without swapping; MemAvailable"),
+    Column("memory.used", "B", "memory used", "of memory.total; /proc/meminfo or memory.current"),
+    Column("memory.available", "B", "memory available", "without swapping; of memory.total"),
     Column("memory.total", "B", "memory usable", "installed, or the cgroup's limit"),
-    Column("swap.used", "B", "swap used", "/proc/meminfo"),
+    Column("swap.used", "B", "swap used", "of the machine; /proc/meminfo"),
 )
 
 
 class MemorySource:
-    """Memory in use right now."""
+    """Memory in use right now, of what the training may use."""
 
     columns = COLUMNS
 
-    def __init__(self) -> None:
-        self._usable = float(usable_memory())
+    def __init__(self, root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> None:
+        self._group = memory_group(root, own)
+        self._usable = usable_memory(root, own)
 
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - a level needs no clock
-        """Values of ``COLUMNS``."""
+        """Values of ``COLUMNS``; None where a container does not say what it uses."""
         memory = psutil.virtual_memory()
-        return [
-            float(memory.total - memory.available),
-            float(memory.available),
-            self._usable,
-            float(psutil.swap_memory().used),
-        ]
+        available = int(memory.available)
+        used: int | None = self._usable - available
+        if self._group is not None:
+            used = memory_of_group(self._group)
+        if used is None:
+            return [None, None, self._usable, psutil.swap_memory().used]
+        available = max(min(available, self._usable - used), 0)
+        return [used, available, self._usable, psutil.swap_memory().used]

@@ -20,6 +20,7 @@ from perftui.telemetry import disk, hardware, limits, network
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.hardware import real_devices
 from perftui.telemetry.machine import look_around
+from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.process_tree import ProcessReading
 from perftui.telemetry.processes import COLUMNS, ProcessTreeSource
@@ -245,3 +246,27 @@ def test_pid_given_to_another_process_is_another_process(monkeypatch: pytest.Mon
     third = dict(zip(names, source.sample(2.0), strict=True))
     assert third["processes.workers_cpu"] == pytest.approx(50.0)
     assert third["processes.read"] is None
+
+
+def test_memory_of_a_container_is_its_own(tmp_path: Path) -> None:
+    own, job = tmp_path / "own", tmp_path / "pod" / "job"
+    own.write_text("0::/pod/job\n")
+    job.mkdir(parents=True)
+    (job / "memory.max").write_text("max\n")
+    (tmp_path / "pod" / "memory.max").write_text("4000000\n")
+    (tmp_path / "pod" / "memory.current").write_text("3000000\n")
+    stat = tmp_path / "pod" / "memory.stat"
+    stat.write_text("anon 2000000\ninactive_file 900000\n")
+    source = MemorySource(tmp_path, own)
+    sampled = _sampled(source, 0.0)
+    assert sampled["memory.used"] == 2_100_000
+    assert sampled["memory.available"] == 1_900_000
+    assert sampled["memory.total"] == 4_000_000
+    stat.unlink()
+    assert _sampled(source, 1.0)["memory.used"] is None
+
+
+def test_memory_without_a_limit_is_the_machines(tmp_path: Path) -> None:
+    sampled = _sampled(MemorySource(tmp_path, tmp_path / "absent"), 0.0)
+    assert sampled["memory.total"] == psutil.virtual_memory().total
+    assert sampled["memory.used"] + sampled["memory.available"] == sampled["memory.total"]

@@ -11,7 +11,7 @@ from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
-from perftui_tui.rows import width
+from perftui_tui.rows import CONTINUED, plain, width
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import START, write_run
@@ -51,7 +51,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
     async with opened(ended, (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
         text = text_of(app)
-        assert "limit 5%" in text
+        assert "limit 5 %" in text
         assert "at best 1.66x faster" in text
         assert "num_workers 0 -> " in text
 
@@ -79,6 +79,31 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
         await pilot.press("u")
         await until_shown(pilot, "restored byte for byte")
         assert script.read_text() == SCRIPT
+
+
+LONG_SCRIPT = """\
+from torch.utils.data import DataLoader
+
+def loader(pictures):
+    return DataLoader(pictures, batch_size=128, shuffle=True, drop_last=True, timeout=0)
+"""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 18), (120, 40)])
+async def test_all_that_is_to_be_written_can_be_read(
+    ended: Path, script: Path, size: tuple[int, int]
+) -> None:
+    script.write_text(LONG_SCRIPT)
+    os.utime(script, ns=(START - 10**9, START - 10**9))
+    async with opened(ended, size) as (app, pilot):
+        await pilot.press("4")
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        body = app.screen.query_one("#body", RowView)
+        text = "".join(plain(line).removeprefix(CONTINUED) for line in body.rows)
+        assert "drop_last=True, timeout=0, num_workers=" in text
+        assert all(width(line) <= body.scrollable_content_region.width for line in body.rows)
 
 
 async def test_escape_leaves_the_source_as_it_is(ended: Path, script: Path) -> None:

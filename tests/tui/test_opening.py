@@ -68,6 +68,18 @@ async def test_a_trace_cannot_be_run_again_and_says_so(trace: Path) -> None:
         await until_shown(pilot, "a trace cannot be run again")
 
 
+async def test_keys_that_cannot_work_on_a_trace_are_not_offered(trace: Path) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        await pilot.press("4")
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await until_shown(pilot, "Timeline")
+        footer = text_of(app).splitlines()[-1]
+        assert "Quit" in footer
+        for label in ("Try", "Write", "Undo", "Run again", "Capture", "Pause"):
+            assert label not in footer
+        assert "w write" not in text_of(app)
+
+
 @pytest.mark.parametrize("content", ["", "not json", '{"a": 1}', '{"traceEvents": []}'])
 async def test_what_is_no_trace_ends_the_app_with_words_and_code_2(
     tmp_path: Path, content: str

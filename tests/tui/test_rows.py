@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from perftui_tui.rows import Row, crop, fit, plain, row, safe, spread, width, wrap
+from perftui_tui.rows import CONTINUED, Row, crop, fit, fold, plain, row, safe, spread, width, wrap
 
 spans = st.tuples(st.text(st.sampled_from("ab █日"), max_size=8), st.sampled_from(["", "dim"]))
 rows = st.lists(spans, max_size=5).map(tuple)
@@ -43,3 +43,12 @@ def test_wrapped_rows_are_indented_and_fit() -> None:
 
 def test_control_codes_are_spelled_out() -> None:
     assert plain(safe(row("a\x1b[2Jb\x9b\u202ec"))) == "a\\x1b[2Jb\\x9b\\u202ec"
+
+
+@given(rows, st.integers(4, 30))
+def test_folding_loses_nothing_and_fits(line: Row, cells: int) -> None:
+    first, *rest = fold(line, cells)
+    assert all(plain(one).startswith(CONTINUED) for one in rest)
+    unmarked = [plain(one).removeprefix(CONTINUED) for one in rest]
+    assert plain(first) + "".join(unmarked) == plain(line)
+    assert all(width(one) <= cells for one in (first, *rest))

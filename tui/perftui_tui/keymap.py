@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
+    from perftui_tui.snapshot import Snapshot
+
 SCREENS = ("overview", "timeline", "ops", "diagnosis", "compare", "log")
 """Screens in the order of their digits."""
 
@@ -183,6 +185,17 @@ KEYS = (
     Key("log", "pageup", "scroll_pages(-1)", "Page up", "One page up", in_footer=False),
     Key("log", "home,g", "scroll_top", "Top", "The oldest line kept", in_footer=False),
 )
+
+
+NEEDS_A_RUN = frozenset({"try_fix", "write_fix", "undo_fix", "rerun", "choose_fix(1)", "swap"})
+NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
+
+
+def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
+    """Actions that can do nothing with what is shown: a trace, or a run that is over."""
+    if snapshot is None or snapshot.phase.is_live:
+        return frozenset()
+    return NEEDS_A_RUN_NOW | (NEEDS_A_RUN if snapshot.run is None else frozenset())
 
 
 def keys_of(scope: str) -> tuple[Key, ...]:

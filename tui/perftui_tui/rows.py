@@ -48,6 +48,10 @@ STYLES = (
 """Every style a span may name; the empty name is the widget's own."""
 
 
+CONTINUED = "↳ "
+"""Marks a row that goes on with the one above."""
+
+
 def row(*parts: str | Span) -> Row:
     """A row of ``parts``; a bare text has the widget's own style."""
     return tuple((part, "") if isinstance(part, str) else part for part in parts)
@@ -91,6 +95,27 @@ def fit(line: Row, cells: int) -> Row:
     line = crop(line, cells)
     missing = cells - width(line)
     return (*line, (" " * missing, "")) if missing > 0 else line
+
+
+def fold(line: Row, cells: int) -> list[Row]:
+    """The row broken into rows of at most ``cells``, all of it to be read; what goes on below is
+    marked at the left edge."""
+    room = max(2, cells)
+    rows: list[Row] = []
+    current: list[Span] = []
+    used = 0
+    for text, style in line:
+        for character in text:
+            size = cell_len(character)
+            if used + size > room:
+                rows.append(tuple(current))
+                current, used = [(CONTINUED, "dim")], cell_len(CONTINUED)
+            if current and current[-1][1] == style and current[-1][0] != CONTINUED:
+                current[-1] = (current[-1][0] + character, style)
+            else:
+                current.append((character, style))
+            used += size
+    return [*rows, tuple(current)]
 
 
 def spread(left: Row, right: Row, cells: int) -> Row:

@@ -10,8 +10,18 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from perftui_tui.rows import Row, row
+from perftui_tui.rows import Row, fold, row
 from perftui_tui.widgets.row_view import RowView
+
+SHARE = 0.9
+"""Of the screen, the most that a dialog takes in either direction."""
+
+LARGEST_WIDTH = 110
+FRAME_CELLS = 5
+"""Border, padding and scroll bar."""
+
+FRAME_ROWS = 4
+"""Border, margins, and a row between body and answers."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +61,26 @@ class ChoiceDialog(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Fill both parts, now that their sizes can be set."""
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        """Fold what is shown to the new width."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
         body, choices = self.query_one("#body", RowView), self.query_one("#choices", RowView)
-        room = max(3, int(self.app.size.height * 0.9) - len(self._choices) - 4)
-        body.styles.height = min(len(self._body), room)
+        width, height = self.app.size
+        cells = min(LARGEST_WIDTH, int(width * SHARE)) - FRAME_CELLS
+        rows = [folded for line in self._body for folded in fold(line, cells)]
+        room = max(3, int(height * SHARE) - len(self._choices) - FRAME_ROWS)
+        body.styles.height = min(len(rows), room)
         choices.styles.height = len(self._choices)
-        body.rows = self._body
+        body.rows = rows
         choices.rows = [
             row((f" {choice.keys[0]:<6}", "key"), " ", choice.label) for choice in self._choices
         ]
+        frame = self.query_one(Vertical)
+        frame.border_subtitle = "up and down scroll" if len(rows) > room else ""
 
     def on_key(self, event: events.Key) -> None:
         """Answer, or scroll the body."""

@@ -10,11 +10,16 @@ from perftui_tui.charts.units import format_ns
 from perftui_tui.dialogs.fix import diff_rows, risk_row
 from perftui_tui.format import quantity, share
 from perftui_tui.panes.findings import headlines
-from perftui_tui.rows import Row, crop, row, wrap
+from perftui_tui.rows import Row, crop, fold, row, wrap
 from perftui_tui.snapshot import Snapshot
 
 LABEL_WIDTH = 24
 BLANK = (" ", "")
+
+NO_FIX_FOR_A_TRACE = (
+    "A trace says what was slow, not which code made it so. Record the training itself with "
+    "`perftui train.py`: then fixes are offered here, tried and measured."
+)
 
 
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
@@ -29,12 +34,10 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     if not rows:
         words = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
         rows.append(row((words, "dim")))
-    not_judged = len(snapshot.diagnosis.abstentions)
-    if not_judged:
-        rows += [
-            (),
-            row((f" {not_judged} rules could not judge: see the end of the details", "dim")),
-        ]
+    count = len(snapshot.diagnosis.abstentions)
+    if count:
+        rules = "1 rule" if count == 1 else f"{count} rules"
+        rows += [(), row((f" {rules} could not judge: see the end of the details", "dim"))]
     return rows
 
 
@@ -54,7 +57,10 @@ def details(
         if finding.facts:
             rows.append(row(("Evidence", "bold")))
             rows += [crop(_fact(fact), cells) for fact in finding.facts]
-        rows += _fixes(options, chosen, written, cells)
+        if snapshot.run is None:
+            rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
+        else:
+            rows += _fixes(options, chosen, written, cells)
     return [*rows, *_not_judged(snapshot, cells)]
 
 
@@ -108,12 +114,20 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     if option.why_not:
         rows += wrap(option.why_not, cells, "warn", "     ")
     if option.advice:
-        rows += [crop(row(f"     {line}"), cells) for line in option.advice.splitlines()]
+        rows += [
+            row("     ", *folded)
+            for line in option.advice.splitlines()
+            for folded in fold(row(line), cells - 5)
+        ]
     if option.patch is not None:
         is_written = written == str(option.patch.path.resolve())
         if is_written:
             rows.append(row(("     written to the source: u undoes it", "good")))
-        rows += [crop(row("     ", *line), cells) for line in diff_rows(option.patch)]
+        rows += [
+            row("     ", *folded)
+            for line in diff_rows(option.patch)
+            for folded in fold(line, cells - 5)
+        ]
     return rows
 
 

@@ -17,6 +17,8 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
+FIX_KEYS = "a try   w write   u undo   r run again"
+
 
 class DiagnosisScreen(RunScreen):
     """A list of findings, and the selected one in full."""
@@ -56,7 +58,6 @@ class DiagnosisScreen(RunScreen):
         """The list and the details."""
         listed, detailed = RowView(id="finding-list"), RowView(id="finding-details")
         listed.border_title = "Findings, by what they cost"
-        detailed.border_subtitle = "a try   w write   u undo   r run again"
         yield Container(listed, detailed, id="diagnosis")
 
     @property
@@ -83,6 +84,9 @@ class DiagnosisScreen(RunScreen):
         detailed.rows = details(
             snapshot, self.finding, options, self.chosen, written, detailed.content_size.width - 1
         )
+        hint = FIX_KEYS if snapshot.run is not None else ""
+        if detailed.border_subtitle != hint:
+            detailed.border_subtitle = hint
         count = len(snapshot.diagnosis.findings)
         title = (
             f"{min(self.selected, count - 1) + 1}/{count}  {self.finding.rule}"

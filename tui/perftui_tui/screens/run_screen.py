@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -12,6 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer
 
+from perftui_tui.keymap import useless_actions
 from perftui_tui.output.tail import Output
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.snapshot import Snapshot
@@ -19,6 +21,8 @@ from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
+    from textual.binding import ActiveBinding
+
     from perftui_tui.app import PerftuiApp
 
 
@@ -42,6 +46,8 @@ class RunScreen(Screen[None]):
         None, init=False, repaint=False, always_update=True
     )
     """What is on screen; assigning it is the only way in."""
+
+    _useless: frozenset[str] = frozenset()
 
     is_composed = False
     """Whether all widgets are there: a snapshot may arrive while a screen is being made."""
@@ -71,6 +77,20 @@ class RunScreen(Screen[None]):
         """Catch up with what happened while another screen was shown."""
         self.refresh_state()
 
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """The bindings; the footer leaves out those that can do nothing with what is shown.
+
+        They still answer, with the reason: a key that is known by heart must not be silent.
+        """
+        useless = useless_actions(self.session.snapshot)
+        return {
+            key: active._replace(binding=replace(active.binding, show=False))
+            if active.binding.action in useless
+            else active
+            for key, active in super().active_bindings.items()
+        }
+
     def refresh_state(self) -> None:
         """Take the app's snapshot and flags, while there are widgets to show them."""
         header = self.query(HeaderLine)
@@ -80,6 +100,10 @@ class RunScreen(Screen[None]):
         header.first().show(app.snapshot, app.paused, app.is_replay)
         if app.snapshot is not None:
             self.snapshot = app.snapshot
+        useless = useless_actions(app.snapshot)
+        if useless != self._useless:
+            self._useless = useless
+            self.refresh_bindings()
 
     def watch_snapshot(self, snapshot: Snapshot | None) -> None:
         """Hand the snapshot to every pane."""

@@ -43,10 +43,10 @@ def test_the_bar_fills_its_width_exactly(times: list[int], cells: int) -> None:
 
 def test_parts_of_the_bar_are_named_and_timed() -> None:
     parts = (Part("data wait", 60 * MS, "input_wait"), Part("forward", 40 * MS, "forward"))
-    rows = budget_bar(Budget(parts, 100 * MS, 99 * MS, 120 * MS, 20, "mean of 20 steps"), 40)
+    rows = budget_bar(Budget(parts, 100 * MS, 99 * MS, 120 * MS, 20, "20 steps"), 40)
     assert [plain(line) for line in rows[1:]] == [
         "▏data wait              ▏forward        ",
-        "▏60.0 ms 60%            ▏40.0 ms 40%    ",
+        "▏60.0 ms 60 %           ▏40.0 ms 40 %   ",
     ]
 
 
@@ -61,7 +61,7 @@ def test_a_machine_without_gpu_says_so_and_why(tmp_path: Path) -> None:
 
 def test_an_idle_gpu_is_low(tmp_path: Path) -> None:
     meter = gpu(snapshot_of(tmp_path, gpu=True))
-    assert (meter.word, meter.reading) == ("LOW", "busy 50%")
+    assert (meter.word, meter.reading) == ("LOW", "busy 50 %")
     assert "mem 31.0 GiB of 141 GiB" in meter.notes
     assert "412 W" in meter.notes
 
@@ -85,13 +85,13 @@ def test_a_fed_loader_is_ok(tmp_path: Path) -> None:
 
 def test_the_machine_is_read_in_its_units(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path)
-    assert cpu(snapshot).reading == "22%"
+    assert cpu(snapshot).reading == "22 %"
     assert disk(snapshot).reading == "read 200 MB/s"
     assert network(snapshot).reading == "in 300 kB/s"
 
 
 def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
-    assert "perftui <1%" in step_time(snapshot_of(tmp_path)).notes
+    assert "perftui <1 %" in step_time(snapshot_of(tmp_path)).notes
 
 
 @pytest.mark.parametrize("name", METERS)

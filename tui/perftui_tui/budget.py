@@ -30,6 +30,8 @@ class Budget:
     count: int
     basis: str
     """Which steps it rests on, in words."""
+    is_step: bool = True
+    """False for a trace that marks no steps: then it is that of the whole trace."""
 
     @property
     def steps_per_second(self) -> float:
@@ -80,7 +82,6 @@ def of_trace(analysis: TraceAnalysis) -> Budget | None:
         for name, ns in zip(names, means, strict=True)
     )
     whole = budgets[0].step.index < 0
-    basis = "whole trace, no steps marked" if whole else f"{len(budgets)} steps in the trace"
-    return Budget(
-        parts, mean, nearest_rank(ordered, 50), nearest_rank(ordered, 95), len(budgets), basis
-    )
+    basis = "no steps marked in it" if whole else f"{len(budgets)} steps in the trace"
+    p50, p95 = nearest_rank(ordered, 50), nearest_rank(ordered, 95)
+    return Budget(parts, mean, p50, p95, len(budgets), basis, is_step=not whole)

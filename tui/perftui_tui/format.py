@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from perftui_tui.charts.units import format_bytes, format_count, format_ns
+from perftui_tui.charts.units import MISSING, format_bytes, format_count, format_ns
 
 
 def milliseconds(ns: float) -> str:
@@ -29,11 +29,13 @@ def rate(bytes_per_second: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """``part`` of ``whole`` in per cent: ``38%``; below one per cent ``<1%``, never a false 0."""
-    if not whole:
-        return "–"
-    percent = 100 * part / whole
-    return "<1%" if 0 < percent < 0.5 else f"{percent:.0f}%"
+    """``part`` of ``whole`` in per cent; a dash where there is no whole."""
+    return percent(100 * part / whole) if whole else MISSING
+
+
+def percent(value: float) -> str:
+    """A value of 0 to 100: ``38 %``; below one half ``<1 %``, never a false 0."""
+    return "<1 %" if 0 < value < 0.5 else f"{value:.0f} %"
 
 
 def elapsed(ns: int) -> str:
@@ -53,6 +55,6 @@ def quantity(value: float | str, unit: str) -> str:
     if unit in by_unit:
         return by_unit[unit](value)
     if unit == "%":
-        return f"{value:.0f}%" if value >= 10 or value == int(value) else f"{value:.1f}%"
+        return f"{value:.0f} %" if value >= 10 or value == int(value) else f"{value:.1f} %"
     number = format_count(value) if float(value).is_integer() else f"{value:,.2f}"
     return number if unit in ("", "count") else f"{number} {unit}"

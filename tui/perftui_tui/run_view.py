@@ -106,6 +106,6 @@ def _budget(rank: RankSnapshot | None) -> budget.Budget | None:
     mask = steady(rank.steps)
     share = step_budget(rank.steps, mask)
     if share is not None:
-        return budget.of_run(share, f"mean of {share.count} steady steps")
+        return budget.of_run(share, f"{share.count} steady steps")
     share = step_budget(rank.steps, rank.steps["kind"] == "train")
-    return budget.of_run(share, f"mean of {share.count} steps, warming up") if share else None
+    return budget.of_run(share, f"{share.count} steps, warming up") if share else None

@@ -15,7 +15,7 @@ def test_exact_times_lose_no_digit():
     assert exact_ns(71_585_000) == "71.585 ms"
     assert exact_ns(1_234_567_891) == "1.234567891 s"
     assert exact_ns(0) == "0 ns"
-    assert exact_ns(-20_000) == "-20 us"
+    assert exact_ns(-20_000) == "-20 µs"
 
 
 def test_ruler_marks_round_times():
@@ -24,7 +24,7 @@ def test_ruler_marks_round_times():
 
 def test_ruler_says_offsets_when_zoomed():
     assert ruler(71_585_000, 71_586_200, 60) == (
-        "╷71.585 ms               ╷+500 ns                 ╷+1 us    "
+        "╷71.585 ms               ╷+500 ns                 ╷+1 µs    "
     )
 
 
@@ -50,4 +50,4 @@ def test_steps_are_one_two_or_five(span, count):
 @given(st.integers(-(10**15), 10**15))
 def test_exact_times_read_back(ns):
     figure, unit = exact_ns(ns).split(" ")
-    assert Fraction(figure) * {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit] == ns
+    assert Fraction(figure) * {"s": 10**9, "ms": 10**6, "µs": 10**3, "ns": 1}[unit] == ns

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perftui_tui.charts.units import format_bytes, format_count, format_ns, format_percent
 
-UNIT_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+UNIT_NS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,8 @@ UNIT_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
         (0, "0 ns"),
         (531, "531 ns"),
         (999, "999 ns"),
-        (1000, "1.00 us"),
-        (999_499, "999 us"),
+        (1000, "1.00 µs"),
+        (999_499, "999 µs"),
         (999_500, "1.00 ms"),
         (24_200_000, "24.2 ms"),
         (1_250_000_000, "1.25 s"),

@@ -176,7 +176,7 @@ def test_head_says_where_one_is(make_trace):
     assert rows[0].count("━") == rows[0].count("─")
     assert "▼" in rows[1]
     assert "│step 3 50.0 ms" in rows[2]
-    assert rows[3].startswith("gaps>50 us")
+    assert rows[3].startswith("gaps>50 µs")
     assert [len(row) for row in rows] == [60] * 4
 
 

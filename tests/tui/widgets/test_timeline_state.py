@@ -241,7 +241,7 @@ def test_arguments_are_one_harmless_line():
 def test_a_panel_never_overflows_and_shows_figures_whole():
     lines = [
         "name " * 30,
-        "start 1 ms  duration 24.2 ms  gap before 3.00 us",
+        "start 1 ms  duration 24.2 ms  gap before 3.00 µs",
         "in " + "f < " * 60,
         "args",
     ]
@@ -250,5 +250,5 @@ def test_a_panel_never_overflows_and_shows_figures_whole():
         assert len(rows) <= height
         assert all(len(row) <= 30 for row in rows)
         assert rows[0].startswith("name name")
-    assert panel_lines(lines, 30, 8)[1:3] == ["start 1 ms  duration 24.2 ms", "gap before 3.00 us"]
+    assert panel_lines(lines, 30, 8)[1:3] == ["start 1 ms  duration 24.2 ms", "gap before 3.00 µs"]
     assert panel_lines(lines, 30, 8)[-1] == "args"

@@ -12,7 +12,7 @@ _LABEL_CELLS = 12
 _PLAIN_LABEL = 8
 """A longer label repeats digits that do not change on screen: an offset says it better."""
 
-_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
+_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
 def nice_step(span: float, count: int) -> float:
@@ -54,7 +54,7 @@ def ruler(start: int, end: int, width: int, ascii_only: bool = False) -> str:
     """One row of exactly ``width`` cells: a mark and a label at each round time.
 
     Where labels share their leading digits, the first says the time in full and the others the
-    distance from it: ``71.585 ms   +20 us   +40 us``.
+    distance from it: ``71.585 ms   +20 µs   +40 µs``.
     """
     cells = [" "] * max(width, 0)
     ticks = time_ticks(start, end, width)

@@ -9,6 +9,7 @@ from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.experiments.figures import RunFigures
 from perftui_tui.budget import NAMES
 from perftui_tui.charts.units import format_ns
+from perftui_tui.format import percent
 from perftui_tui.rows import Row, crop, row, wrap
 
 NAME_WIDTH = 16
@@ -18,8 +19,11 @@ WORD_WIDTH = 8
 SAME_WITHIN = 0.03
 """A change within 3 % is called the same: below what two runs of one program differ by."""
 
-NOTABLE_SHARE = 0.02
+NOTABLE_SHARE = 0.01
 """Of the step: a part that changed by less is not judged, however many times itself that is."""
+
+MANY_TIMES = 10.0
+"""A change by more times itself is said in its own unit: nobody can picture +2252 %."""
 
 STYLES = {
     Verdict.FASTER: "good",
@@ -92,7 +96,7 @@ def _lines(result: Comparison) -> list[Line]:
     lines.append(Line("CPU cores used", *cores, lambda value: f"{value:.2f}", None))
     gpu = (first.machine.gpu_busy, second.machine.gpu_busy)
     if gpu != (None, None):
-        lines.append(Line("GPU busy", *gpu, lambda value: f"{100 * value:.0f}%", False))
+        lines.append(Line("GPU busy", *gpu, lambda value: percent(100 * value), False))
     steps = (first.steps, second.steps)
     return [*lines, Line("steady steps", *steps, lambda value: f"{value:.0f}", None)]
 
@@ -119,11 +123,21 @@ def _line(line: Line, cells: int) -> Row:
     change = line.change
     if change is None or line.lower_is_better is None:
         return row(left)
-    word, style = _judge(change, line.lower_is_better) if line.matters else ("", "dim")
-    percent = f"{100 * change:+.0f}%"
+    if not line.matters:
+        return row(left, (f"{_difference(line):>{CHANGE_WIDTH}}", "dim"))
+    word, style = _judge(change, line.lower_is_better)
+    by = f"{100 * change:+.0f} %" if change < MANY_TIMES else _difference(line)
     room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
     bar = _bar(change, max(0, room))
-    return row(left, f"{percent:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))
+    return row(left, f"{by:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))
+
+
+def _difference(line: Line) -> str:
+    """The change in the unit of the figure itself, with its sign."""
+    if line.before is None or line.after is None or line.after == line.before:
+        return ""
+    text = line.show(line.after - line.before)
+    return text if text.startswith("-") else f"+{text}"
 
 
 def _judge(change: float, lower_is_better: bool) -> tuple[str, str]:

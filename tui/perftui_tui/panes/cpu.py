@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perftui_tui.charts.units import format_bytes
+from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.telemetry import latest, samples, series, table_of, why_absent
 from perftui_tui.snapshot import Snapshot
@@ -21,11 +22,11 @@ def cpu(snapshot: Snapshot) -> Meter:
     word, style = ("FULL", "bad") if now >= FULL_FROM else ("OK", "good")
     return Meter(
         "CPU",
-        f"{now:.0f}%",
+        percent(now),
         word,
         style,
         values,
-        limit="100%",
+        limit="100 %",
         notes=_notes(snapshot),
         total=samples(table),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui_tui.format import rate
+from perftui_tui.format import percent, rate
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.telemetry import (
     highest,
@@ -33,7 +33,7 @@ def disk(snapshot: Snapshot) -> Meter:
     word, style = ("FULL", "bad") if busy is not None and busy >= FULL_BUSY else ("OK", "good")
     notes = [f"write {rate(written[-1])}"] if written else []
     if busy is not None:
-        notes.append(f"busy {busy:.0f}%")
+        notes.append(f"busy {percent(busy)}")
     top = highest(both, SMALLEST_SCALE)
     return Meter(
         "Disk",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perftui_tui.charts.units import format_bytes
+from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.telemetry import devices, latest, samples, series, table_of
 from perftui_tui.snapshot import Phase, Snapshot
@@ -27,11 +28,11 @@ def gpu(snapshot: Snapshot) -> Meter:
     word, style = ("LOW", "bad") if now < LOW_BELOW else ("OK", "good")
     return Meter(
         f"GPU {number}",
-        f"busy {now:.0f}%",
+        f"busy {percent(now)}",
         word,
         style,
         busy[number],
-        limit="100%",
+        limit="100 %",
         notes=tuple(_notes(snapshot, number)),
         total=samples(table),
     )
@@ -67,13 +68,13 @@ def _from_trace(snapshot: Snapshot) -> Meter:
     if not activity:
         return Meter("GPU", absent="no GPU activity in this trace; times are CPU times")
     device = max(activity, key=lambda one: one.busy)
-    percent = 100 * device.busy / device.span if device.span else 0.0
-    word, style = ("LOW", "bad") if percent < LOW_BELOW else ("OK", "good")
+    busy = 100 * device.busy / device.span if device.span else 0.0
+    word, style = ("LOW", "bad") if busy < LOW_BELOW else ("OK", "good")
     return Meter(
         f"GPU {device.device}",
-        f"busy {percent:.0f}%",
+        f"busy {percent(busy)}",
         word,
         style,
         notes=(f"{device.kernel_count:,} kernels", device.name),
-        limit="100%",
+        limit="100 %",
     )

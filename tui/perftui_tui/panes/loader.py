@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perftui_tui.charts.units import format_ns
+from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
 from perftui_tui.snapshot import Snapshot
 
@@ -47,13 +48,13 @@ def _meter(steps: Table, facts: LoaderFacts | None) -> Meter:
     per_step = recent_wait // len(waits[-RECENT_STEPS:])
     return Meter(
         "Loader",
-        f"wait {100 * share:.0f}%",
+        f"wait {percent(100 * share)}",
         word,
         style,
         shares,
-        limit="100%",
+        limit="100 %",
         total=len(steps),
-        notes=(f"wait {format_ns(per_step)}/step", *_configuration(ready, facts)),
+        notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts)),
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from rich.cells import cell_len
 
 from perftui_tui.charts.area import area, sparkline
 from perftui_tui.panes.steady_bins import steady_bins
 from perftui_tui.rows import Row, Span, crop, fit, row, spread, width
 
 NAME_WIDTH = 10
-READING_WIDTH = 23
+READING_WIDTH = 19
+LONGEST_NOTES = 36
 AXIS_WIDTH = 6
 
 
@@ -47,9 +51,10 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
     if meter.absent:
         return [crop(row((name, "bold"), (meter.absent, "dim")), cells)]
     reading = fit(_reading(meter), READING_WIDTH)
-    notes = "  ".join(meter.notes)
     left = cells - NAME_WIDTH - READING_WIDTH
-    chart_width = max(8, left - min(len(notes), left // 2) - 1)
+    room = min(left // 2, LONGEST_NOTES)
+    notes = _fitting(meter.notes, room - 1)
+    chart_width = max(8, left - room)
     values = _columns(meter, chart_width, live)
     chart = sparkline(values, chart_width, meter.low, meter.high)
     drawn = row((name, "bold"), *reading, (chart, meter.chart_style), (f" {notes}", "dim"))
@@ -67,10 +72,9 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
         row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
         for y, line in enumerate(chart)
     ]
-    notes = "   ".join(meter.notes)
     reading = _reading(meter)
-    return [*rows, spread(reading, row((notes, "dim")), cells) if _both_fit(reading, notes, cells)
-            else crop((*reading, (f"  {notes}", "dim")), cells)]  # fmt: skip
+    notes = _fitting(meter.notes, cells - width(reading) - 2)
+    return [*rows, spread(reading, row((notes, "dim")), cells)]
 
 
 def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
@@ -80,8 +84,15 @@ def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
     return steady_bins(meter.values, max(0, meter.total - len(meter.values)), columns)
 
 
-def _both_fit(reading: Row, notes: str, cells: int) -> bool:
-    return width(reading) + len(notes) + 2 <= cells
+def _fitting(notes: Sequence[str], cells: int) -> str:
+    """As many of ``notes`` as can be read whole: half a figure is worse than none."""
+    text = ""
+    for note in notes:
+        longer = f"{text}  {note}" if text else note
+        if cell_len(longer) > cells:
+            break
+        text = longer
+    return text
 
 
 def _reading(meter: Meter) -> Row:

@@ -9,6 +9,7 @@ from perftui_tui.charts.bar import apportion
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import milliseconds, share
 from perftui_tui.rows import Row, Span, row
+from perftui_tui.rows import width as width_of
 from perftui_tui.snapshot import Snapshot
 
 SHORTEST_NAME = 3
@@ -23,26 +24,40 @@ def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     return budget_bar(snapshot.budget, cells)
 
 
-def budget_bar(budget: Budget | None, cells: int) -> list[Row]:
-    """The three rows for ``budget``, its bar ``cells`` wide."""
+def budget_bar(budget: Budget | None, cells: int, room: int = 0) -> list[Row]:
+    """The three rows for ``budget``: its bar ``cells`` wide, its figures in ``room`` if given."""
     if budget is None or not budget.mean:
-        return [row(("One step: no step has been measured yet", "dim")), (), ()]
+        return [row(("Mean step: no step has been measured yet", "dim")), (), ()]
     columns = apportion([part.ns for part in budget.parts], cells)
     shown = [(part, width) for part, width in zip(budget.parts, columns, strict=True) if width]
     return [
-        _heading(budget),
+        _heading(budget, max(cells, room)),
         tuple(_named(part, width) for part, width in shown),
         tuple(_timed(part, width, budget.mean) for part, width in shown),
     ]
 
 
-def _heading(budget: Budget) -> Row:
-    return row(
-        ("One step: ", "dim"),
-        (format_ns(budget.mean), "bold"),
-        f"   p50 {format_ns(budget.p50)}   p95 {format_ns(budget.p95)}",
-        f"   {budget.steps_per_second:.3g} steps/s",
-        (f"   ({budget.basis})", "dim"),
+def _heading(budget: Budget, cells: int) -> Row:
+    """The mean in figures; what would be cut is left out, the least needed first."""
+    subject = "Mean step: " if budget.is_step else "Whole trace: "
+    heading = row((subject, "dim"), (format_ns(budget.mean), "bold"))
+    for figure in _figures(budget):
+        longer = (*heading, ("   ", ""), figure)
+        if width_of(longer) > cells:
+            break
+        heading = longer
+    return heading
+
+
+def _figures(budget: Budget) -> tuple[Span, ...]:
+    basis = (f"({budget.basis})", "dim")
+    if not budget.is_step:
+        return (basis,)
+    return (
+        (f"p50 {format_ns(budget.p50)}", ""),
+        (f"p95 {format_ns(budget.p95)}", ""),
+        (f"{budget.steps_per_second:.3g} steps/s", ""),
+        basis,
     )
 
 

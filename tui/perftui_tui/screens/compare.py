@@ -140,4 +140,4 @@ def _titled(label: str, snapshot: Snapshot, cells: int, longest: int) -> list[Ro
     name = manifest.name if manifest and manifest.name else "as it is"
     run_id = manifest.run_id if manifest else ""
     title = row((f" {label:<7}", "accent"), f" {name}  ", (run_id, "dim"))
-    return [title, *budget_bar(snapshot.budget, width)]
+    return [title, *budget_bar(snapshot.budget, width, cells)]

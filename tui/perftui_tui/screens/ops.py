@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.text import printable
-from perftui_tui.charts.units import format_ns
+from perftui_tui.charts.units import ASCII_TEXT, format_ns
 from perftui_tui.widgets.op_tables import kernel_table, operator_table
 from perftui_tui.widgets.table_rows import TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
@@ -106,7 +106,9 @@ class OpsView(Vertical):
     def _refresh(self) -> None:
         self._table.ascii_only = self.ascii_only
         self._table.show(self._table_data())
-        self.query_one("#ops-title", Static).update(Content(printable(self._title())))
+        title = printable(self._title())
+        title = title.translate(ASCII_TEXT) if self.ascii_only else title
+        self.query_one("#ops-title", Static).update(Content(title))
         self._show_detail()
 
     def _table_data(self) -> TableData:

@@ -19,7 +19,7 @@ from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
-from perftui_tui.charts.units import format_count
+from perftui_tui.charts.units import ASCII_TEXT, format_count
 from perftui_tui.widgets.event_detail import argument_line, event_lines, gap_lines, panel_lines
 from perftui_tui.widgets.legend import legend
 from perftui_tui.widgets.navigation import Selection
@@ -177,7 +177,7 @@ class TimelineView(Vertical):
         panel = self.query_one("#timeline-detail", Static)
         size = panel.content_size
         text = "\n".join(panel_lines(lines, size.width, size.height))
-        text = text.replace("…", "~") if self.ascii_only else text
+        text = text.translate(ASCII_TEXT) if self.ascii_only else text
         panel.update(Text(text, no_wrap=True))
 
     def on_resize(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from perftui_tui.format import elapsed
+from perftui_tui.format import elapsed, percent
 from perftui_tui.keymap import LONG_NAMES, SCREENS, SHORT_NAMES
 from perftui_tui.rows import Row, Span, row, spread, width
 from perftui_tui.snapshot import Phase, Snapshot
@@ -90,7 +90,7 @@ class HeaderLine(RowView):
     def show_progress(self, name: str, fraction: float) -> None:
         """Draw how far reading a file has come."""
         left = row((NAME, "accent"), *(span for _, span in tabs(self._current, self.size.width)))
-        right = row((f"reading {name} {fraction:.0%} ", "accent"))
+        right = row((f"reading {name} {percent(100 * fraction)} ", "accent"))
         self.rows = [spread(left, right, self.size.width)]
 
     def on_resize(self) -> None:

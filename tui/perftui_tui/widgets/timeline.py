@@ -15,6 +15,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from perftui_tui.charts.units import ASCII_TEXT
 from perftui_tui.widgets.cells import Row
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.gap_words import DeviceGaps
@@ -151,7 +152,7 @@ class Timeline(Widget, can_focus=True):
         if room != state.lane_rows:
             state.resized(room)
         lanes = state.shown()[state.top : state.top + room]
-        return head + [
+        rows = head + [
             lane_row(
                 scene,
                 shown,
@@ -163,6 +164,7 @@ class Timeline(Widget, can_focus=True):
             )
             for shown in lanes
         ]
+        return [_in_ascii(row) for row in rows] if self.ascii_only else rows
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
@@ -310,3 +312,7 @@ class Timeline(Widget, can_focus=True):
         begin = view.start + column * view.span // columns
         end = view.start + (column + 1) * view.span // columns
         self._act(lambda s: s.select_at(lanes[place].lane, begin, end))
+
+
+def _in_ascii(row: Row) -> Row:
+    return tuple((text.translate(ASCII_TEXT), style) for text, style in row)

@@ -22,7 +22,7 @@ _SEEN_SHARE = 40
 """A gap shorter than this part of the view cannot be seen: the view closes in on it."""
 
 _USUAL_THRESHOLD = 2
-"""Place in ``THRESHOLDS`` to begin with: gaps from 50 us on are worth a look."""
+"""Place in ``THRESHOLDS`` to begin with: gaps from 50 µs on are worth a look."""
 
 
 class TimelineState:

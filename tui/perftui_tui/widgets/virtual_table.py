@@ -14,6 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from perftui_tui.charts.units import ASCII_TEXT
 from perftui_tui.widgets.table_rows import (
     EMPTY,
     TableData,
@@ -256,7 +257,7 @@ class VirtualTable(ScrollView, can_focus=True):
 
     def _line(self, text: str, component: str) -> Strip:
         style = self.get_component_rich_style(component) if component else self.rich_style
-        text = text.replace("…", "~") if self.ascii_only else text
+        text = text.translate(ASCII_TEXT) if self.ascii_only else text
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:

@@ -8,6 +8,7 @@ import msgspec
 
 from perftui.diagnosis.model import Diagnosis
 from perftui.run.atomic import replace_file
+from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
 
@@ -35,16 +36,13 @@ def read_findings(path: Path) -> Diagnosis | None:
     """The diagnosis at ``path``, None where none has been written.
 
     Raises:
-        FindingsError: it is damaged, or of a schema newer than this version's.
+        FindingsError: it cannot be read, is damaged, or of a schema newer than this version's.
     """
     try:
-        file = msgspec.json.decode(path.read_bytes(), type=_File)
+        return decode_versioned(path.read_bytes(), _File, SCHEMA, "a diagnosis").diagnosis
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
-        raise FindingsError(f"{path}: not a diagnosis ({error})") from error
-    if file.schema > SCHEMA:
-        raise FindingsError(
-            f"{path}: written by a newer perftui (schema {file.schema}; this reads {SCHEMA})"
-        )
-    return file.diagnosis
+    except OSError as error:
+        raise FindingsError(f"{path}: {error.strerror}") from error
+    except UnreadableError as error:
+        raise FindingsError(f"{path}: {error}") from error

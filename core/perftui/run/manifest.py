@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from perftui.run.atomic import replace_file
-from perftui.run.damage import DAMAGE
+from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
 
@@ -98,10 +98,6 @@ class Manifest:
         return Path(rest[0]).name if rest else Path(self.command[0]).name
 
 
-class _Schema(msgspec.Struct):
-    schema: int = SCHEMA
-
-
 class ManifestError(ValueError):
     """The file is not a manifest this version can read; the message says why."""
 
@@ -118,16 +114,8 @@ def read_manifest(path: Path) -> Manifest:
         ManifestError: it is missing, damaged, or of a schema newer than this version's.
     """
     try:
-        content = path.read_bytes()
+        return decode_versioned(path.read_bytes(), Manifest, SCHEMA, "a run manifest")
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
-    try:
-        # The schema first: the fields of a newer one may not fit this version's.
-        schema = msgspec.json.decode(content, type=_Schema).schema
-        if schema > SCHEMA:
-            raise ManifestError(
-                f"{path}: written by a newer perftui (schema {schema}; this reads {SCHEMA})"
-            )
-        return msgspec.json.decode(content, type=Manifest)
-    except DAMAGE as error:
-        raise ManifestError(f"{path}: not a run manifest ({error})") from error
+    except UnreadableError as error:
+        raise ManifestError(f"{path}: {error}") from error

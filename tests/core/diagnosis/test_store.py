@@ -33,6 +33,8 @@ def test_no_file_is_no_diagnosis(tmp_path) -> None:
     ("content", "reason"),
     [
         (b"{", "not a diagnosis"),
+        (b'{"diagnosis": {"progress": "\xff"}}', "not a diagnosis"),
+        (b'{"diagnosis": 7, "schema": 99}', "newer perftui"),
         (b'{"diagnosis": {}, "schema": 99}', "newer perftui"),
     ],
 )

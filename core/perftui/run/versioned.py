@@ -1,0 +1,37 @@
+"""JSON files that say which schema they were written by."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from perftui.run.damage import DAMAGE
+
+Content = TypeVar("Content")
+
+
+class UnreadableError(ValueError):
+    """The file is damaged, or newer than this version can read; the message says which."""
+
+
+class _Schema(msgspec.Struct):
+    schema: int = 1
+
+
+def decode_versioned(content: bytes, kind: type[Content], newest: int, what: str) -> Content:
+    """Decode ``content`` as ``kind``, whose schema is ``newest``; unknown fields are ignored.
+
+    Raises:
+        UnreadableError: its ``schema`` is a newer one, or it is not ``what``.
+    """
+    try:
+        # The schema first: the fields of a newer one may not fit this version's.
+        schema = msgspec.json.decode(content, type=_Schema).schema
+        if schema > newest:
+            raise UnreadableError(
+                f"written by a newer perftui (schema {schema}; this reads {newest})"
+            )
+        return msgspec.json.decode(content, type=kind)
+    except DAMAGE as error:
+        raise UnreadableError(f"not {what} ({error})") from error

@@ -5,12 +5,10 @@ from __future__ import annotations
 import enum
 from pathlib import Path
 
-import msgspec
-
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch
-from perftui.recorder.options import AgentOptions
-from perftui.run.manifest import Manifest, Override
+from perftui.recorder.options import options_of
+from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 
 
@@ -64,13 +62,5 @@ def _repeat(
         overrides=overrides,
         parent=manifest.run_id,
         name=name,
-        options=_options(manifest),
+        options=options_of(manifest.profile),
     )
-
-
-def _options(manifest: Manifest) -> AgentOptions:
-    """The profiler's options of a run; the defaults where another version wrote others."""
-    try:
-        return msgspec.convert(manifest.profile, AgentOptions)
-    except msgspec.ValidationError:
-        return AgentOptions()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -36,6 +36,11 @@ class AgentOptions:
 
 
 def options_of(profile: Mapping[str, Any]) -> AgentOptions:
-    """The options among the ``profile`` facts of a manifest; what is not there has its default."""
-    names = {field.name for field in fields(AgentOptions)}
-    return AgentOptions(**{name: value for name, value in profile.items() if name in names})
+    """The options among the ``profile`` facts of a manifest; what is not there has its default.
+
+    All have their defaults where another version wrote them in another form.
+    """
+    try:
+        return msgspec.convert(profile, AgentOptions)
+    except msgspec.ValidationError:
+        return AgentOptions()

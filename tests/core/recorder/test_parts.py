@@ -107,6 +107,7 @@ def test_options_survive_the_manifest() -> None:
     options = AgentOptions(window_steps=5, nvtx=True, max_steps=100)
     assert options_of({**options.as_profile(), "no_gpu": "because"}) == options
     assert options_of({}) == AgentOptions()
+    assert options_of({"window_steps": "many"}) == AgentOptions()
 
 
 def test_notes_wait_for_the_end_of_their_line(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ def main() -> None:
     """Record the run whose manifest waits in the directory given."""
     parser = argparse.ArgumentParser(prog="python -m perftui.recorder", description=__doc__)
     parser.add_argument("root", type=Path)
-    parser.add_argument("--rows", type=int, default=24)
-    parser.add_argument("--columns", type=int, default=80)
-    parser.add_argument("--sample-seconds", type=float, default=1.0)
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--columns", type=int, required=True)
+    parser.add_argument("--sample-seconds", type=float, required=True)
     arguments = parser.parse_args()
     record(arguments.root, arguments.rows, arguments.columns, arguments.sample_seconds)
 

@@ -22,6 +22,9 @@ from perftui.telemetry.limits import usable_cores, usable_memory
 PATIENCE = 30.0
 """Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""
 
+SAMPLE_SECONDS = 1.0
+"""Between two samples of the machine: one takes 1 ms of a core without a GPU."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -39,7 +42,7 @@ class Launch:
     options: AgentOptions = field(default_factory=AgentOptions)
     rows: int = 24
     columns: int = 80
-    sample_seconds: float = 1.0
+    sample_seconds: float = SAMPLE_SECONDS
     """Between two samples of the machine."""
 
 

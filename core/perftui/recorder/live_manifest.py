@@ -33,7 +33,3 @@ class LiveManifest:
                 write_manifest(self._path, self._manifest)
             except OSError as error:
                 self._faults.say(self._path.name, error)
-
-    def note_profile(self, **facts: Any) -> None:
-        """Add to the ``profile`` facts."""
-        self.update(profile={**self._manifest.profile, **facts})

@@ -10,7 +10,7 @@ from typing import Any
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.notes import Note
 from perftui.recorder.sink import JournalSink
-from perftui.recorder.steps import StepAssembler
+from perftui.recorder.steps import MAX_INTERVALS, StepAssembler
 from perftui.recorder.windows import WindowError, keep_window
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.layout import RankLayout
@@ -41,7 +41,10 @@ class RankJournals:
         self._events.append([_pause(record) for record in records if record.kind == "gc"])
         dropped = sum(assembler.dropped for assembler in self._threads.values())
         if dropped:
-            self.warn("no step ended for 100,000 intervals; the next one shows less than it did")
+            self.warn(
+                f"no step ended for {MAX_INTERVALS:,} intervals; "
+                "the next one shows less than it did"
+            )
 
     def notes(self, notes: Sequence[Note]) -> None:
         """Write ``notes``, moving the windows that they name."""

@@ -26,8 +26,6 @@ DRAIN_SECONDS = 0.25
 """Between two looks at the rings: with the second a step may wait for its last records, a
 recorder that is killed loses little more than a second."""
 
-SAMPLE_SECONDS = 1.0
-
 
 class Recording:
     """Records the run in ``layout``, whose manifest is ``manifest``.
@@ -42,7 +40,7 @@ class Recording:
         self._spool = SpoolDirectory()
         self._sample_seconds = sample_seconds
         self._output: OutputLog | None = None
-        self._ending: list[Repeating] = []
+        self._repeating: list[Repeating] = []
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
@@ -63,7 +61,7 @@ class Recording:
         """The training runs as ``pid``."""
         self.manifest.update(status=Status.RUNNING, pid=pid)
         self._sampling = MachineSampling(pid, self.layout, self.manifest, self.faults)
-        self._ending = [
+        self._repeating = [
             Repeating("drain", DRAIN_SECONDS, self._drain.poll, self.faults),
             Repeating("sample", self._sample_seconds, self._sampling.turn, self.faults),
         ]
@@ -81,8 +79,8 @@ class Recording:
     def end(self, returncode: int) -> None:
         """The training has ended: write everything down, and last of all that it is over."""
         ended_ns = time.time_ns()
-        for repeating in self._ending:
-            repeating.stop()
+        for work in self._repeating:
+            work.stop()
         self._drain.finish()
         if self._sampling is not None:
             self._sampling.finish()

@@ -8,7 +8,7 @@ import numpy as np
 
 from perftui.analysis.idle import Idle
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.model import Gap
+from perftui.analysis.model import Gap, GapCause
 from perftui.analysis.surroundings import Surroundings
 from perftui.trace.model import NONE, Int64
 
@@ -31,22 +31,24 @@ def list_gaps(
     shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
     names = _phase_names(phases, start, end)
     largest = np.argmax(shares, axis=0).tolist()
-    return [
-        Gap(
+    found = []
+    for index, position in enumerate(chosen.tolist()):
+        cause, launch = causes[largest[index]], int(idle.launch_row[position])
+        around = launch, int(start[index]), int(end[index])
+        gap = Gap(
             device=device,
-            start=int(start[index]),
-            end=int(end[index]),
+            start=around[1],
+            end=around[2],
             previous_row=int(idle.previous_row[position]),
             next_row=int(idle.next_row[position]),
-            cause=causes[largest[index]],
-            launch_row=int(idle.launch_row[position]),
-            operator_row=surroundings.innermost(
-                int(idle.launch_row[position]), int(start[index]), int(end[index])
-            ),
+            cause=cause,
+            launch_row=launch,
+            operator_row=surroundings.innermost(*around),
             phase=names[index],
+            wait_row=surroundings.wait(*around) if cause is GapCause.SYNCHRONISATION else NONE,
         )
-        for index, position in enumerate(chosen.tolist())
-    ]
+        found.append(gap)
+    return found
 
 
 def _phase_names(phases: Mapping[str, Intervals], start: Int64, end: Int64) -> list[str]:

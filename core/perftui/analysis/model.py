@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from perftui.trace.model import Int64, Trace
+from perftui.trace.model import NONE, Int64, Trace
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,8 @@ class Gap:
     """Innermost operator or annotation on the launching thread over most of the gap, or NONE."""
     phase: str = ""
     """``forward``, ``backward``, ``optimizer``, ``input_wait``... where marks are in the file."""
+    wait_row: int = NONE
+    """Where synchronisation is the cause: the operator, or call, in which the host waited."""
 
     @property
     def duration(self) -> int:

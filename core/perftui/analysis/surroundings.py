@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,14 +25,76 @@ class Surroundings:
 
         Looked for on the launching thread, and on the main thread if that has none.
         """
-        tracks = [self.host.main_track]
-        if launch_row != NONE:
-            tracks.insert(0, int(self.trace.track[launch_row]))
-        for track in dict.fromkeys(tracks):
-            row = self._open_over(track, start, end)
-            if row != NONE:
-                return row
+        for track in self._tracks(launch_row):
+            nested, loose = self._open_over(track, start, end), self._range_over(track, start, end)
+            if nested != NONE and loose != NONE:
+                return max(nested, loose, key=lambda row: int(self.trace.start[row]))
+            if max(nested, loose) != NONE:
+                return max(nested, loose)
         return NONE
+
+    def wait(self, launch_row: int, start: int, end: int) -> int:
+        """The operator around the first wait for the device that reaches into ``[start, end)``, or
+        that ends as it begins; the waiting call itself where it is in none; NONE without a wait.
+
+        Of waits in one another, such as a call in ``aten::item``, the outermost counts.
+        """
+        for track in self._tracks(launch_row):
+            rows, begins, ends = self._waits(track)
+            index = int(np.searchsorted(ends, start))
+            if index < len(rows) and begins[index] < end:
+                return self._operator_around(int(rows[index]))
+        return NONE
+
+    def _tracks(self, launch_row: int) -> Iterable[int]:
+        """The launching thread, then the main one, as far as they are known."""
+        launching = NONE if launch_row == NONE else int(self.trace.track[launch_row])
+        return [t for t in dict.fromkeys((launching, self.host.main_track)) if t != NONE]
+
+    def _operator_around(self, row: int) -> int:
+        operator = row
+        while operator != NONE and not self._is_operator[operator]:
+            operator = int(self.trace.parent[operator])
+        return row if operator == NONE else operator
+
+    def _waits(self, track: int) -> tuple[Int64, Int64, Int64]:
+        """Rows, starts and ends of the outermost waits of a thread, by time."""
+        if track not in self._waits_of:
+            rows = np.flatnonzero((self.trace.track == track) & kinds.synchronising(self.trace))
+            ends = self.trace.end[rows]
+            # Rows are in order of start, the longest first: an inner wait ends no later.
+            outer = np.diff(np.maximum.accumulate(ends), prepend=-1) > 0
+            rows = rows[outer].astype(np.int64)
+            self._waits_of[track] = rows, self.trace.start[rows], self.trace.end[rows]
+        return self._waits_of[track]
+
+    @cached_property
+    def _waits_of(self) -> dict[int, tuple[Int64, Int64, Int64]]:
+        return {}
+
+    @cached_property
+    def _is_operator(self) -> list[bool]:
+        wanted: list[bool] = kinds.operators(self.trace).tolist()
+        return wanted
+
+    @cached_property
+    def _loose_ranges(self) -> Int64:
+        """Ranges that nothing is nested in: those that overlap calls only partially, as steps and
+        module ranges do in traces with stacks."""
+        loose = kinds.ranges(self.trace) & (self.trace.parent == NONE)
+        return np.flatnonzero(loose).astype(np.int64)
+
+    def _range_over(self, track: int, start: int, end: int) -> int:
+        """The last of the loose ranges to open that covers more than half of a stretch."""
+        begin, stop = np.searchsorted(
+            self._loose_ranges, [self._bounds[track], self._bounds[track + 1]]
+        )
+        rows = self._loose_ranges[begin:stop]
+        opened = self.trace.start[rows]
+        closed = opened + self.trace.duration[rows]
+        overlap = np.minimum(closed, end) - np.maximum(opened, start)
+        covering = np.flatnonzero(2 * overlap > end - start)
+        return int(rows[covering[-1]]) if len(covering) else NONE
 
     @cached_property
     def _wanted(self) -> list[bool]:
@@ -44,8 +107,6 @@ class Surroundings:
 
     def _open_over(self, track: int, start: int, end: int) -> int:
         """What covers more than half of a stretch covers its middle."""
-        if track == NONE:
-            return NONE
         trace, middle = self.trace, start + (end - start) // 2
         begin, stop = self._bounds[track], self._bounds[track + 1]
         row = int(begin + np.searchsorted(trace.start[begin:stop], middle, side="right")) - 1

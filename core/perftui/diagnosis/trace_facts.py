@@ -132,8 +132,10 @@ def _empty_queue(trace: Trace, kernels: npt.NDArray[np.bool_]) -> float | None:
 
 
 def place_of(gap: Gap, trace: Trace, step: int | None = None) -> Place:
-    """Where a gap is: its times, what ran on the launching thread, and the line of user code."""
-    row = gap.operator_row if gap.operator_row != NONE else gap.launch_row
+    """Where a gap is: its times, what caused it (the wait that came before, else what ran on the
+    launching thread) and the line of user code."""
+    known = [row for row in (gap.wait_row, gap.operator_row, gap.launch_row) if row != NONE]
+    row = known[0] if known else NONE
     operator = trace.name_of(row) if row != NONE else None
     file, line = source_line(trace, row)
     return Place(None, step, gap.start, gap.end, row if row != NONE else None, operator, file, line)

@@ -143,8 +143,41 @@ def test_a_wait_before_a_long_pause_makes_it_synchronisation(
         gpu("first", 10, 100, 1),
         gpu("second", 200, 10, 2),
     ]
-    gap = only_gap(analyse(trace_of(*events)))
+    analysis = analyse(trace_of(*events))
+    gap = only_gap(analysis)
     assert (gap.cause, gap.duration) == (GapCause.SYNCHRONISATION, 90_000)
+    assert analysis.trace.name_of(gap.wait_row) == "aten::item"
+
+
+def test_a_wait_is_named_by_the_operator_around_the_waiting_call(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    events = [
+        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        cpu("cudaLaunchKernel", 2, 5, "cuda_runtime", correlation=1),
+        cpu("aten::to", 8, 104),
+        cpu("aten::copy_", 9, 102),
+        cpu("cudaStreamSynchronize", 10, 100, "cuda_runtime"),
+        cpu("aten::add", 115, 80),
+        cpu("cudaLaunchKernel", 190, 4, "cuda_runtime", correlation=2),
+        gpu("first", 10, 98, 1),
+        gpu("second", 200, 10, 2),
+    ]
+    analysis = analyse(trace_of(*events))
+    gap = only_gap(analysis)
+    assert gap.cause == GapCause.SYNCHRONISATION
+    assert analysis.trace.name_of(gap.wait_row) == "aten::copy_"
+    assert analysis.trace.name_of(gap.operator_row) == "aten::add"
+
+
+def test_a_range_that_partly_overlaps_calls_is_found_around_a_gap(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    """A step that ends inside ``profiler.step``, as in every trace with stacks."""
+    frame = cpu("torch/profiler/profiler.py(811): step", 290, 50, "python_function")
+    around = [frame, cpu("train.py(3): main", 1, 285, "python_function")]
+    analysis = analyse(trace_of(*between_kernels(cpu, gpu, *around)))
+    assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
 
 
 def test_without_a_cpu_side_nothing_is_explained(trace_of: Load, gpu: Make) -> None:

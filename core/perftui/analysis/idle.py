@@ -54,7 +54,7 @@ def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, window: Int
         previous_row=_previous(trace, rows, stretches.start),
         next_row=np.where(has_next, rows[safe], NONE),
         launch_row=launch_row,
-        causes=_causes(trace, host, stretches, launch_row),
+        causes=_causes(trace, host, stretches, launch_row, has_next),
     )
 
 
@@ -66,7 +66,7 @@ def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
 
 
 def _causes(
-    trace: Trace, host: Host, stretches: Intervals, launch_row: Int64
+    trace: Trace, host: Host, stretches: Intervals, launch_row: Int64, followed: Mask
 ) -> Mapping[GapCause, Intervals]:
     known = launch_row != NONE
     launched = np.where(known, trace.start[launch_row], stretches.end)
@@ -79,15 +79,30 @@ def _causes(
     tracks = np.where(known, trace.track[launch_row], host.main_track)
     for track in np.unique(tracks[tracks != NONE]).tolist():
         states, here = host.states(track), tracks == track
-        waiting = _nonempty(stretches.start[here], late[here])
+        synchronising = states[GapCause.SYNCHRONISATION]
+        unlinked = ~known[here] & followed[here]
+        asleep = np.where(unlinked, _before_wait(synchronising, stretches.end[here]), late[here])
+        waiting = _nonempty(stretches.start[here], np.minimum(late[here], asleep))
         for cause, state in states.items():
             found[cause].append(intersect(waiting, state))
         behind = here & known & ~queued
         emptied = Intervals(stretches.start[behind], stretches.end[behind])
-        drained = unite(drained, _drained(states[GapCause.SYNCHRONISATION], emptied))
+        drained = unite(drained, _drained(synchronising, emptied))
     causes = _moved({cause: unite(*sets) for cause, sets in found.items()}, drained)
     rest = subtract(stretches, unite(*causes.values()))
     return {**causes, GapCause.UNEXPLAINED: rest}
+
+
+def _before_wait(waits: Intervals, times: Int64) -> Int64:
+    """Each time, or the begin of the wait that is going on then.
+
+    A kernel that starts while the host waits was launched before the wait began.
+    """
+    if not len(waits):
+        return times
+    index = np.maximum(np.searchsorted(waits.start, times) - 1, 0)
+    going_on = (waits.start[index] < times) & (times < waits.end[index])
+    return np.where(going_on, waits.start[index], times)
 
 
 def _drained(waits: Intervals, stretches: Intervals) -> Intervals:

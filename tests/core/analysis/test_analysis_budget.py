@@ -180,6 +180,25 @@ def test_a_range_that_partly_overlaps_calls_is_found_around_a_gap(
     assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
 
 
+def test_kernels_without_a_launch_that_run_during_a_wait_were_queued(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    """The host waits from 30 to 250, so that it cannot have launched anything for 200."""
+    wait = cpu("cudaDeviceSynchronize", 30, 220, "cuda_runtime")
+    events = [
+        event
+        for event in between_kernels(cpu, gpu, wait)
+        if event["args"].get("correlation") != 2 or event["cat"] == "kernel"
+    ]
+    assert parts(analyse(trace_of(*events))) == {
+        "gpu compute": 20,
+        "launch-bound": 8,
+        "synchronisation": 40,
+        "python": 2 + 10 + 50,
+        "unexplained": 170,
+    }
+
+
 def test_without_a_cpu_side_nothing_is_explained(trace_of: Load, gpu: Make) -> None:
     analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 60, 10)))
     assert only_gap(analysis).cause == GapCause.UNEXPLAINED

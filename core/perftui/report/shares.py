@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perftui.run.rounding import whole_quotients
+
 
 def apportioned(values: Sequence[int], units: int) -> list[int]:
     """``units`` shared out in proportion to ``values`` (>= 0), by largest remainder.
@@ -11,10 +13,6 @@ def apportioned(values: Sequence[int], units: int) -> list[int]:
     The result sums to ``units`` exactly, unless all values are 0.
     """
     whole = sum(values)
-    if not whole:
-        return [0 for _ in values]
-    shares = [value * units // whole for value in values]
-    by_remainder = sorted(range(len(values)), key=lambda at: (-(values[at] * units % whole), at))
-    for at in by_remainder[: units - sum(shares)]:
-        shares[at] += 1
-    return shares
+    return (
+        whole_quotients([value * units for value in values], whole) if whole else [0] * len(values)
+    )

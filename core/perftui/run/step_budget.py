@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.run.columns import PHASES
+from perftui.run.rounding import whole_quotients
 from perftui.run.steady import Mask
 from perftui.run.table import Table
 
@@ -60,15 +61,9 @@ def step_budget(steps: Table, mask: Mask) -> StepShare | None:
 def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:
     """The mean of the sum of ``totals`` over ``count`` (rounded down), and whole parts of it.
 
-    Parts are the means of each total, rounded by the largest-remainder method (Hamilton's): each
-    is off by less than one and together they are the mean.
+    Parts are the means of each total, off by less than one; together they are the mean.
     """
-    mean = sum(totals) // count
-    parts = [total // count for total in totals]
-    by_remainder = sorted(range(len(totals)), key=lambda at: (-(totals[at] % count), at))
-    for at in by_remainder[: mean - sum(parts)]:
-        parts[at] += 1
-    return mean, parts
+    return sum(totals) // count, whole_quotients(totals, count)
 
 
 def nearest_rank(ordered: npt.NDArray[np.int64], percent: int) -> int:

@@ -1,0 +1,19 @@
+"""Whole numbers in place of fractions, such that their sum stays right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def whole_quotients(numerators: Sequence[int], denominator: int) -> list[int]:
+    """Each of ``numerators`` (>= 0) over ``denominator`` (> 0), rounded to whole numbers.
+
+    By the largest-remainder method (Hamilton's): each is off by less than one, and together they
+    are the quotient of the sum, rounded down.
+    """
+    quotients = [numerator // denominator for numerator in numerators]
+    missing = sum(numerators) // denominator - sum(quotients)
+    order = sorted(range(len(numerators)), key=lambda at: (-(numerators[at] % denominator), at))
+    for at in order[:missing]:
+        quotients[at] += 1
+    return quotients

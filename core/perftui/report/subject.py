@@ -8,8 +8,9 @@ from pathlib import Path
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
+from perftui.run.history import list_runs
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
-from perftui.run.manifest import ManifestError, read_manifest
+from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
 from perftui.trace.find import find_traces
@@ -64,24 +65,16 @@ def newest_run(directory: Path) -> Path | None:
     if is_run_directory(directory):
         return directory
     runs = [
-        (started, run)
+        (entry.manifest.started_ns, entry.root)
         for parent in (directory, directory / RUNS_DIRECTORY)
-        if parent.is_dir()
-        for run in parent.iterdir()
-        if is_run_directory(run) and (started := _started(run)) is not None
+        for entry in list_runs(parent)
+        if entry.manifest is not None
     ]
     return max(runs)[1] if runs else None
 
 
 def _is_manifest(path: Path) -> bool:
     return path == RunLayout(path.parent).manifest
-
-
-def _started(run: Path) -> int | None:
-    try:
-        return read_manifest(RunLayout(run).manifest).started_ns
-    except ManifestError:
-        return None
 
 
 def _of_run(root: Path, progress: Progress | None, cancelled: Cancelled | None) -> Subject:

@@ -78,7 +78,7 @@ def _sweep(parent: Path) -> None:
     for root in parent.glob(f"{PREFIX}*"):
         owner = root / OWNER
         with suppress(OSError):
-            if owner.is_file() and root.stat().st_uid == os.getuid():
+            if owner.is_file() and root.lstat().st_uid == os.getuid():
                 lock = _lock(owner)
                 if lock is not None:
                     shutil.rmtree(root, ignore_errors=True)

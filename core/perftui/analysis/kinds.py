@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, LAUNCHES, PYTHON
+from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
 from perftui.trace.model import NONE, Int32, Trace
 
 Mask = npt.NDArray[np.bool_]
@@ -65,7 +65,7 @@ def device_activity(trace: Trace) -> Mask:
 
 def communication(trace: Trace) -> Mask:
     """Kernels of a communication library."""
-    return trace.in_category("kernel") & named(trace, _COMMUNICATION.search)
+    return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
 
 
 def operators(trace: Trace) -> Mask:

@@ -73,14 +73,13 @@ def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
     """
     first, second = run_figures(before), run_figures(after)
     verdict, reason = _judge(first, second)
-    both = first.share is not None and second.share is not None
     return Comparison(
         first,
         second,
         _ratio(first.share, second.share),
         verdict,
         reason,
-        _phases(first.share, second.share) if both else (),
+        _phases(first.share, second.share),
         effective_changes(first, second),
         _notes(first, second),
     )

@@ -13,7 +13,7 @@ from perftui.trace.batches import Batch
 from perftui.trace.categories import ON_DEVICE, SPAN, normalise
 from perftui.trace.events import TIMES, Event
 from perftui.trace.model import NONE, Int32, Int64
-from perftui.trace.tracks import TrackTable, numbering
+from perftui.trace.tracks import Numbering, TrackTable
 
 COMPLETE = "X"
 METADATA = "M"
@@ -43,8 +43,8 @@ class Columns:
     """What has been read so far."""
 
     parts: list[Part] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=numbering)
-    categories: dict[tuple[str | None, str], int] = field(default_factory=numbering)
+    names: dict[str, int] = field(default_factory=Numbering)
+    categories: dict[tuple[str | None, str], int] = field(default_factory=Numbering)
     """By spelling and, where there is none, by process."""
     tracks: TrackTable = field(default_factory=TrackTable)
     events: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any
 
 from perftui.trace.categories import DEVICE_ACTIVITY
@@ -17,7 +17,7 @@ class TrackTable:
     """Numbers (process, thread) pairs in order of appearance and gathers what they are called."""
 
     def __init__(self) -> None:
-        self.index = _Numbering()
+        self.index = Numbering()
         self._process_names: dict[str, str] = {}
         self._thread_names: dict[tuple[str, str], str] = {}
         self._places: dict[int, tuple[bool, int, int]] = {}
@@ -28,9 +28,9 @@ class TrackTable:
         if not isinstance(name, str) or not name:
             return
         if event.name == "process_name":
-            self._process_names[_text(event.pid)] = name
+            self._process_names[str(event.pid)] = name
         elif event.name == "thread_name":
-            self._thread_names[_text(event.pid), _text(event.tid)] = name
+            self._thread_names[str(event.pid), str(event.tid)] = name
 
     def place(self, track: int, event: Event, category: str) -> None:
         """Take an event of the device's side: it says which device and stream its track is.
@@ -55,7 +55,7 @@ class TrackTable:
         return tuple(self._track(number, key) for key, number in self.index.items())
 
     def _track(self, number: int, key: Key) -> Track:
-        process, thread = _text(key[0]), _text(key[1])
+        process, thread = str(key[0]), str(key[1])
         _, device, stream = self._places.get(number, (False, NONE, NONE))
         return Track(
             process=process,
@@ -67,26 +67,14 @@ class TrackTable:
         )
 
 
-class _Numbering(dict[Any, int]):
-    """Gives each new key the next number."""
+class Numbering(dict[Any, int]):
+    """Gives each key it has not seen the next number."""
 
     def __missing__(self, key: Any) -> int:
         number = self[key] = len(self)
         return number
 
 
-def numbering(keys: Iterable[Hashable] = ()) -> dict[Any, int]:
-    """A table that gives each key it has not seen the next number."""
-    table = _Numbering()
-    for key in keys:
-        table[key]
-    return table
-
-
 def _either(first: Any, second: Any) -> int:
     number = identifier(first)
     return number if number != NONE else identifier(second)
-
-
-def _text(value: Any) -> str:
-    return str(value)

@@ -56,6 +56,7 @@ def start(launch: Launch) -> Path:
         OSError: the run directory cannot be made.
     """
     layout = prepare(launch)
+    layout.recorder_log.touch(0o600)
     with layout.recorder_log.open("ab") as log:
         recorder = subprocess.Popen(
             [

@@ -38,6 +38,14 @@ def test_exit_code_output_and_times_are_kept(run_script: Starter) -> None:
     assert run.layout.recorder_log.read_text() == ""
 
 
+def test_what_a_run_holds_is_for_its_owner_only(run_script: Starter) -> None:
+    run = run_script("print('secret')")
+    run.wait()
+    modes = {path.name: path.stat().st_mode & 0o077 for path in (run.root, *run.root.rglob("*"))}
+    assert {"run.json", "output.log", "recorder.log"} < set(modes)
+    assert set(modes.values()) == {0}
+
+
 def test_run_is_named_by_time_and_script(run_script: Starter) -> None:
     run = run_script("")
     day, clock, script, token = run.root.name.split("-")

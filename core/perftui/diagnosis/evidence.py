@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,7 +85,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         machine=_machine(run, snapshot, mask),
         peak_reserved=_known_peak(steps, "reserved"),
         trace=facts,
-        notes=(*notes, *_run_notes(run)),
+        notes=(*notes, *_run_notes(run, snapshot.rank)),
     )
 
 
@@ -119,7 +120,8 @@ def _known_peak(steps: Table, column: str) -> int | None:
     return peak if peak >= 0 else None
 
 
-def _run_notes(run: RunSnapshot) -> tuple[str, ...]:
-    if not run.skipped_lines:
-        return ()
-    return (f"{run.skipped_lines} damaged journal lines were left out",)
+def _run_notes(run: RunSnapshot, rank: int) -> Iterator[str]:
+    if len(run.ranks) > 1:
+        yield f"{len(run.ranks)} training processes: the diagnosis is that of rank {rank}"
+    if run.skipped_lines:
+        yield f"{run.skipped_lines} damaged journal lines were left out"

@@ -46,6 +46,8 @@ def collected(evidence: Evidence, policy: Policy) -> StepShare | str:
     share = evidence.share
     if share is not None and share.count >= policy.warning_steps and share.mean:
         return share
+    if share is not None and share.count and not share.mean:
+        return "the recorded steps take no time"
     if share is None and evidence.train_steps > policy.warning_steps:
         return f"none of {evidence.train_steps} training steps is steady and consistent"
     steps = share.count if share else 0

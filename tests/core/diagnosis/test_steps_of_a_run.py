@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +106,20 @@ def test_no_steps_are_no_data_and_never_healthy() -> None:
         assert diagnosis.top is None
         assert diagnosis.progress == progress
         assert {a.rule: a.reason for a in diagnosis.abstentions}["healthy"].startswith("0 of 2")
+
+
+def test_steps_without_a_length_are_not_judged() -> None:
+    diagnosis = judged(phases={"forward": 0})
+    assert diagnosis.top is None
+    assert {a.reason for a in diagnosis.abstentions} == {"the recorded steps take no time"}
+
+
+def test_of_several_ranks_the_one_judged_is_said() -> None:
+    run = make_run()
+    ranks = tuple(replace(run.ranks[0], rank=number) for number in range(8))
+    assert gather(run, None).notes == ()
+    notes = gather(replace(run, ranks=ranks), None).notes
+    assert notes == ("8 training processes: the diagnosis is that of rank 0",)
 
 
 def test_a_run_that_is_over_waits_for_nothing() -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from perftui.fixes.model import Patch
 from perftui.run.atomic import replace_file
+from perftui.run.damage import DAMAGE
 
 PATCHES_DIRECTORY = Path(".perftui") / "patches"
 """Where applied patches are recorded, beside the runs."""
@@ -102,7 +103,8 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
 def last_applied(store: Path) -> AppliedPatch | None:
     """The newest patch recorded in ``store``; None where there is none.
 
-    A record whose patch never reached the file (the process died in between) is passed over.
+    A record that cannot be read, or whose patch never reached the file (the process died in
+    between), is passed over.
     """
     for record in sorted(store.glob("*.json"), reverse=True):
         applied = _read(record)
@@ -123,7 +125,7 @@ def _record(applied: AppliedPatch, store: Path) -> Path:
 def _read(record: Path) -> AppliedPatch | None:
     try:
         return msgspec.json.decode(record.read_bytes(), type=AppliedPatch)
-    except msgspec.MsgspecError:
+    except (OSError, *DAMAGE):
         return None
 
 

@@ -145,7 +145,9 @@ def test_a_record_that_never_reached_the_file_is_passed_over(source, store) -> N
     assert last_applied(store) is None
 
 
-def test_a_torn_record_is_passed_over(source, store) -> None:
+@pytest.mark.parametrize("content", [b'{"patch', b'{"path": "\xff"}', b'{"x": ' + b"[" * 5000])
+def test_a_damaged_record_is_passed_over(source, store, content) -> None:
     applied = apply_patch(Patch(source, BEFORE, AFTER), store)
-    (store / "99999999999999999999-torn.json").write_bytes(b'{"patch')
+    (store / "99999999999999999999-torn.json").write_bytes(content)
+    (store / "99999999999999999999-directory.json").mkdir()
     assert last_applied(store) == applied

@@ -77,6 +77,8 @@ class SpoolDrain:
             self._process(pid)
         for path in self._spool.rings():
             process = self._process(int(path.name.removeprefix("ring-")))
+            if process.ring is not None and process.ring.is_replaced():
+                self._end_ring(process)
             if process.ring is None:
                 self._open_ring(process, path)
 
@@ -85,15 +87,25 @@ class SpoolDrain:
             self._processes[pid] = _Process(NotesTail(self._spool.notes(pid)))
         return self._processes[pid]
 
+    def _end_ring(self, process: _Process) -> None:
+        """A process that replaced itself (``exec``) trains anew under the number it had."""
+        if process.ring is not None and process.journals is not None:
+            self._drain_ring(process.ring, process.journals)
+            process.journals.begin_anew()
+            process.ring.close()
+            process.ring = None
+
     def _open_ring(self, process: _Process, path: Path) -> None:
         try:
             ring = RingReader(path)
         except (RingError, OSError) as error:
             self._faults.say(path.name, error)
             return
+        process.ring = ring
+        if process.journals is not None:
+            return
         header = ring.header
         rank = self._claim(header.rank, header.world_size)
-        process.ring = ring
         process.journals = RankJournals(self._layout.rank(rank), self._spool, self._faults)
         if rank != header.rank:
             process.journals.warn(

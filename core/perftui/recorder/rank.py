@@ -56,17 +56,26 @@ class RankJournals:
             self._warned.add(message)
             self._events.append([[time.time_ns(), "warning", 0, -1, {"message": message}]])
 
+    def begin_anew(self) -> None:
+        """The process has replaced itself; what comes counts its steps from 0 again."""
+        self._write_waiting()
+        self._threads.clear()
+        self.warn("the process replaced itself (exec); steps are counted from 0 again")
+
     def finish(self) -> None:
         """Write what was still waiting, say what was lost, and close."""
-        rows = []
-        for assembler in self._threads.values():
-            rows += assembler.expire(time.monotonic_ns(), hold=0)
-        self._steps.append(rows)
+        self._write_waiting()
         lost = self._steps.lost + self._events.lost
         if lost:
             self.warn(f"{lost} journal rows could not be written")
         self._steps.close()
         self._events.close()
+
+    def _write_waiting(self) -> None:
+        rows = []
+        for assembler in self._threads.values():
+            rows += assembler.expire(time.monotonic_ns(), hold=0)
+        self._steps.append(rows)
 
     def _row(self, note: Note) -> list[Any]:
         data = note.data

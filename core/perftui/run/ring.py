@@ -107,7 +107,8 @@ class RingReader:
         self.path = path
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if os.fstat(file).st_size < HEADER_PAGE:
+            self._status = os.fstat(file)
+            if self._status.st_size < HEADER_PAGE:
                 raise RingError(f"{path} is too short")
             self._map = mmap.mmap(file, 0, prot=mmap.PROT_READ)
         finally:
@@ -148,6 +149,13 @@ class RingReader:
         self.lost += last - self._next - len(kept)
         self._next = last
         return kept
+
+    def is_replaced(self) -> bool:
+        """Whether another ring is now at the path of this one."""
+        try:
+            return not os.path.samestat(self._status, self.path.stat())
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         """Unmap the file."""

@@ -118,6 +118,17 @@ def test_two_processes_of_one_rank_are_kept_apart(run_script: Starter) -> None:
     assert "rank 0" in warning["message"]
 
 
+def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -> None:
+    again = "\nif len(sys.argv) < 4:\n    time.sleep(1)\n    "
+    again += "os.execv(sys.executable, [sys.executable, sys.argv[0], '7', '0', 'again'])\n"
+    snapshot = _finished(run_script(AGENT + again, "5", "0"))
+    (rank,) = snapshot.ranks
+    assert rank.steps["index"].tolist() == [*range(5), *range(7)]
+    assert (rank.steps["start"][1:] > rank.steps["start"][:-1]).all()
+    (warning,) = rank.events["data"][rank.events["kind"] == "warning"]
+    assert "exec" in warning["message"]
+
+
 def test_ranks_of_a_launcher_have_their_own_journals(run_script: Starter) -> None:
     run = run_script(CHILDREN, str(AGENT_FILE), "2", "0", "1")
     snapshot = _finished(run)

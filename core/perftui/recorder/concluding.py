@@ -7,6 +7,7 @@ training lives, and nobody waits for the diagnosis at its end.
 from __future__ import annotations
 
 import subprocess
+import threading
 
 from perftui.recorder.interpreter import our_module
 from perftui.run.layout import RunLayout
@@ -21,7 +22,7 @@ def have_concluded(layout: RunLayout) -> None:
         OSError: no process can be started, or the run directory is gone.
     """
     with layout.recorder_log.open("ab") as log:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [*our_module(MODULE), str(layout.root.resolve())],
             cwd=layout.root,
             stdin=subprocess.DEVNULL,
@@ -29,3 +30,6 @@ def have_concluded(layout: RunLayout) -> None:
             stderr=log,
             start_new_session=True,
         )
+    # Somebody must hold it and wait for it: else it warns on stderr, where warnings are shown, and
+    # stays a zombie.
+    threading.Thread(target=process.wait, name="report", daemon=True).start()

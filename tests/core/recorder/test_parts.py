@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -224,3 +225,19 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert git_state(tmp_path) == GitState(commit, dirty=True)
     monkeypatch.setenv("PATH", "")
     assert git_state(tmp_path) == GitState()
+
+
+def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    source = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from perftui.recorder.concluding import have_concluded\n"
+        "from perftui.run.layout import RunLayout\n"
+        "have_concluded(RunLayout(Path(sys.argv[1])))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", source, str(run)], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

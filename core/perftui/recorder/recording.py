@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from perftui.recorder.concluding import have_concluded
@@ -81,27 +81,26 @@ class Recording:
         ended_ns = time.time_ns()
         for work in self._repeating:
             work.stop()
-        self._drain.finish()
+        self._attempt("the last records", self._drain.finish)
         if self._sampling is not None:
-            self._sampling.finish()
+            self._attempt("the last sample", self._sampling.finish)
         self._git.join()
         self.output.flush()
-        self._spool.remove()
+        self._attempt("removal of the spool", self._spool.remove)
         killed = returncode < 0
         self.manifest.update(
             status=Status.KILLED if killed else Status.EXITED,
             exit_code=128 - returncode if killed else returncode,
             ended_ns=ended_ns,
         )
-        self._conclude()
+        if self.layout.ranks():
+            self._attempt("start of the diagnosis", lambda: have_concluded(self.layout))
 
-    def _conclude(self) -> None:
-        if not self.layout.ranks():
-            return
+    def _attempt(self, what: str, work: Callable[[], object]) -> None:
         try:
-            have_concluded(self.layout)
-        except OSError as error:
-            self.faults.say("the diagnosis was not written", error)
+            work()
+        except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on
+            self.faults.say(what, f"{type(error).__name__}: {error}")
 
     def _know_process(self, note: Note) -> None:
         data = note.data

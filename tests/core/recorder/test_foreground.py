@@ -252,3 +252,17 @@ def test_interrupt_key_reaches_the_script(tmp_path: Path) -> None:
     console.type(b"\x03")
     console.read_until(b"interrupted")
     assert console.returncode() == 9
+
+
+def test_error_of_ours_at_the_end_changes_neither_output_nor_code(tmp_path: Path) -> None:
+    broken = (
+        "from perftui.recorder.drain import SpoolDrain\n"
+        "SpoolDrain.finish = lambda self: 1 / 0\n" + FOREGROUND
+    )
+    script = [sys.executable, "-c", "print('loss'); raise SystemExit(7)"]
+    command = [sys.executable, "-c", broken, str(tmp_path / "runs"), *script]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"loss\n", b"")
+    assert _manifest(tmp_path).exit_code == 7
+    (entry,) = list_runs(tmp_path / "runs")
+    assert "ZeroDivisionError" in (entry.root / "recorder.log").read_text()

@@ -9,6 +9,7 @@ import msgspec
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
+from perftui.trace.text import encodable
 
 SCHEMA = 1
 
@@ -24,7 +25,7 @@ def as_object(report: Report) -> dict[str, Any]:
     diagnosis = report.diagnosis
     return {
         "schema": SCHEMA,
-        "path": str(report.subject.path),
+        "path": encodable(str(report.subject.path)),
         "run": _run(report),
         "steps": _steps(report),
         "verdict": diagnosis.top.sentence if diagnosis.top else None,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from perftui.trace.model import NONE
+from perftui.trace.text import encodable
 
 
 class Arguments(msgspec.Struct, gc=False, frozen=True):
@@ -69,6 +70,7 @@ def event_of(fields: dict[str, Any]) -> Event:
 
 
 def _arguments(fields: dict[str, Any]) -> Arguments:
+    name = fields.get("name", "")
     return Arguments(
         correlation=fields.get("correlation", NONE),
         external_id=fields.get("External id", NONE),
@@ -76,12 +78,12 @@ def _arguments(fields: dict[str, Any]) -> Arguments:
         device=fields.get("device", NONE),
         stream=fields.get("stream", NONE),
         bytes=fields.get("bytes", NONE),
-        name=fields.get("name", ""),
+        name=encodable(name) if isinstance(name, str) else name,
     )
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    return encodable(value) if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _scalar(value: Any) -> Any:

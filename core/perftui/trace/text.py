@@ -22,6 +22,14 @@ def printable(text: str) -> str:
     return _SURROGATE.sub(_escape, escaped)
 
 
+def encodable(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair that stands alone.
+
+    Escapes in JSON and names of files can hold such halves; no encoding has room for them.
+    """
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -62,6 +62,15 @@ def text_of(path: Path) -> str:
     return render(make_report(load_subject(path)))
 
 
+def test_half_a_surrogate_pair_in_a_name_can_be_reported(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"trace\xff.json")
+    path.write_bytes(json.dumps(TRACE).replace("aten::mm", r"aten::\ud800mm").encode())
+    report = make_report(load_subject(path))
+    operators = json.loads(as_json.encode(report))["operators"]
+    assert "aten::\ufffdmm" in {row["name"] for row in operators}
+    assert "aten::\ufffdmm" in render(report)
+
+
 def test_a_run_is_told_from_its_directory(tmp_path) -> None:
     text = text_of(write_run(tmp_path / ".perftui" / "runs", "one"))
     lines = text.split("\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.run.manifest import Manifest, write_manifest
+from perftui.run.manifest import Manifest, overwrite_manifest, write_manifest
 
 
 class LiveManifest:
@@ -33,3 +33,11 @@ class LiveManifest:
                 write_manifest(self._path, self._manifest)
             except OSError as error:
                 self._faults.say(self._path.name, error)
+                self._overwrite()
+
+    def _overwrite(self) -> None:
+        """How the training ended is worth more than that no reader ever meets half a manifest."""
+        try:
+            overwrite_manifest(self._path, self._manifest)
+        except OSError as error:
+            self._faults.say(f"{self._path.name} in place", error)

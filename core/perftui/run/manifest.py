@@ -104,7 +104,26 @@ class ManifestError(ValueError):
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Replace the manifest at ``path`` atomically."""
-    replace_file(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    replace_file(path, _encode(manifest))
+
+
+def overwrite_manifest(path: Path, manifest: Manifest) -> None:
+    """Write over the manifest at ``path``, for a disk too full to replace it.
+
+    A file that keeps its number of blocks needs no room. A reader at that moment may see a damaged
+    manifest.
+
+    Raises:
+        OSError: there is no manifest, or it does not fit.
+    """
+    content = _encode(manifest)
+    with path.open("r+b", buffering=0) as file:
+        file.write(content)
+        file.truncate(len(content))
+
+
+def _encode(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -6,17 +6,19 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
 from perftui.recorder.faults import FaultLog
+from perftui.recorder.live_manifest import LiveManifest
 from perftui.recorder.output import OutputLog
 from perftui.recorder.sink import JournalSink
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalReader
-from perftui.run.manifest import Status
+from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 
 COLUMNS = (Column("n"),)
 
@@ -111,6 +113,26 @@ def test_disk_that_hangs_never_stops_the_script(
     assert 1000 <= kept <= 2000
     missing = b"\n[perftui: %d bytes of output are missing here]\n" % (10_000 - kept)
     assert content == b"x" * kept + missing + b"end"
+
+
+def test_how_the_training_ended_needs_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.json"
+    started = Manifest("id", ("python", "train.py"), "/", 1, "host", message="to be " * 100)
+    write_manifest(path, started)
+    live = LiveManifest(path, started, FaultLog(tmp_path / "log"))
+
+    def no_room(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkstemp", no_room)
+    live.update(status=Status.EXITED, exit_code=7, ended_ns=2)
+    assert read_manifest(path) == live.current
+    assert live.current.exit_code == 7
+    live.update(message=None)
+    assert read_manifest(path) == live.current
+    assert "No space left" in (tmp_path / "log").read_text()
 
 
 @pytest.mark.subprocess

@@ -9,8 +9,9 @@ from typing import Any
 
 from . import hooks
 from .compiler import pass_by
+from .contained import CONTAINED
 from .options import read_options, read_overrides
-from .session import CONTAINED, Session
+from .session import Session
 
 
 def arm(torch: Any, spool: str) -> Session:

@@ -1,4 +1,4 @@
-"""The five places of torch that the agent listens at.
+"""The places of torch that the agent listens at.
 
 Chosen because torch.compile takes them as they are: global module hooks make it recompile at every
 step, and hooks on instances are pickled and copied with the model.

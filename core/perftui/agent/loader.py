@@ -51,9 +51,19 @@ def batches_ready(iterator: Any) -> int:
         return UNKNOWN
 
 
+_SETTINGS = (
+    "num_workers",
+    "pin_memory",
+    "prefetch_factor",
+    "persistent_workers",
+    "batch_size",
+    "drop_last",
+    "timeout",
+)
+
+
 def _settings(loader: Any) -> dict[str, Any]:
-    names = ("num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "batch_size")
-    settings = {name: getattr(loader, name, None) for name in (*names, "drop_last", "timeout")}
+    settings = {name: getattr(loader, name, None) for name in _SETTINGS}
     sampler = type(getattr(loader, "sampler", None)).__name__
     settings["sampler"] = sampler
     settings["batch_sampler"] = type(getattr(loader, "batch_sampler", None)).__name__

@@ -1,4 +1,4 @@
-"""What the hooks call: decides whether this process and thread record, and contains failures."""
+"""What the hooks call: decides whether this process and thread record."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from pathlib import Path
 from threading import get_ident
-from time import perf_counter_ns, thread_time_ns
-from typing import Any, TypeVar, cast
+from time import thread_time_ns
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import ring as rings
 from .callsite import find_call_site
+from .contained import contained
 from .cost import inner_call_ns
 from .forked_exit import leave_without_destructors
 from .loader import UNKNOWN, batches_ready, fetches_itself
@@ -26,34 +26,6 @@ from .options import Options
 from .overrides import Arguments, Overrides
 from .recording import Recording, start_recording
 from .steps import Boundary, StepMachine
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def contained(method: Method) -> Method:
-    """Turn any error of the agent into a note and the end of the recording, never the script's.
-
-    The time it takes is added to the agent's own cost in the step that goes on.
-    """
-
-    @wraps(method)
-    def call(session: Session, *args: Any) -> Any:
-        start = perf_counter_ns()
-        try:
-            return method(session, *args)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the training goes on
-            session.fail(error)
-            return 0
-        finally:
-            recording = session.recording
-            if recording is not None:
-                recording.overhead += perf_counter_ns() - start
-
-    return cast("Method", call)
-
-
-CONTAINED = contained(lambda _: None)
-"""One of the functions that ``contained`` makes; they all share its code."""
 
 
 class Session:

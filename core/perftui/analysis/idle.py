@@ -43,7 +43,8 @@ def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, window: Int
     """Idle time of the device whose activity is ``links.activity[mine]``, inside ``window``."""
     rows, launch = links.activity[mine], links.launch[mine]
     busy = united(trace.start[rows], trace.end[rows])
-    start, end = int(window.start[0]), int(window.end[-1])
+    # A trace of a single instant leaves no window.
+    start, end = (int(window.start[0]), int(window.end[-1])) if len(window) else (0, 0)
     stretches = complement(busy, start, end)
     following = np.searchsorted(trace.start[rows], stretches.end)
     has_next = (following < len(rows)) & (stretches.end < end)

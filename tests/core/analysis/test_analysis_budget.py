@@ -199,6 +199,12 @@ def test_kernels_without_a_launch_that_run_during_a_wait_were_queued(
     }
 
 
+def test_a_trace_of_one_instant_has_nothing_to_split(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    analysis = analyse(trace_of(gpu("first", 10, 0, 1), cpu("aten::add", 10, 0)))
+    assert (analysis.gaps, parts(analysis)) == ((), {})
+    assert [each.kernel_count for each in analysis.activity] == [1]
+
+
 def test_without_a_cpu_side_nothing_is_explained(trace_of: Load, gpu: Make) -> None:
     analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 60, 10)))
     assert only_gap(analysis).cause == GapCause.UNEXPLAINED

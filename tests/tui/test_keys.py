@@ -3,16 +3,25 @@
 from pathlib import Path
 
 import pytest
+from textual.binding import Binding
 
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
-from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings, keys_of
+from perftui_tui.dialogs.help import help_rows
+from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings, keys_of, keys_on
+from perftui_tui.rows import plain
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
+from tests.tui.traces import write_trace
 
 ENDED = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path)
 
 
 @pytest.fixture
@@ -20,9 +29,9 @@ def live(tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs")
 
 
-def test_no_scope_binds_a_key_twice() -> None:
-    for scope in {key.scope for key in KEYS} - {"app"}:
-        table = (*keys_of(scope), *keys_of("app"))
+def test_no_screen_binds_a_key_twice() -> None:
+    for screen in SCREENS:
+        table = (*keys_on(screen), *keys_of("app"))
         keys = [one for key in table for one in key.keys.split(",")]
         assert len(keys) == len(set(keys))
 
@@ -54,6 +63,58 @@ async def test_a_click_on_a_name_goes_there(live: Path) -> None:
         at = text_of(app).splitlines()[0].index("4 Diagnosis")
         await pilot.click("#header", offset=(at + 2, 0))
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+
+
+def test_every_scope_is_a_screen_or_a_part_of_one() -> None:
+    assert {key.scope.partition(".")[0] for key in KEYS} == {"app", *SCREENS}
+
+
+def bound_by_us(app: PerftuiApp) -> list[Binding]:
+    """Every binding that a class of ours declares and that works on the screen now."""
+    nodes = {active.node for active in app.screen.active_bindings.values()}
+    classes = {one for node in nodes for one in type(node).__mro__}
+    ours = [one for one in classes if one.__module__.startswith("perftui_tui")]
+    declared = [binding for one in ours for binding in vars(one).get("BINDINGS", ())]
+    return list(Binding.make_bindings(declared))
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_every_binding_comes_from_the_table(trace: Path, name: str) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        app.action_show(name)
+        await until(pilot, lambda: app.current_mode == name, name)
+        await pilot.pause(0.2)
+        table = (*keys_on(name), *keys_of("app"))
+        known = {(one, key.action): key for key in table for one in key.keys.split(",")}
+        bound = bound_by_us(app)
+        assert len(bound) >= len(known)
+        for binding in bound:
+            place = (binding.key, binding.action)
+            assert place in known, f"{binding.key} ({binding.action}) is missing from the table"
+            assert binding.tooltip == known[place].help
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_help_and_palette_have_every_key_of_the_screen(trace: Path, name: str) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        app.action_show(name)
+        await until(pilot, lambda: app.current_mode == name, name)
+        await pilot.pause(0.2)
+        in_help = "\n".join(plain(line) for line in help_rows(name, ""))
+        in_palette = {command.help for command in app.get_system_commands(app.screen)}
+        for key in (*keys_on(name), *keys_of("app")):
+            assert key.help in in_help
+            if not key.action.startswith("show("):
+                assert key.help in in_palette, f"{key.help} is missing from the palette"
+
+
+async def test_a_command_of_the_palette_works_on_the_part_that_has_the_focus(trace: Path) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        await pilot.press("3")
+        await until_shown(pilot, "aten::mm")
+        commands = {one.help: one for one in app.get_system_commands(app.screen)}
+        await commands["Change between operators and kernels"].callback()
+        await until_shown(pilot, "gemm")
 
 
 @pytest.mark.parametrize("name", SCREENS)

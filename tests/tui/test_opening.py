@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,33 +10,12 @@ from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
-
-
-def trace_events(steps: int = 3) -> list[dict[str, Any]]:
-    """Steps of 10 ms with a kernel of 4 ms in each, launched from an operator."""
-    events: list[dict[str, Any]] = []
-    for step in range(steps):
-        at = step * 10_000
-        host = {"ph": "X", "pid": 1, "tid": 1}
-        mark = f"ProfilerStep#{step}"
-        events += [
-            {**host, "cat": "user_annotation", "name": mark, "ts": at, "dur": 9_990},
-            {**host, "cat": "cpu_op", "name": "aten::mm", "ts": at + 100, "dur": 500,
-             "args": {"External id": step + 1}},
-            {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 200, "dur": 20,
-             "args": {"correlation": step + 1, "External id": step + 1}},
-            {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": at + 400,
-             "dur": 4_000, "args": {"correlation": step + 1, "device": 0, "stream": 7,
-                                    "External id": step + 1}},
-        ]  # fmt: skip
-    return events
+from tests.tui.traces import write_trace
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    path = tmp_path / "rank0.pt.trace.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": trace_events()}))
-    return path
+    return write_trace(tmp_path)
 
 
 async def test_a_trace_shows_budget_timeline_and_kernels(trace: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from textual import events
 from textual.app import App, SystemCommand
+from textual.dom import DOMNode
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -19,7 +20,7 @@ from perftui_tui import messages
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
-from perftui_tui.keymap import LONG_NAMES, SCREENS, bindings
+from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
 from perftui_tui.screens.run_screen import RunScreen
@@ -222,8 +223,17 @@ class PerftuiApp(App[None]):
         yield from super().get_system_commands(screen)
         for name, title in zip(SCREENS, LONG_NAMES, strict=True):
             yield SystemCommand(title, f"The {title} screen", _show(self, name))
-        yield SystemCommand("Capture", "Profile a window of steps now", self.action_capture)
-        yield SystemCommand("Pause", "Hold the picture still", self.action_pause)
+        yield from self._key_commands(screen)
+
+    def _key_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every key that works on ``screen``, but those of the screens, which are listed above."""
+        # A key may stand in several parts; the one that has the focus comes first.
+        waiting = {(key.action, key.help): key for key in KEYS if "show(" not in key.action}
+        for active in screen.active_bindings.values():
+            key = waiting.pop((active.binding.action, active.binding.tooltip), None)
+            if key is not None:
+                title = f"{key.label} ({key.display})"
+                yield SystemCommand(title, key.help, _run(self, key.action, active.node))
 
     # Doing things to the run
 
@@ -286,6 +296,10 @@ class PerftuiApp(App[None]):
 
 def _show(app: PerftuiApp, name: str) -> Callable[[], None]:
     return lambda: app.action_show(name)
+
+
+def _run(app: PerftuiApp, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
+    return lambda: app.run_action(action, node)
 
 
 def _screens() -> dict[str, Callable[[], Screen[None]]]:

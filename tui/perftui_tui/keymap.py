@@ -22,7 +22,7 @@ class Key:
     """One action: its keys (comma-separated, the first is shown), and what it does."""
 
     scope: str
-    """``app``, or the screen on which it works."""
+    """``app``, the screen on which it works, or ``screen.part`` for a part that has the focus."""
     keys: str
     action: str
     label: str
@@ -97,6 +97,98 @@ KEYS = (
     ),
     Key("overview", "enter", "why", "Why", "The evidence behind the first finding"),
     Key("overview", "a", "try_fix", "Try fix", "Run again with the best fix of the first finding"),
+    Key("overview", "t", "show_gap", "Gap", "Show the largest or selected gap on the timeline"),
+    Key(
+        "overview",
+        "down,j",
+        "select_gap(1)",
+        "Next gap",
+        "The next gap of the list (of a trace)",
+        in_footer=False,
+        shown_as="down",
+    ),
+    Key(
+        "overview",
+        "up,k",
+        "select_gap(-1)",
+        "Previous gap",
+        "The gap before",
+        in_footer=False,
+        shown_as="up",
+    ),
+    Key("timeline", "w", "zoom(1)", "Zoom in", "Zoom in (or the mouse wheel)"),
+    Key("timeline", "s", "zoom(-1)", "Zoom out", "Zoom out"),
+    Key("timeline", "a,left", "pan(-1)", "Left", "To the left (or drag)", False),
+    Key("timeline", "d,right", "pan(1)", "Right", "To the right", False),
+    Key("timeline", "up", "lane(-1)", "Lane up", "The lane above", False),
+    Key("timeline", "down", "lane(1)", "Lane down", "The lane below", False),
+    Key("timeline", "pageup", "page(-1)", "Lanes up", "A screenful of lanes up", False),
+    Key("timeline", "pagedown", "page(1)", "Lanes down", "A screenful of lanes down", False),
+    Key("timeline", "home", "edge(-1)", "Beginning", "The beginning of the trace", False),
+    Key("timeline", "end", "edge(1)", "End", "The end of the trace", False),
+    Key("timeline", "n", "gap(1)", "Next gap", "The next gap of the lane"),
+    Key("timeline", "N", "gap(-1)", "Previous gap", "The gap before", False),
+    Key("timeline", "g", "largest_gap", "Largest", "The largest gap of the device; then the next"),
+    Key("timeline", "plus", "threshold(1)", "Longer", "Count only longer gaps", False, "+"),
+    Key("timeline", "minus", "threshold(-1)", "Shorter", "Count shorter gaps too", False, "-"),
+    Key("timeline", "full_stop", "event(1)", "Event", "The next event of the lane", True, "."),
+    Key("timeline", "comma", "event(-1)", "Event", "The event before", False, ","),
+    Key("timeline", "f", "fit", "Fit", "Fit the selected event or gap; again: everything"),
+    Key("timeline", "0", "whole", "All", "Everything", False),
+    Key(
+        "timeline",
+        "right_square_bracket",
+        "follow(1)",
+        "Kernel",
+        "From a call to the kernel it launched",
+        False,
+        "]",
+    ),
+    Key(
+        "timeline",
+        "left_square_bracket",
+        "follow(-1)",
+        "Launch",
+        "From a kernel to the call that launched it",
+        False,
+        "[",
+    ),
+    Key("timeline", "e,enter", "fold", "Fold", "Show more or fewer depths of the thread", False),
+    Key("timeline.search", "slash", "search", "Search", "Search events by name", True, "/"),
+    Key("timeline", "semicolon", "match(1)", "Match", "The next match", False, ";"),
+    Key("timeline", "colon", "match(-1)", "Match", "The match before", False, ":"),
+    Key("timeline.search", "escape", "close_search", "Close", "Close the search", False),
+    Key("ops", "k", "kernels", "Ops/kernels", "Change between operators and kernels"),
+    Key(
+        "ops", "slash", "filter", "Filter", "Show only names that contain what you type", True, "/"
+    ),
+    Key("ops", "escape", "close_filter", "Clear", "Show all rows again", False),
+    Key("ops.table", "up", "move(-1)", "Up", "The row above", False),
+    Key("ops.table", "down", "move(1)", "Down", "The row below", False),
+    Key("ops.table", "pageup", "page(-1)", "Page up", "A page up", False),
+    Key("ops.table", "pagedown", "page(1)", "Page down", "A page down", False),
+    Key("ops.table", "home", "edge(-1)", "First", "The first row", False),
+    Key("ops.table", "end", "edge(1)", "Last", "The last row", False),
+    Key("ops.table", "enter", "open", "Timeline", "Show the longest call on the timeline"),
+    Key(
+        "ops.table",
+        "less_than_sign",
+        "sort(-1)",
+        "Sort",
+        "Sort by the column on the left",
+        True,
+        "<",
+    ),
+    Key(
+        "ops.table",
+        "greater_than_sign",
+        "sort(1)",
+        "Sort",
+        "Sort by the column on the right",
+        True,
+        ">",
+    ),
+    Key("ops.table", "R", "reverse", "Reverse", "Turn the order round"),
     Key(
         "diagnosis",
         "down,j",
@@ -146,7 +238,7 @@ KEYS = (
         "Run again",
         "Run again with the fix tried last, or as the source is now",
     ),
-    Key("diagnosis", "t", "show_evidence", "Timeline", "Show the evidence on the timeline"),
+    Key("diagnosis", "t,enter", "show_evidence", "Timeline", "Show the evidence on the timeline"),
     Key("diagnosis", "y", "copy_fix", "Copy", "Copy this fix as a patch", in_footer=False),
     Key(
         "diagnosis",
@@ -192,15 +284,24 @@ NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 
 def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
-    """Actions that can do nothing with what is shown: a trace, or a run that is over."""
-    if snapshot is None or snapshot.phase.is_live:
+    """Actions that can do nothing with what is shown: a trace, a run that is over, no gaps."""
+    if snapshot is None:
         return frozenset()
-    return NEEDS_A_RUN_NOW | (NEEDS_A_RUN if snapshot.run is None else frozenset())
+    useless = frozenset() if snapshot.phase.is_live else NEEDS_A_RUN_NOW
+    if snapshot.run is None:
+        useless |= NEEDS_A_RUN
+    has_gaps = snapshot.analysis is not None and bool(snapshot.analysis.gaps)
+    return useless if has_gaps else useless | {"show_gap"}
 
 
 def keys_of(scope: str) -> tuple[Key, ...]:
     """The rows of the table for one scope."""
     return tuple(key for key in KEYS if key.scope == scope)
+
+
+def keys_on(screen: str) -> tuple[Key, ...]:
+    """The rows of the table for a screen and all its parts."""
+    return tuple(key for key in KEYS if key.scope.partition(".")[0] == screen)
 
 
 def bindings(scope: str) -> list[BindingType]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.keymap import Key, keys_of
+from perftui_tui.keymap import Key, keys_of, keys_on
 from perftui_tui.rows import Row, row, wrap
 
 TEXT_WIDTH = 70
@@ -19,7 +19,7 @@ class HelpDialog(ChoiceDialog):
 
 def help_rows(screen: str, text: str) -> list[Row]:
     """The screen in words, its own keys, then the keys that work everywhere."""
-    own = [_key(key) for key in keys_of(screen)]
+    own = [_key(key) for key in keys_on(screen)]
     return [
         *wrap(text, TEXT_WIDTH),
         (),

@@ -7,7 +7,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.text import printable
 from perftui_tui.charts.units import ASCII_TEXT, format_ns
+from perftui_tui.keymap import bindings
 from perftui_tui.widgets.op_tables import kernel_table, operator_table
 from perftui_tui.widgets.table_rows import TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
@@ -40,11 +41,7 @@ class OpsView(Vertical):
         & > #ops-detail { height: auto; max-height: 3; color: $text; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "kernels", "Ops/kernels", id="ops.kernels"),
-        Binding("slash", "filter", "Filter", key_display="/", id="ops.filter"),
-        Binding("escape", "close_filter", "Clear filter", show=False, id="ops.close_filter"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
 
     kernels_shown: reactive[bool] = reactive(False, init=False)
     """Kernels instead of operators."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widgets import Input, Static
@@ -20,6 +20,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui_tui.charts.units import ASCII_TEXT, format_count
+from perftui_tui.keymap import bindings
 from perftui_tui.widgets.event_detail import argument_line, event_lines, gap_lines, panel_lines
 from perftui_tui.widgets.legend import legend
 from perftui_tui.widgets.navigation import Selection
@@ -56,10 +57,7 @@ class TimelineView(Vertical):
         &.-empty > #timeline-empty { display: block; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/", id="timeline.search"),
-        Binding("escape", "close_search", "Close", show=False, id="timeline.close_search"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline.search")
 
     ascii_only: reactive[bool] = reactive(False, init=False)
     """Draw with ASCII marks only."""

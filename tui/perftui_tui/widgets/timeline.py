@@ -16,13 +16,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from perftui_tui.charts.units import ASCII_TEXT
+from perftui_tui.keymap import bindings
 from perftui_tui.widgets.cells import Row
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.gap_words import DeviceGaps
 from perftui_tui.widgets.lane_cells import Glyphs
 from perftui_tui.widgets.navigation import Selection
 from perftui_tui.widgets.throttle import Throttle
-from perftui_tui.widgets.timeline_keys import TIMELINE_KEYS
 from perftui_tui.widgets.timeline_rows import Scene, head_rows, label_width, lane_row
 from perftui_tui.widgets.timeline_state import TimelineState
 from perftui_tui.widgets.timeline_style import COMPONENTS, component_css
@@ -54,7 +54,7 @@ class Timeline(Widget, can_focus=True):
         {component_css()}
     }}
     """
-    BINDINGS: ClassVar[list[BindingType]] = TIMELINE_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
     ascii_only: reactive[bool] = reactive(False, init=False)
     """Draw with ASCII marks only."""

@@ -177,12 +177,21 @@ class TimelineState:
         return self.select_row(follow(self.trace, self.selected.row))
 
     def jump(self, start: int, end: int, row: int | None) -> None:
-        """Show ``start`` to ``end`` and select ``row``, or the idle stretch that these bound."""
-        if row is None or not self.select_row(row):
-            self.select(Selection(start, end, NONE, self._lane_of_gap(start, end)))
+        """Show ``start`` to ``end`` and select the gap that these bound, or ``row``."""
+        lane = self._lane_of_known_gap(start, end)
+        if lane is not None or row is None or not self.select_row(row):
+            lane = lane or self._idle_lane(start, end)
+            self.select(Selection(start, end, NONE, lane))
         self.view = self.view.fitted(start, end)
 
-    def _lane_of_gap(self, start: int, end: int) -> Lane:
+    def _lane_of_known_gap(self, start: int, end: int) -> Lane | None:
+        """The stream that ends the device's gap from ``start`` to ``end``, where that is one."""
+        for gap in self.analysis.gaps:
+            if (gap.start, gap.end) == (start, end):
+                return navigation.lane_of(self.lanes, self.trace, gap.next_row)
+        return None
+
+    def _idle_lane(self, start: int, end: int) -> Lane:
         """The lane on which the stretch is idle: the selected one, or the first that is."""
         for lane in (self.lane, *self.lanes):
             if int(lane.index.busy(start, max(end, start + 1), 1)[0]) == 0:

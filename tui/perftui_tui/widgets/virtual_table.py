@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -15,6 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from perftui_tui.charts.units import ASCII_TEXT
+from perftui_tui.keymap import bindings
 from perftui_tui.widgets.table_rows import (
     EMPTY,
     TableData,
@@ -56,20 +57,7 @@ class VirtualTable(ScrollView, can_focus=True):
         &:focus > .virtual-table--cursor { color: $background; background: $primary; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False, id="table.up"),
-        Binding("down", "move(1)", "Down", show=False, id="table.down"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="table.page_up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="table.page_down"),
-        Binding("home", "edge(-1)", "First", show=False, id="table.first"),
-        Binding("end", "edge(1)", "Last", show=False, id="table.last"),
-        Binding("enter", "open", "Open", id="table.open"),
-        Binding("less_than_sign", "sort(-1)", "Sort left", key_display="<", id="table.sort_left"),
-        Binding(
-            "greater_than_sign", "sort(1)", "Sort right", key_display=">", id="table.sort_right"
-        ),
-        Binding("R", "reverse", "Reverse", id="table.reverse"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
 
     cursor: reactive[int] = reactive(0, repaint=False)
     """Position of the selected row in the shown order."""

@@ -16,6 +16,7 @@ from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from tests.tui.driving import until
 from tests.tui.recorded import NOW, START, write_run
+from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.snapshot
 
@@ -38,7 +39,8 @@ def settled(screen: str, *keys: str) -> Callable[[Pilot[None]], Any]:
         app = pilot.app
         assert isinstance(app, PerftuiApp)
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
-        await until(pilot, lambda: app.output.lines, "the output")
+        if app.target.is_dir():
+            await until(pilot, lambda: app.output.lines, "the output")
         app.action_show(screen)
         await until(pilot, lambda: app.current_mode == screen, screen)
         await pilot.press(*keys)
@@ -80,6 +82,20 @@ def test_before_and_after(snap_compare: Compare, tmp_path: Path, size: tuple[int
         workers=4,
     )
     assert picture(snap_compare, root, "compare", size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize(
+    ("screen", "keys"), [("overview", ()), ("timeline", ("g",)), ("ops", ()), ("diagnosis", ())]
+)
+def test_a_trace(
+    snap_compare: Compare,
+    tmp_path: Path,
+    screen: str,
+    keys: tuple[str, ...],
+    size: tuple[int, int],
+) -> None:
+    assert picture(snap_compare, write_trace(tmp_path, steps=24), screen, size, *keys)
 
 
 def test_nothing_yet(snap_compare: Compare, tmp_path: Path) -> None:

@@ -83,5 +83,7 @@ def of_trace(analysis: TraceAnalysis) -> Budget | None:
     )
     whole = budgets[0].step.index < 0
     basis = "no steps marked in it" if whole else f"{len(budgets)} steps in the trace"
+    if len(budgets) == 1 and not whole:
+        basis = "the one step in the trace"
     p50, p95 = nearest_rank(ordered, 50), nearest_rank(ordered, 95)
     return Budget(parts, mean, p50, p95, len(budgets), basis, is_step=not whole)

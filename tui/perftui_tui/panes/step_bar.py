@@ -39,7 +39,8 @@ def budget_bar(budget: Budget | None, cells: int, room: int = 0) -> list[Row]:
 
 def _heading(budget: Budget, cells: int) -> Row:
     """The mean in figures; what would be cut is left out, the least needed first."""
-    subject = "Mean step: " if budget.is_step else "Whole trace: "
+    subject = "Mean step: " if budget.count > 1 else "Step: "
+    subject = subject if budget.is_step else "Whole trace: "
     heading = row((subject, "dim"), (format_ns(budget.mean), "bold"))
     for figure in _figures(budget):
         longer = (*heading, ("   ", ""), figure)
@@ -53,12 +54,12 @@ def _figures(budget: Budget) -> tuple[Span, ...]:
     basis = (f"({budget.basis})", "dim")
     if not budget.is_step:
         return (basis,)
-    return (
+    spread = (
         (f"p50 {format_ns(budget.p50)}", ""),
         (f"p95 {format_ns(budget.p95)}", ""),
-        (f"{budget.steps_per_second:.3g} steps/s", ""),
-        basis,
     )
+    rate = (f"{budget.steps_per_second:.3g} steps/s", "")
+    return (*(spread if budget.count > 1 else ()), rate, basis)
 
 
 def _named(part: Part, width: int) -> Span:

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
+from perftui_tui.evidence_place import place_of
 from perftui_tui.keymap import bindings
 from perftui_tui.panes.finding_details import details, listing
 from perftui_tui.screens.run_screen import RunScreen
@@ -149,14 +150,13 @@ class DiagnosisScreen(RunScreen):
         self.session.trials.run_again()
 
     def action_show_evidence(self) -> None:
-        """Go to the first evidence that has a place in the trace."""
-        facts = self.finding.facts if self.finding else ()
-        places = [fact.place for fact in facts if fact.place is not None]
-        for place in places:
-            if place.start is not None and place.end is not None:
-                self.session.go_to_place(place.start, place.end, place.trace_row)
-                return
-        self.notify("this evidence has no place in a profiled window", severity="warning")
+        """Go to where the evidence is to be seen in the trace."""
+        finding, snapshot = self.finding, self.snapshot
+        place = place_of(finding, snapshot.analysis) if finding and snapshot else None
+        if place is None:
+            self.notify("this evidence has no place in a profiled window", severity="warning")
+        else:
+            self.session.go_to_place(*place)
 
     def action_copy_fix(self) -> None:
         """Copy the chosen fix as a patch."""

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from textual import on
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
 from perftui_tui.keymap import bindings
 from perftui_tui.output.tail import Output
+from perftui_tui.panes.activity import activity, activity_height
 from perftui_tui.panes.findings import findings
+from perftui_tui.panes.gap_list import GapList
 from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import step_bar
-from perftui_tui.panes.top_ops import top_ops
+from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.panes.verdict import verdict
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.log_tail import LogTail
+
+MOST_FINDING_ROWS = 10
+"""Of a trace, border included; the Diagnosis screen has all."""
 
 
 class OverviewScreen(RunScreen):
@@ -40,6 +46,11 @@ class OverviewScreen(RunScreen):
         #meters { height: 6; }
         .meter { height: 1; overflow: hidden hidden; }
         #findings { height: 1fr; min-height: 3; border: round $chart; }
+        #trace { height: 1fr; display: none; }
+        #trace-panes { height: 1fr; }
+        #trace-panes > Vertical { height: 1fr; width: 1fr; }
+        #trace-panes SnapshotPane { height: 1fr; min-height: 3; border: round $chart; }
+        #activity { overflow: hidden hidden; }
         #top-ops { display: none; border: round $chart; }
         #log-tail { height: 1; }
     }
@@ -51,6 +62,16 @@ class OverviewScreen(RunScreen):
         #log-tail { height: 5; border: round $chart; }
     }
     OverviewScreen.-tall.-narrow #meters { grid-size: 2 3; }
+    OverviewScreen.-trace {
+        #dashboard, #log-tail { display: none; }
+        #trace { display: block; }
+    }
+    /* One column holds what matters most: the verdict names the first finding already. */
+    OverviewScreen.-short.-narrow.-gpu { #trace-findings, #operators { display: none; } }
+    OverviewScreen.-trace.-cpu { #gaps, #kernels { display: none; } }
+    OverviewScreen.-normal, OverviewScreen.-wide {
+        #trace-panes { layout: horizontal; }
+    }
     OverviewScreen.-tall.-wide {
         #dashboard { layout: horizontal; }
         #meters { width: 3fr; height: 1fr; }
@@ -74,19 +95,55 @@ class OverviewScreen(RunScreen):
         )
         yield Container(Vertical(*meters, id="meters"), lists, id="dashboard")
         yield LogTail(id="log-tail")
+        yield Vertical(*self._trace_body(), id="trace")
+
+    def _trace_body(self) -> Iterable[Widget]:
+        """What a trace has in place of meters and output."""
+        yield SnapshotPane(activity, id="activity")
+        waits = Vertical(
+            SnapshotPane(findings, id="trace-findings", title="Findings"), GapList(id="gaps")
+        )
+        work = Vertical(
+            SnapshotPane(kernels, id="kernels", title="Top kernels"),
+            SnapshotPane(operators, id="operators", title="Top operators"),
+        )
+        yield Container(waits, work, id="trace-panes")
 
     def show(self, snapshot: Snapshot) -> None:
         """Titles and the log's end."""
-        count = len(snapshot.diagnosis.findings)
-        title = f"Findings ({count})" if count else "Findings"
+        self._choose_panes(snapshot)
         sentence = self.query_one("#verdict", SnapshotPane)
         sentence.styles.height = len(sentence.rows) or 2
-        pane = self.query_one("#findings", SnapshotPane)
-        if pane.border_title != title:
-            pane.border_title = title
-        if pane.border_subtitle != "4 opens Diagnosis":
-            pane.border_subtitle = "4 opens Diagnosis"
+        self._title_findings(snapshot)
         self.show_output(self.session.output)
+
+    def _choose_panes(self, snapshot: Snapshot) -> None:
+        """A trace has no meters and no output, but devices, gaps and kernels."""
+        is_trace = snapshot.phase is Phase.TRACE
+        has_gpu = snapshot.analysis is not None and snapshot.analysis.has_gpu
+        self.set_class(is_trace, "-trace")
+        self.set_class(is_trace and has_gpu, "-gpu")
+        self.set_class(is_trace and not has_gpu, "-cpu")
+        self.query_one("#activity").styles.height = activity_height(snapshot)
+        if is_trace and has_gpu:
+            # As high as it is long: what is left shows more gaps.
+            pane = self.query_one("#trace-findings", SnapshotPane)
+            rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
+            pane.styles.height = min(MOST_FINDING_ROWS, len(rows) + 2)
+
+    def _title_findings(self, snapshot: Snapshot) -> None:
+        count = len(snapshot.diagnosis.findings)
+        title = f"Findings ({count})" if count else "Findings"
+        for name in ("#findings", "#trace-findings"):
+            pane = self.query_one(name, SnapshotPane)
+            if pane.border_title != title:
+                pane.border_title = title
+            if pane.border_subtitle != "4 opens Diagnosis":
+                pane.border_subtitle = "4 opens Diagnosis"
+        gaps = self.query_one(GapList)
+        hint = "t shows it on the timeline" if gaps.gap is not None else ""
+        if gaps.border_subtitle != hint:
+            gaps.border_subtitle = hint
 
     def show_output(self, output: Output) -> None:
         """The log's end."""
@@ -95,6 +152,19 @@ class OverviewScreen(RunScreen):
     def action_why(self) -> None:
         """Open the evidence of the first finding."""
         self.session.action_show("diagnosis")
+
+    def action_select_gap(self, step: int) -> None:
+        """Select another gap of the list."""
+        self.query_one(GapList).move(step)
+
+    @on(GapList.Opened)
+    def action_show_gap(self) -> None:
+        """Show the selected gap on the timeline."""
+        gap = self.query_one(GapList).gap
+        if gap is None:
+            self.notify("no gap between device activities has been recorded", severity="warning")
+        else:
+            self.session.go_to_place(gap.start, gap.end)
 
     def action_try_fix(self) -> None:
         """Offer the best fix of the first finding."""

@@ -1,0 +1,80 @@
+"""The Overview of a trace: what it has in place of a live run's meters."""
+
+from pathlib import Path
+
+import pytest
+
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Fact, Finding, Place, Severity
+from perftui_tui.evidence_place import place_of
+from perftui_tui.panes.gap_list import GapList
+from perftui_tui.trace_view import view_trace
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.traces import write_trace
+
+MS = 1_000_000
+
+
+async def test_it_shows_devices_gaps_and_kernels_and_no_empty_meters(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
+        await until_shown(pilot, "Largest gaps")
+        text = text_of(app)
+        assert "GPU 0" in text
+        assert "3 kernels 12.0 ms" in text
+        assert "Top kernels" in text
+        assert "gemm" in text
+        assert "not in a trace file" not in text
+        assert "Log" not in text.splitlines()[-8]
+
+
+async def test_a_trace_without_a_gpu_shows_its_operators(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path, gpu=False), (80, 24), replay=True) as (app, pilot):
+        await until_shown(pilot, "Top operators")
+        assert "Largest gaps" not in text_of(app)
+        assert "aten::mm" in text_of(app)
+        assert "no GPU activity in this trace" in text_of(app)
+
+
+@pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 40), (300, 80)])
+async def test_the_selected_gap_opens_on_the_timeline(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with opened(write_trace(tmp_path), size, replay=True) as (app, pilot):
+        await until_shown(pilot, "Largest gaps")
+        gaps = app.snapshot.analysis.gaps if app.snapshot and app.snapshot.analysis else ()
+        assert len(gaps) == 2
+        await pilot.press("down", "down", "down", "t")
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await until_shown(pilot, "idle 6.00 ms")
+        await until_shown(pilot, "GPU 0 idle 6.00 ms")
+
+
+async def test_a_click_opens_a_gap(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
+        await until_shown(pilot, "Largest gaps")
+        await pilot.pause(0.2)
+        await pilot.click(GapList, offset=(5, 2))
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+
+
+def finding(rule: str, *facts: Fact) -> Finding:
+    return Finding(rule, Severity.WARNING, "it is slow", facts)
+
+
+def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_path: Path) -> None:
+    path = write_trace(tmp_path)
+    analysis = view_trace(path, 0, lambda _: None, lambda: False).analysis
+    assert analysis is not None
+    placed = Fact("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
+    assert place_of(finding("sync-bound", placed), analysis) == (5, 9, 2)
+    longest = max(analysis.gaps, key=lambda gap: gap.duration)
+    rules = {
+        GapCause.INPUT_WAIT: "input-bound",
+        GapCause.SYNCHRONISATION: "sync-bound",
+        GapCause.LAUNCH: "launch-bound",
+    }
+    for cause, rule in rules.items():
+        place = place_of(finding(rule), analysis)
+        assert place == ((longest.start, longest.end, None) if cause is longest.cause else None)
+    assert place_of(finding("memory-pressure"), analysis) is None
+    assert place_of(finding("input-bound"), None) is None

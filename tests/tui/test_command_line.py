@@ -3,12 +3,16 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import read_manifest, write_manifest
 from perftui_tui.cli import main
 from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine, parse
 
 
@@ -126,6 +130,36 @@ def test_runs_are_listed(
     assert "20231114-221320-train" in output
     assert "exited 3" in output
     assert "damaged" in output
+
+
+def test_the_newest_run_of_a_project_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.tui.recorded import write_run
+
+    run = write_run(tmp_path / ".perftui" / "runs", status="exited", exit_code=0)
+    (run.parent / "20991231-235959-train-ffff").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "."]) == 0
+    assert run.name in capsys.readouterr().out
+
+
+def test_no_control_character_of_a_run_reaches_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.tui.recorded import write_run
+
+    layout = RunLayout(write_run(tmp_path, status="exited", exit_code=3))
+    evil = "train\x1b]0;owned\x07.py"
+    manifest = replace(read_manifest(layout.manifest), command=("python", evil), message=evil)
+    write_manifest(layout.manifest, manifest)
+    layout.output.write_bytes(b"\x1b]52;c;eA==\x07fine\n")
+    farewell(layout.root, is_replay=False)
+    main(["runs", "--runs", str(tmp_path)])
+    captured = capsys.readouterr()
+    assert "owned" in captured.err
+    assert "owned" in captured.out
+    assert not set("\x1b\x07") & set(captured.err + captured.out)
 
 
 def run_perftui(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine, parse
+from perftui_tui.commands.tell import tell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = parse(sys.argv[1:] if arguments is None else list(arguments))
         return _dispatch(line)
     except UsageError as error:
-        print(f"perftui: {error}", file=sys.stderr)
+        tell(f"perftui: {error}")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(line: CommandLine) -> int:
     if line.note:
-        print(f"perftui: {line.note}", file=sys.stderr)
+        tell(f"perftui: {line.note}")
     if line.action == "help":
         from perftui_tui.commands.usage import USAGE
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
-from perftui.run.history import list_runs
-from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
+from perftui.run.history import newest_run
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
@@ -58,19 +58,6 @@ def load_subject(
     if run is not None:
         return _of_run(run, progress, cancelled)
     return _of_directory(directory, progress, cancelled)
-
-
-def newest_run(directory: Path) -> Path | None:
-    """``directory`` if it is a run, else the run below it that started last; None without any."""
-    if is_run_directory(directory):
-        return directory
-    runs = [
-        (entry.manifest.started_ns, entry.root)
-        for parent in (directory, directory / RUNS_DIRECTORY)
-        for entry in list_runs(parent)
-        if entry.manifest is not None
-    ]
-    return max(runs)[1] if runs else None
 
 
 def _is_manifest(path: Path) -> bool:

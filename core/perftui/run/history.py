@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.run.layout import RunLayout
+from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
 
@@ -60,6 +60,22 @@ def find_run(runs: Path, identifier: str) -> RunEntry:
         names = ", ".join(entry.run_id for entry in near[:5])
         raise RunNotFoundError(f"{identifier!r} could be any of {len(near)} runs: {names}")
     raise RunNotFoundError(f"no run {identifier!r} in {runs}")
+
+
+def newest_run(directory: Path) -> Path | None:
+    """``directory`` if it is a run, else the newest readable one in it or its ``.perftui/runs``.
+
+    None where there is no such run.
+    """
+    if is_run_directory(directory):
+        return directory
+    runs = [
+        (entry.manifest.started_ns, entry.root)
+        for parent in (directory, directory / RUNS_DIRECTORY)
+        for entry in list_runs(parent)
+        if entry.manifest is not None
+    ]
+    return max(runs)[1] if runs else None
 
 
 def _entry(root: Path) -> RunEntry:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import traceback
 from pathlib import Path
 
 from perftui_tui.commands.farewell import farewell
+from perftui_tui.commands.tell import tell
 
 EXIT_CODE = 70
 """``EX_SOFTWARE`` of sysexits.h: no code that a script is likely to use."""
@@ -19,11 +19,11 @@ FRAMES = 4
 def report_crash(error: BaseException, target: Path) -> int:
     """Say what failed, that the training does not depend on it, and how to come back."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-FRAMES)
-    print("perftui: the app failed; nothing that was recorded is lost", file=sys.stderr)
+    tell("perftui: the app failed; nothing that was recorded is lost")
     for line in "".join(lines).rstrip().splitlines():
-        print(f"  {line}", file=sys.stderr)
+        tell(f"  {line}")
     if target.is_dir():
         farewell(target, is_replay=True)
     else:
-        print(f"  again   perftui replay {shlex.quote(str(target))}", file=sys.stderr)
+        tell(f"  again   perftui replay {shlex.quote(str(target))}")
     return EXIT_CODE

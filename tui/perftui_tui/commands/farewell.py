@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from pathlib import Path
 
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, Status, read_manifest
+from perftui_tui.commands.tell import tell
 
 LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
@@ -26,14 +26,14 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
     try:
         manifest = _settled(root, stopping)
     except ManifestError as error:
-        print(f"perftui: how the run stands cannot be read: {error}", file=sys.stderr)
+        tell(f"perftui: how the run stands cannot be read: {error}")
         return 2
-    print(_outcome(manifest), file=sys.stderr)
+    tell(_outcome(manifest))
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
     if failed and not is_replay:
         _repeat_output(RunLayout(root).output)
-    print(f"  run     {root}", file=sys.stderr)
-    print(f"  again   perftui replay {shlex.quote(str(root))}", file=sys.stderr)
+    tell(f"  run     {root}")
+    tell(f"  again   perftui replay {shlex.quote(str(root))}")
     return 0 if is_replay or not manifest.status.is_over else exit_code(manifest)
 
 
@@ -69,11 +69,10 @@ def _outcome(manifest: Manifest) -> str:
 
 
 def _repeat_output(path: Path) -> None:
-    from perftui.trace.text import printable
     from perftui_tui.output.tail import OutputTail
 
     tail = OutputTail(path, LAST_LINES)
     tail.poll()
     lines = tail.view().lines[-LAST_LINES:]
     for text in lines:
-        print(f"  | {printable(text)}", file=sys.stderr)
+        tell(f"  | {text}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.target import find_target
+from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
 
@@ -24,7 +24,7 @@ def replay(line: CommandLine) -> int:
         from perftui_tui.commands.report import print_report
 
         if reason:
-            print(f"perftui: {reason}, so printing the report", file=sys.stderr)
+            tell(f"perftui: {reason}, so printing the report")
         return print_report(target, as_json="json" in line.flags)
     from perftui_tui.commands.show import show
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.interpreter import interpreter
 from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _headless(launch: Launch, reason: str) -> NoReturn:
     from perftui.recorder.foreground import run_as_command
 
     if reason:
-        print(f"perftui: {reason}, so running without the app", file=sys.stderr)
+        tell(f"perftui: {reason}, so running without the app")
     run_as_command(launch)
 
 

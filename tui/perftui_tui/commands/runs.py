@@ -16,15 +16,15 @@ def runs(line: CommandLine) -> int:
     directory = runs_directory(line)
     entries = list_runs(directory)
     if not entries:
-        print(f"no runs in {directory}")
+        print(printable(f"no runs in {directory}"))
         return 0
     for entry in entries:
         if entry.manifest is None:
-            print(f"{entry.run_id:<40} {'damaged':<14} {printable(entry.problem or '')}")
+            print(printable(f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"))
             continue
         manifest = entry.manifest
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started_ns / 1e9))
         code = "" if manifest.exit_code is None else f" {manifest.exit_code}"
         status = f"{manifest.status.value}{code}"
-        print(f"{entry.run_id:<40} {status:<14} {started}  {printable(manifest.script)}")
+        print(printable(f"{entry.run_id:<40} {status:<14} {started}  {manifest.script}"))
     return 0

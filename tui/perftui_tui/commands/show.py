@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from perftui_tui.commands.crash import report_crash
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import draws_ascii, splash, theme_name
 
 
@@ -29,7 +29,7 @@ def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
     if app.crash is not None:
         return report_crash(app.crash, app.target)
     if app.failure is not None:
-        print(f"perftui: {app.failure}", file=sys.stderr)
+        tell(f"perftui: {app.failure}")
         return 2
     if not app.target.is_dir():
         return app.return_code or 0

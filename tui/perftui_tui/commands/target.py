@@ -27,11 +27,9 @@ def runs_directory(line: CommandLine) -> Path:
 
 
 def _named(word: str, line: CommandLine) -> Path:
-    from perftui.run.layout import is_run_directory
-
     path = Path(word)
     if path.is_dir():
-        return path.absolute() if is_run_directory(path) else _inside(path)
+        return _inside(path).absolute()
     if path.exists():
         return path.absolute()
     return _by_id(word, runs_directory(line))
@@ -49,23 +47,23 @@ def _by_id(word: str, runs: Path) -> Path:
 
 
 def _newest(runs: Path) -> Path:
-    from perftui.run.history import list_runs
+    from perftui.run.history import newest_run
 
-    entries = list_runs(runs)
-    if not entries:
+    run = newest_run(runs)
+    if run is None:
         raise UsageError(f"there is no recorded run in {runs}; name a run or a trace")
-    return entries[0].root
+    return run
 
 
 def _inside(directory: Path) -> Path:
-    """The newest trace in a directory of traces, or the newest run in one of runs."""
-    from perftui.run.history import list_runs
+    """The run that ``directory`` is or holds, else the newest trace in it."""
+    from perftui.run.history import newest_run
     from perftui.trace.errors import TraceError
     from perftui.trace.find import find_traces
 
-    entries = [entry for entry in list_runs(directory) if entry.manifest is not None]
-    if entries:
-        return entries[0].root.absolute()
+    run = newest_run(directory)
+    if run is not None:
+        return run
     try:
         traces = find_traces(directory)
     except TraceError as error:
@@ -74,4 +72,4 @@ def _inside(directory: Path) -> Path:
         raise UsageError(
             f"{directory} holds neither a recorded run nor a trace (*.json, *.json.gz)"
         )
-    return max(traces, key=lambda path: path.stat().st_mtime_ns).absolute()
+    return max(traces, key=lambda path: path.stat().st_mtime_ns)

@@ -98,24 +98,42 @@ def fit(line: Row, cells: int) -> Row:
 
 
 def fold(line: Row, cells: int) -> list[Row]:
-    """The row broken into rows of at most ``cells``, all of it to be read; what goes on below is
-    marked at the left edge."""
-    room = max(2, cells)
+    """The row broken into rows of at most ``cells``, all of it to be read.
+
+    It is broken behind a blank where one is near; what goes on is marked at the left edge.
+    """
+    letters = [(letter, style) for text, style in line for letter in text]
     rows: list[Row] = []
-    current: list[Span] = []
+    room = max(4, cells)
+    while True:
+        marks: Row = ((CONTINUED, "dim"),) if rows else ()
+        count = _breakable(letters, room - width(marks))
+        rows.append((*marks, *_joined(letters[:count])))
+        letters = letters[count:]
+        if not letters:
+            return rows
+
+
+def _breakable(letters: list[Span], room: int) -> int:
+    """How many of ``letters`` to put in a row of ``room`` cells."""
     used = 0
-    for text, style in line:
-        for character in text:
-            size = cell_len(character)
-            if used + size > room:
-                rows.append(tuple(current))
-                current, used = [(CONTINUED, "dim")], cell_len(CONTINUED)
-            if current and current[-1][1] == style and current[-1][0] != CONTINUED:
-                current[-1] = (current[-1][0] + character, style)
-            else:
-                current.append((character, style))
-            used += size
-    return [*rows, tuple(current)]
+    for at, (letter, _) in enumerate(letters):
+        used += cell_len(letter)
+        if used > room:
+            near = range(at, at // 2, -1)
+            return next((end for end in near if letters[end - 1][0] == " "), max(1, at))
+    return len(letters)
+
+
+def _joined(letters: list[Span]) -> Row:
+    """Letters of one style as one span."""
+    spans: list[Span] = []
+    for letter, style in letters:
+        if spans and spans[-1][1] == style:
+            spans[-1] = (spans[-1][0] + letter, style)
+        else:
+            spans.append((letter, style))
+    return tuple(spans)
 
 
 def spread(left: Row, right: Row, cells: int) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from perftui_tui.panes.cpu import cpu
 from perftui_tui.panes.disk_network import disk, network
@@ -11,8 +11,12 @@ from perftui_tui.panes.loader import loader
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.snapshot_pane import Draw
 from perftui_tui.panes.step_time import step_time
-from perftui_tui.rows import Row
+from perftui_tui.panes.top_ops import operators
+from perftui_tui.rows import Row, crop, row
 from perftui_tui.snapshot import Snapshot
+
+OPERATORS_FROM = 5
+"""Rows of the GPU pane from which a list in it is worth reading."""
 
 METERS: dict[str, Callable[[Snapshot], Meter]] = {
     "Step time": step_time,
@@ -23,6 +27,19 @@ METERS: dict[str, Callable[[Snapshot], Meter]] = {
     "Network": network,
 }
 """By name, in the order they are shown."""
+
+
+def gpu_or_operators(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+    """The GPU; on a machine without one the operators of the newest window, where there is one."""
+    if not shows_operators(snapshot, height):
+        return draw_meter(gpu)(snapshot, cells, height)
+    note = row(("no GPU on this machine: CPU times", "dim"))
+    return [*operators(snapshot, cells, height - 1), crop(note, cells)]
+
+
+def shows_operators(snapshot: Snapshot, height: int) -> bool:
+    """Whether the GPU's place is better given to operators."""
+    return snapshot.analysis is not None and height >= OPERATORS_FROM and bool(gpu(snapshot).absent)
 
 
 def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:

@@ -26,7 +26,7 @@ def kernels(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if analysis is None:
         return _no_window(snapshot)
     table = analysis.kernels
-    return _ranking("GPU time by kernel", table.names, table.total.tolist(), cells, height)
+    return _ranking("GPU time, by kernel", table.names, table.total.tolist(), cells, height)
 
 
 def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -37,7 +37,7 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     ops = analysis.ops
     on_device = bool(ops.device_self.sum())
     times = (ops.device_self if on_device else ops.cpu_self).tolist()
-    title = "GPU time by operator" if on_device else "self CPU time by operator"
+    title = "GPU time, by operator" if on_device else "self CPU, by operator"
     return _ranking(title, ops.names, times, cells, height)
 
 
@@ -51,7 +51,8 @@ def _ranking(
 ) -> list[Row]:
     whole = sum(times)
     order = sorted(range(len(times)), key=lambda at: -times[at])[: height - 1]
-    head = row((f"{title:<{max(0, cells - NUMBERS_WIDTH)}}{'time':>9} {'share':>6}", "dim"))
+    room = max(0, cells - NUMBERS_WIDTH)
+    head = row((f"{title[:room]:<{room}}{'time':>9} {'share':>6}", "dim"))
     return [crop(head, cells), *(_op(names[at], times[at], whole, cells) for at in order)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from textual import on
 from textual.containers import Container, Vertical
@@ -13,11 +13,14 @@ from perftui_tui.output.tail import Output
 from perftui_tui.panes.activity import activity, activity_height
 from perftui_tui.panes.findings import findings
 from perftui_tui.panes.gap_list import GapList
-from perftui_tui.panes.meters import METERS, draw_meter
-from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
+from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.panes.verdict import verdict
+from perftui_tui.rows import Row
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.log_tail import LogTail
@@ -84,10 +87,7 @@ class OverviewScreen(RunScreen):
         """Everything between header and footer, top to bottom."""
         yield SnapshotPane(verdict, id="verdict")
         yield SnapshotPane(step_bar, id="step-bar")
-        meters = [
-            SnapshotPane(draw_meter(read), id=f"meter-{read.__name__}", title=name, classes="meter")
-            for name, read in METERS.items()
-        ]
+        meters = [self._meter(name, read) for name, read in METERS.items()]
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
             SnapshotPane(top_ops, id="top-ops", title="Top ops"),
@@ -96,6 +96,22 @@ class OverviewScreen(RunScreen):
         yield Container(Vertical(*meters, id="meters"), lists, id="dashboard")
         yield LogTail(id="log-tail")
         yield Vertical(*self._trace_body(), id="trace")
+
+    def _meter(self, name: str, read: Callable[[Snapshot], Meter]) -> SnapshotPane:
+        draw, at = self._drawing(read), f"meter-{read.__name__}"
+        return SnapshotPane(draw, id=at, title=name, classes="meter")
+
+    def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
+        """How one meter is drawn; beside the list of operators the GPU keeps its place."""
+        plain = draw_meter(read)
+        if read is not gpu:
+            return plain
+
+        def draw(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+            wide = self.has_class("-wide")
+            return (plain if wide else gpu_or_operators)(snapshot, cells, height)
+
+        return draw
 
     def _trace_body(self) -> Iterable[Widget]:
         """What a trace has in place of meters and output."""
@@ -115,6 +131,11 @@ class OverviewScreen(RunScreen):
         sentence = self.query_one("#verdict", SnapshotPane)
         sentence.styles.height = len(sentence.rows) or 2
         self._title_findings(snapshot)
+        pane = self.query_one("#meter-gpu", SnapshotPane)
+        listed = not self.has_class("-wide") and shows_operators(snapshot, pane.content_size.height)
+        title = "Top operators" if listed else "GPU"
+        if pane.border_title != title:
+            pane.border_title = title
         self.show_output(self.session.output)
 
     def _choose_panes(self, snapshot: Snapshot) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual.color import Color
 from textual_plotext import PlotextPlot
 
 BINS = 40
 QUANTILE = 0.98
 """Where the scale ends: a slow first step must not squeeze all others into one bin."""
+
+
+BEFORE, AFTER = "part-input-wait", "part-forward"
+"""Variables of the theme for the two runs."""
 
 
 class StepHistogram(PlotextPlot):
@@ -19,10 +24,11 @@ class StepHistogram(PlotextPlot):
         plot = self.plt
         plot.clear_figure()
         top = max((_quantile(values) for values in (before, after) if values), default=1.0)
-        for values, label in ((before, "before"), (after, "after")):
+        for values, label, ground in ((before, "before", BEFORE), (after, "after", AFTER)):
             if values:
                 edges, shares = histogram(values, top)
-                plot.plot(edges, shares, label=label, marker="braille", fillx=True)
+                colour = Color.parse(self.app.theme_variables[ground]).rgb
+                plot.plot(edges, shares, label=label, marker="braille", fillx=True, color=colour)
         plot.xlabel("step time, ms")
         plot.ylabel("% of steps")
         plot.xlim(0, top)

@@ -138,6 +138,9 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
         await pilot.press("u")
+        await until_shown(pilot, "Undo the fix?")
+        assert script.read_text() != SCRIPT
+        await pilot.press("enter")
         await until_shown(pilot, "restored byte for byte")
     assert script.read_text() == SCRIPT
 

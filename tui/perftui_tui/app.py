@@ -17,15 +17,18 @@ from textual.worker import Worker, WorkerState
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui import messages
+from perftui_tui.baseline import Baseline
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
+from perftui_tui.recorder_requests import RecorderRequests
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.source import Clock, RunSource, Source, TraceSource
+from perftui_tui.source_fixes import SourceFixes
 from perftui_tui.themes import DEFAULT_THEME, THEMES
 from perftui_tui.trials import Trials
 from perftui_tui.widgets.header_line import HeaderLine
@@ -73,7 +76,10 @@ class PerftuiApp(App[None]):
         """What went wrong in the app itself, where it ended so."""
         self.is_stopping = False
         """Whether the training was asked to stop on leaving."""
+        self.requests = RecorderRequests(self)
         self.trials = Trials(self)
+        self.source_fixes = SourceFixes(self)
+        self.baseline = Baseline(self)
         self._clock = clock
         self._place: tuple[int, int, int | None] | None = None
         self._newest: Snapshot | None = None
@@ -119,7 +125,7 @@ class PerftuiApp(App[None]):
             self.push_screen(TooSmallScreen())
         elif shown is not None and not is_too_small(event.size) and self.screen is shown:
             self.pop_screen()
-        self.trials.resized(event.size)
+        self.requests.resized(event.size)
 
     # What the source says
 
@@ -128,6 +134,7 @@ class PerftuiApp(App[None]):
         if message.snapshot.source != self.target:
             return
         self._newest = message.snapshot
+        self.requests.watch(message.snapshot)
         self.trials.watch(message.snapshot)
         if not self.paused and (self.snapshot is None or not self._terminal_is_behind()):
             self.snapshot = message.snapshot
@@ -251,7 +258,7 @@ class PerftuiApp(App[None]):
         if snapshot is None or snapshot.run is None or not snapshot.phase.is_live:
             self.notify("only a running training can be profiled", severity="warning")
             return
-        self.trials.request_capture(snapshot)
+        self.requests.capture(snapshot)
 
     async def action_quit(self) -> None:
         """Leave, after asking what to do with a running training."""
@@ -275,9 +282,13 @@ class PerftuiApp(App[None]):
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:
             self.is_stopping = True
-            self.trials.request_stop()
+            self.requests.stop()
         if answer in (leaving.STOP, leaving.LEAVE):
             self.exit()
+
+    def warn(self, text: str) -> None:
+        """Say why something cannot be done."""
+        self.notify(text, severity="warning", markup=False)
 
     def offer_trial(self, finding: Finding | None, option: FixOption | None = None) -> None:
         """Ask whether to run again with ``option``, the best fix of ``finding`` by default."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import start
-from perftui.run.control import request
+from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
 
@@ -39,7 +39,7 @@ def _stop(root: Path) -> None:
     reader = RunReader(root)
     if reader.poll().manifest.status.is_over:
         return
-    request(RunLayout(root), "stop")
+    request(RunLayout(root), STOP)
     deadline = time.monotonic() + STOP_SECONDS
     while not reader.poll().manifest.status.is_over:
         if time.monotonic() > deadline:

@@ -22,6 +22,12 @@ Clock = Callable[[], int]
 POLL_SECONDS = 1.0
 """One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
 
+DUTY = 0.05
+"""Of a core, the most that reading may take: the training needs the rest. A run of a million steps
+takes half a second to read and judge, so it is read every ten seconds."""
+
+LONGEST_POLL_SECONDS = 15.0
+
 log = logging.getLogger(__name__)
 
 
@@ -63,8 +69,11 @@ class RunSource:
 
         view = RunView(self._root, self._clock, self._stopped.is_set)
         try:
-            while not self._stopped.is_set() and self._post_one(view):
-                self._stopped.wait(POLL_SECONDS)
+            while not self._stopped.is_set():
+                began = time.thread_time()
+                if not self._post_one(view):
+                    break
+                self._stopped.wait(pause_after(time.thread_time() - began))
         except LoadCancelled:
             return
         except (ManifestError, OSError) as error:
@@ -82,6 +91,11 @@ class RunSource:
     def _tell(self, message: Message) -> None:
         if not self._stopped.is_set():
             self._post(message)
+
+
+def pause_after(cost: float) -> float:
+    """Seconds to wait after a read that took ``cost`` seconds of CPU time."""
+    return min(max(POLL_SECONDS, cost / DUTY), max(POLL_SECONDS, LONGEST_POLL_SECONDS))
 
 
 class TraceSource:

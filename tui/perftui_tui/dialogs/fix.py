@@ -45,6 +45,18 @@ class WriteDialog(ChoiceDialog):
         super().__init__("Write the fix?", body, choices)
 
 
+class UndoDialog(ChoiceDialog):
+    """Shows what taking a fix back would change. Returns YES or NO."""
+
+    def __init__(self, title: str, patch: Patch) -> None:
+        body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
+        choices = (
+            Choice(("enter",), "take it back", YES),
+            Choice(("escape", "n", "q"), "leave the source as it is", NO),
+        )
+        super().__init__("Undo the fix?", [*body, *diff_rows(patch)], choices)
+
+
 def describe(option: FixOption) -> list[Row]:
     """A fix before it is tried: what changes, why, at which risk."""
     rows = [row((option.title, "bold")), *wrap(option.explanation, TEXT_WIDTH)]

@@ -64,7 +64,7 @@ class CompareScreen(RunScreen):
     def on_mount(self) -> None:
         """Take the run that this one repeats as the baseline, where none was chosen."""
         super().on_mount()
-        self.session.trials.find_baseline()
+        self.session.baseline.find()
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw both runs, or how to get a second."""
@@ -82,7 +82,7 @@ class CompareScreen(RunScreen):
         self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
 
     def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:
-        before = self.session.trials.before
+        before = self.session.baseline.snapshot
         if before is None or before.source == snapshot.source:
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
@@ -110,11 +110,12 @@ class CompareScreen(RunScreen):
 
     def action_write_fix(self) -> None:
         """Write the fix that was tried."""
-        self.session.trials.write(None)
+        change = self.session.trials.change
+        self.session.source_fixes.write(change.option if change else None)
 
     def action_undo_fix(self) -> None:
         """Restore the source."""
-        self.session.trials.undo()
+        self.session.source_fixes.undo()
 
     def action_rerun(self) -> None:
         """Run again."""
@@ -122,7 +123,7 @@ class CompareScreen(RunScreen):
 
     def action_baseline(self) -> None:
         """Choose the run to compare with."""
-        self.session.trials.choose_baseline()
+        self.session.baseline.choose()
 
 
 def budget_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:

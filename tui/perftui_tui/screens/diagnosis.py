@@ -81,7 +81,7 @@ class DiagnosisScreen(RunScreen):
         detailed = self.query_one("#finding-details", RowView)
         listed.rows = listing(snapshot, self.selected, listed.content_size.width)
         options = snapshot.fixes(self.finding) if self.finding else ()
-        written = self.session.trials.written_path
+        written = self.session.source_fixes.path
         detailed.rows = details(
             snapshot, self.finding, options, self.chosen, written, detailed.content_size.width - 1
         )
@@ -138,11 +138,11 @@ class DiagnosisScreen(RunScreen):
 
     def action_write_fix(self) -> None:
         """Show the chosen fix as a diff and write it."""
-        self.session.trials.write(self.option)
+        self.session.source_fixes.write(self.option)
 
     def action_undo_fix(self) -> None:
         """Restore the source."""
-        self.session.trials.undo()
+        self.session.source_fixes.undo()
         self._redraw()
 
     def action_rerun(self) -> None:

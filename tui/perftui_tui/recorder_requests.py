@@ -1,0 +1,69 @@
+"""What the app asks of the recorder of the run on screen: a window, an end, another size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.geometry import Size
+
+    from perftui_tui.app import PerftuiApp
+    from perftui_tui.snapshot import Snapshot
+
+
+class RecorderRequests:
+    """Leaves requests in the run directory; the recorder serves them when it looks next."""
+
+    def __init__(self, app: PerftuiApp) -> None:
+        self._app = app
+        self._windows_awaited: int | None = None
+        self._size: Size | None = None
+
+    def watch(self, snapshot: Snapshot) -> None:
+        """Notice the window that was asked for."""
+        if self._windows_awaited is not None and _window_count(snapshot) > self._windows_awaited:
+            self._windows_awaited = None
+            self._app.notify("captured: the timeline and the ops show the new window")
+
+    def capture(self, snapshot: Snapshot) -> None:
+        """Ask for a window."""
+        from perftui.run.control import CAPTURE
+
+        if self._request(CAPTURE):
+            self._windows_awaited = _window_count(snapshot)
+            self._app.notify("requested: a window is profiled at the next step")
+
+    def stop(self) -> None:
+        """Ask for an interrupt of the training."""
+        from perftui.run.control import STOP
+
+        self._request(STOP)
+
+    def resized(self, size: Size) -> None:
+        """Give the script's terminal the size of ours: progress bars follow it."""
+        from perftui.run.control import RESIZE
+
+        # The first size is the one the script was started with.
+        before, self._size = self._size, size
+        snapshot = self._app.snapshot
+        if before in (None, size) or snapshot is None or snapshot.run is None:
+            return
+        if snapshot.phase.is_live:
+            self._request(RESIZE, rows=size.height, columns=size.width)
+
+    def _request(self, kind: str, **data: int) -> bool:
+        """Whether the request could be left for the recorder; else why not is said."""
+        from perftui.run.control import request
+        from perftui.run.layout import RunLayout
+
+        try:
+            request(RunLayout(self._app.target), kind, **data)
+        except OSError as error:
+            self._app.warn(f"the run cannot be reached: {error}")
+            return False
+        return True
+
+
+def _window_count(snapshot: Snapshot) -> int:
+    rank = snapshot.rank
+    return len(rank.windows) if rank else 0

@@ -84,20 +84,32 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
         SourceChangedError: the file has been edited since; the message names the kept original.
         OSError: the original or the file cannot be read or written.
     """
+    patch = undoing(applied, store)
+    replace_file(patch.path, patch.after, stat.S_IMODE(applied.mode) & 0o777)
+    os.utime(patch.path, ns=(applied.modified_ns, applied.modified_ns))
+    _forget(applied, store)
+    return patch.path
+
+
+def undoing(applied: AppliedPatch, store: Path) -> Patch:
+    """What ``undo`` would change, to be shown before.
+
+    Raises:
+        SourceChangedError: the file has been edited since; the message names the kept original.
+        OSError: the original or the file cannot be read.
+    """
     path = Path(applied.path)
     original = original_of(applied, store)
     before = original.read_bytes()
     if _digest(before) != applied.before_sha256:
         raise SourceChangedError(f"{original} is not the original that was kept")
-    if _digest(path.read_bytes()) != applied.after_sha256:
+    now = path.read_bytes()
+    if _digest(now) != applied.after_sha256:
         raise SourceChangedError(
             f"{path} has been edited since the fix was written, so it is left alone. "
             f"What it was before the fix is in {original}"
         )
-    replace_file(path, before, applied.mode)
-    os.utime(path, ns=(applied.modified_ns, applied.modified_ns))
-    _forget(applied, store)
-    return path
+    return Patch(path, now, before)
 
 
 def last_applied(store: Path) -> AppliedPatch | None:

@@ -58,6 +58,20 @@ async def test_tab_goes_round_the_screens(live: Path) -> None:
         await until(pilot, lambda: app.current_mode == "log", "the log")
 
 
+@pytest.mark.parametrize("columns", [60, 75, 76, 80, 99, 100, 200])
+async def test_every_screen_and_the_state_are_in_the_header(live: Path, columns: int) -> None:
+    async with opened(live, (columns, 24)) as (app, pilot):
+        for screen in SCREENS:
+            app.action_show(screen)
+            await until(pilot, lambda name=screen: app.current_mode == name, screen)
+            await pilot.pause()
+            header = text_of(app).splitlines()[0]
+            for digit in range(1, 7):
+                assert f" {digit} " in header
+            assert " 6 Log " in header
+            assert "live" in header
+
+
 async def test_a_click_on_a_name_goes_there(live: Path) -> None:
     async with opened(live) as (app, pilot):
         at = text_of(app).splitlines()[0].index("4 Diagnosis")

@@ -8,6 +8,7 @@ import pytest
 
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
+from perftui_tui.messages import LoadProgressed
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
 from tests.tui.traces import write_trace
@@ -127,3 +128,9 @@ async def test_every_meaning_has_a_word(tmp_path: Path, theme: str) -> None:
 
 def test_the_fixture_is_a_run_as_the_recorder_writes_it() -> None:
     assert manifest().script == "train.py"
+
+
+async def test_reading_a_long_trace_says_how_far_it_has_come(trace: Path) -> None:
+    async with opened(trace, replay=True) as (app, pilot):
+        app.post_message(LoadProgressed(trace, 0.42))
+        await until_shown(pilot, "reading rank0.pt.trace.json 42 %")

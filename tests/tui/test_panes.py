@@ -56,7 +56,7 @@ def test_no_step_is_said_not_drawn_as_zero() -> None:
 
 def test_a_machine_without_gpu_says_so_and_why(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, profile={"no_gpu": "NVML says: Driver Not Loaded"})
-    assert gpu(snapshot).absent.startswith("no GPU on this machine (Driver Not Loaded)")
+    assert gpu(snapshot).absent.startswith("no GPU here (Driver Not Loaded)")
 
 
 def test_an_idle_gpu_is_low(tmp_path: Path) -> None:

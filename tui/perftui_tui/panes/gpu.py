@@ -60,7 +60,7 @@ def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
         return "the GPU has not answered yet"
     reason = str(manifest.profile.get("no_gpu", "")) if manifest is not None else ""
     reason = reason.removeprefix("NVML says: ") or "no NVIDIA driver answered"
-    return f"no GPU on this machine ({reason}); times are CPU times"
+    return f"no GPU here ({reason}): times are CPU times"
 
 
 def _from_trace(snapshot: Snapshot) -> Meter:

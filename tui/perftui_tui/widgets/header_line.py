@@ -15,6 +15,9 @@ NAME = " perftui "
 LONG_FROM = 100
 """Columns from which the full names of screens fit beside the state."""
 
+NAMED_FROM = 76
+"""Columns from which our own name, and the current screen's in full, fit as well."""
+
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
     """Each screen with the span that stands for it, the current one by its full name."""
@@ -22,9 +25,14 @@ def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
     spans = []
     for at, screen in enumerate(SCREENS):
         chosen = screen == current
-        name = LONG_NAMES[at] if chosen else names[at]
+        name = LONG_NAMES[at] if chosen and cells >= NAMED_FROM else names[at]
         spans.append((screen, (f" {at + 1} {name} ", "selected" if chosen else "")))
     return spans
+
+
+def app_name(cells: int) -> str:
+    """Our name, where there is room for it."""
+    return NAME if cells >= NAMED_FROM else ""
 
 
 def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Span:
@@ -49,7 +57,7 @@ def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Sp
 
 def header(snapshot: Snapshot | None, current: str, paused: bool, replay: bool, cells: int) -> Row:
     """The whole row; at 100 columns and more it names the script, its steps and its time."""
-    left = row((NAME, "accent"), *(span for _, span in tabs(current, cells)))
+    left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)))
     if snapshot is None or cells < LONG_FROM:
         return spread(left, row(state(snapshot, paused, short=True), " "), cells)
     replayed = replay and snapshot.phase is not Phase.TRACE
@@ -89,9 +97,10 @@ class HeaderLine(RowView):
 
     def show_progress(self, name: str, fraction: float) -> None:
         """Draw how far reading a file has come."""
-        left = row((NAME, "accent"), *(span for _, span in tabs(self._current, self.size.width)))
+        cells = self.size.width
+        left = row((app_name(cells), "accent"), *(span for _, span in tabs(self._current, cells)))
         right = row((f"reading {name} {percent(100 * fraction)} ", "accent"))
-        self.rows = [spread(left, right, self.size.width)]
+        self.rows = [spread(left, right, cells)]
 
     def on_resize(self) -> None:
         """Draw again at the new width."""
@@ -99,7 +108,7 @@ class HeaderLine(RowView):
 
     def on_click(self, event: events.Click) -> None:
         """Go to the screen whose name was clicked."""
-        left = len(NAME)
+        left = len(app_name(self.size.width))
         for screen, (text, _) in tabs(self._current, self.size.width):
             if left <= event.x < left + len(text):
                 self.post_message(self.TabClicked(screen))

@@ -14,6 +14,7 @@ import sys
 from typing import NoReturn
 
 from perftui.recorder.attached import Attachment, attach
+from perftui.recorder.late_output import hand_over
 from perftui.recorder.launch import Launch, prepare
 from perftui.recorder.recording import Recording
 from perftui.recorder.requests import RequestServer
@@ -93,6 +94,7 @@ def _record(launch: Launch) -> int:
     finally:
         attachment.close()
     recording.end(returncode)
+    recording.attempt("late output", lambda: hand_over(attachment.relays))
     recording.output.close()
     signals.restore()
     return returncode

@@ -81,12 +81,12 @@ class Recording:
         ended_ns = time.time_ns()
         for work in self._repeating:
             work.stop()
-        self._attempt("the last records", self._drain.finish)
+        self.attempt("the last records", self._drain.finish)
         if self._sampling is not None:
-            self._attempt("the last sample", self._sampling.finish)
+            self.attempt("the last sample", self._sampling.finish)
         self._git.join()
         self.output.flush()
-        self._attempt("removal of the spool", self._spool.remove)
+        self.attempt("removal of the spool", self._spool.remove)
         killed = returncode < 0
         self.manifest.update(
             status=Status.KILLED if killed else Status.EXITED,
@@ -94,9 +94,10 @@ class Recording:
             ended_ns=ended_ns,
         )
         if self.layout.ranks():
-            self._attempt("start of the diagnosis", lambda: have_concluded(self.layout))
+            self.attempt("start of the diagnosis", lambda: have_concluded(self.layout))
 
-    def _attempt(self, what: str, work: Callable[[], object]) -> None:
+    def attempt(self, what: str, work: Callable[[], object]) -> None:
+        """Do ``work``; an error is said in the log of the recorder, under ``what``."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on

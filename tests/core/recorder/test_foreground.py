@@ -266,3 +266,30 @@ def test_error_of_ours_at_the_end_changes_neither_output_nor_code(tmp_path: Path
     assert _manifest(tmp_path).exit_code == 7
     (entry,) = list_runs(tmp_path / "runs")
     assert "ZeroDivisionError" in (entry.root / "recorder.log").read_text()
+
+
+LEFT_BEHIND = """
+import os, sys, time
+print("bye", flush=True)
+if os.fork():
+    os._exit(3)
+for n in range(%d):
+    time.sleep(%s)
+    os.write(1, b"late\\n")
+"""
+
+
+@pytest.mark.parametrize(("lines", "pause"), [(1, 1.0), (60, 0.05)])
+def test_output_of_processes_left_behind_arrives(tmp_path: Path, lines: int, pause: float) -> None:
+    script = [sys.executable, "-c", LEFT_BEHIND % (lines, pause)]
+    read, write = os.pipe()
+    start = time.monotonic()
+    process = subprocess.Popen(_recorded(tmp_path, script), stdout=write, stderr=write)
+    os.close(write)
+    assert process.wait() == 3
+    ended = time.monotonic() - start
+    with os.fdopen(read, "rb") as output:
+        assert output.read() == b"bye\n" + b"late\n" * lines
+    assert time.monotonic() - start > lines * pause
+    if lines > 1:
+        assert ended < lines * pause

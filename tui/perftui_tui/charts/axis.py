@@ -24,13 +24,6 @@ def nice_step(span: float, count: int) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
 
 
-def nice_ticks(low: float, high: float, count: int) -> list[float]:
-    """At most ``count`` + 1 round values in ``low`` to ``high``, both included."""
-    step = nice_step(high - low, count)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [index * step for index in range(first, last + 1)]
-
-
 def exact_ns(nanoseconds: int) -> str:
     """All digits of a time, in the largest unit that is not larger than it: ``71.585 ms``."""
     size = abs(nanoseconds)

@@ -46,6 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=HERE, help="where the pictures go")
     parser.add_argument("--run", type=Path, help="draw this recorded run instead")
+    parser.add_argument("--trace", type=Path, help="draw this trace file too, as trace-*")
     arguments = parser.parse_args()
     if arguments.run is None and importlib.util.find_spec("torch") is None:
         print(
@@ -57,6 +58,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="perftui-screenshots-") as folder:
         runs = (arguments.run, arguments.run) if arguments.run else record(Path(folder))
         asyncio.run(draw_all(*runs, arguments.out))
+        if arguments.trace is not None:
+            asyncio.run(draw_trace(arguments.trace, arguments.out))
     return 0
 
 
@@ -106,23 +109,40 @@ async def draw_all(before: Path, after: Path, out: Path) -> None:
             print(f"{path}.png")
 
 
-async def draw(root: Path, screen: str, size: tuple[int, int], path: Path) -> None:
-    """Open ``root``, go to ``screen``, and write ``path`` as SVG and PNG."""
+async def draw_trace(trace: Path, out: Path) -> None:
+    """The screens that say something of a trace file, the timeline at its largest gap."""
+    for columns, rows in SIZES:
+        for screen in ("overview", "timeline", "ops", "diagnosis"):
+            path = out / f"trace-{screen}-{columns}x{rows}"
+            await draw(trace, screen, (columns, rows), path, *("g" if screen == "timeline" else ""))
+            print(f"{path}.png")
+
+
+async def draw(root: Path, screen: str, size: tuple[int, int], path: Path, *keys: str) -> None:
+    """Open ``root``, go to ``screen``, press ``keys``, and write ``path`` as SVG and PNG."""
     app = PerftuiApp(root, replay=True)
     async with app.run_test(size=size) as pilot:
         await _ready(app, pilot)
         app.action_show(screen)
-        for _ in range(20):
-            await pilot.pause(0.1)
+        await _rest(pilot)
+        if keys:
+            await pilot.press(*keys)
+            await _rest(pilot)
         path.with_suffix(".svg").write_text(app.export_screenshot(), encoding="utf-8")
         rows = [list(strip) for strip in app.screen._compositor.render_strips()]
         save_png(rows, size[0], app.ansi_theme, path.with_suffix(".png"))
 
 
+async def _rest(pilot: Pilot[None]) -> None:
+    """Let notices go and layouts settle."""
+    for _ in range(20):
+        await pilot.pause(0.1)
+
+
 async def _ready(app: PerftuiApp, pilot: Pilot[None]) -> None:
     """Wait for the data, and for the window where the run has one."""
     async with asyncio.timeout(60):
-        while app.snapshot is None or not app.output.lines:
+        while app.snapshot is None or (app.target.is_dir() and not app.output.lines):
             await pilot.pause(0.1)
         rank = app.snapshot.rank
         while rank is not None and rank.windows and app.snapshot.analysis is None:

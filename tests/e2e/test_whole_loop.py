@@ -39,7 +39,7 @@ def runs_of(directory: Path) -> list[RunSnapshot]:
 
 def steady_steps(screen: str) -> int:
     """Steps that the verdict on the Overview rests on."""
-    found = re.search(r"mean of (\d+) steady steps", screen)
+    found = re.search(r"\((\d+) steady steps\)", screen)
     return int(found[1]) if found else 0
 
 

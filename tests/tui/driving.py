@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from perftui_tui.app import PerftuiApp
 from tests.tui.recorded import NOW
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def text_of(app: PerftuiApp) -> str:

@@ -113,7 +113,7 @@ async def test_a_script_that_failed_at_once_is_not_lost(tmp_path: Path) -> None:
         ended_ns=START + 10**9,
     )
     async with opened(root) as (_, pilot):
-        await until_shown(pilot, "exit code 1 before it imported torch")
+        await until_shown(pilot, "exit code 1 before it used torch")
         await until_shown(pilot, "SyntaxError: invalid syntax")
         await until_shown(pilot, "failed (exit 1)")
 

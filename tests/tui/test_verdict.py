@@ -26,12 +26,12 @@ def words(snapshot: Snapshot, cells: int = 120) -> str:
 
 def test_before_torch_is_imported(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, steps=0, torch_version=None)
-    assert "torch is not imported yet (7:12)" in words(snapshot)
+    assert "torch is not in use yet (7:12)" in words(snapshot)
 
 
 def test_before_the_first_step(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, steps=0)
-    assert "torch imported, no training step yet (7:12)" in words(snapshot)
+    assert "torch in use, no training step yet (7:12)" in words(snapshot)
 
 
 def test_the_first_step_is_said_to_be_collected(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
         ({"status": Status.LOST}, "the recorder died"),
         (
             {"status": Status.EXITED, "exit_code": 1, "torch_version": None},
-            "before it imported torch",
+            "before it used torch",
         ),
         ({"status": Status.EXITED, "message": "no such interpreter"}, "no such interpreter"),
     ],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
+from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.steady import steady
 from perftui.run.step_budget import step_budget
@@ -94,10 +95,8 @@ class RunView:
         )
 
     def _problems(self, run: RunSnapshot) -> tuple[str, ...]:
-        problems = [self._problem] if self._problem else []
-        if run.skipped_lines:
-            problems.append(f"{run.skipped_lines} damaged journal lines were left out")
-        return tuple(problems)
+        own = (self._problem,) if self._problem else ()
+        return (*own, *problems(run))
 
 
 def _budget(rank: RankSnapshot | None) -> budget.Budget | None:

@@ -68,12 +68,16 @@ class RunSource:
         from perftui_tui.run_view import RunView
 
         view = RunView(self._root, self._clock, self._stopped.is_set)
+        before = 0.0
         try:
             while not self._stopped.is_set():
                 began = time.thread_time()
                 if not self._post_one(view):
                     break
-                self._stopped.wait(pause_after(time.thread_time() - began))
+                cost = time.thread_time() - began
+                # What is done once (imports, a new window) is no reason to look away for long.
+                self._stopped.wait(pause_after(min(cost, before)))
+                before = cost
         except LoadCancelled:
             return
         except (ManifestError, OSError) as error:

@@ -12,6 +12,7 @@ from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
 from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
 from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
 from perftui.run.manifest import Manifest
+from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.steady import Mask, steady
 from perftui.run.step_budget import StepShare, nearest_rank, step_budget
@@ -123,5 +124,4 @@ def _known_peak(steps: Table, column: str) -> int | None:
 def _run_notes(run: RunSnapshot, rank: int) -> Iterator[str]:
     if len(run.ranks) > 1:
         yield f"{len(run.ranks)} training processes: the diagnosis is that of rank {rank}"
-    if run.skipped_lines:
-        yield f"{run.skipped_lines} damaged journal lines were left out"
+    yield from problems(run)

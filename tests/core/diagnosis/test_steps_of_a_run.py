@@ -114,6 +114,15 @@ def test_steps_without_a_length_are_not_judged() -> None:
     assert {a.reason for a in diagnosis.abstentions} == {"the recorded steps take no time"}
 
 
+def test_a_rank_that_may_wait_for_others_is_not_called_healthy() -> None:
+    run = make_run(phases={"forward": 4, "backward": 20})
+    ranks = tuple(replace(run.ranks[0], rank=number) for number in range(2))
+    alone, together = (diagnose(gather(one, None)) for one in (run, replace(run, ranks=ranks)))
+    assert [finding.rule for finding in alone.findings] == ["healthy"]
+    assert together.findings == ()
+    assert any("other ranks" in one.reason for one in together.abstentions)
+
+
 def test_of_several_ranks_the_one_judged_is_said() -> None:
     run = make_run()
     ranks = tuple(replace(run.ranks[0], rank=number) for number in range(8))

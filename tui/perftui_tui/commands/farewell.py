@@ -62,7 +62,7 @@ def _outcome(manifest: Manifest) -> str:
     if manifest.message:
         return f"perftui: {script} could not be started: {manifest.message}"
     if manifest.status is Status.LOST:
-        return f"perftui: the recorder of {script} died; what it wrote is kept"
+        return f"perftui: the recorder of {script} died, and its terminal with it; the rest is kept"
     if manifest.status is Status.KILLED:
         return f"perftui: {script} was ended by a signal (exit code {manifest.exit_code})"
     return f"perftui: {script} ended with exit code {manifest.exit_code}"

@@ -69,7 +69,8 @@ def _state(snapshot: Snapshot) -> tuple[str, str, str]:
     if phase is Phase.KILLED:
         return "KILLED", "bad", f"a signal ended the script (exit code {code}) {_how_far(snapshot)}"
     if phase is Phase.LOST:
-        return "LOST", "bad", f"the recorder died {_how_far(snapshot)}; what it wrote is shown"
+        lost = f"the recorder died {_how_far(snapshot)}, and the script's terminal with it"
+        return "LOST", "bad", lost
     if phase is Phase.ENDED:
         return "ENDED", "warn", f"the script ended (exit 0) {_how_far(snapshot)}"
     if snapshot.diagnosis.progress and snapshot.train_steps:
@@ -90,8 +91,8 @@ def _start_of_run(snapshot: Snapshot) -> str:
     if snapshot.train_steps:
         return "the first steps are warm-up"
     if snapshot.torch_imported:
-        return "waiting for the first step: torch imported, no training step yet"
-    return "the script is starting, torch is not imported yet"
+        return "waiting for the first step: torch in use, no training step yet"
+    return "the script is starting, torch is not in use yet"
 
 
 def _how_far(snapshot: Snapshot) -> str:
@@ -100,7 +101,7 @@ def _how_far(snapshot: Snapshot) -> str:
         return f"after {snapshot.train_steps} training {steps}, too few to judge"
     if snapshot.torch_imported:
         return "without a training step"
-    return "before it imported torch"
+    return "before it used torch"
 
 
 def _hint(snapshot: Snapshot) -> Row:

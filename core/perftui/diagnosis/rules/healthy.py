@@ -31,7 +31,12 @@ def evaluate(
     if evidence.manifest is None:
         return Abstention(RULE, "a trace without GPU activity and without a run shows too little")
     share = collected(evidence, policy)
-    return Abstention(RULE, share) if isinstance(share, str) else _without_gpu(share, policy)
+    if isinstance(share, str):
+        return Abstention(RULE, share)
+    if evidence.ranks > 1:
+        # A rank that is ahead waits for the others inside its backward pass.
+        return Abstention(RULE, "backward may be waiting for other ranks, which nothing here tells")
+    return _without_gpu(share, policy)
 
 
 def _with_gpu(evidence: Evidence, policy: Policy) -> Finding | Abstention:

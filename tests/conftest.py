@@ -1,7 +1,13 @@
 """Settings of every test."""
 
 import os
+import signal
 
 # Trainings of the tests share few cores with one another: intra-op threads that wait for a core
 # made steps ten times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell starts background jobs with SIGINT ignored, and programs hand that on: tests of the
+# interrupt key would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,30 +28,11 @@ from perftui.analysis.links import Links, link
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE, Int64, Trace
+from tests.corpus.collection import ROOT, oracles
 
 pytestmark = pytest.mark.corpus
 
-ROOT = Path(
-    os.environ.get("PERFTUI_TRACES", Path(__file__).parents[2] / ".." / "shared" / "traces")
-)
-EXPECTED = ROOT / "expected.json"
-
-
-def entries() -> list[dict[str, Any]]:
-    if not EXPECTED.is_file():
-        return []
-    listed = json.loads(EXPECTED.read_text())
-    return [entry for entry in listed if entry["quantity"].startswith("oracle.")]
-
-
-def by_trace() -> dict[str, list[dict[str, Any]]]:
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries():
-        grouped.setdefault(entry["trace"], []).append(entry)
-    return grouped
-
-
-TRACES = by_trace()
+TRACES = oracles()
 SMALL = [name for name in TRACES if (ROOT / name).stat().st_size < 60_000]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,9 @@ from perftui.analysis.analyse import analyse
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
 from perftui.trace.load import load_trace
+from tests.corpus.collection import ROOT
 
 pytestmark = pytest.mark.corpus
-
-ROOT = Path(
-    os.environ.get("PERFTUI_TRACES", Path(__file__).parents[2] / ".." / "shared" / "traces")
-)
 
 SAMPLES = "kineto/tb_plugin/samples"
 KNOWN = {

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perftui.run.manifest import Status
@@ -82,8 +83,9 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
         if kind == "loader" and data.get("applied")
     ]
     assert loader["num_workers"] >= 1
-    waits = [run.ranks[0].steps["input_wait"] for run in (first, second)]
-    assert sorted(waits[1])[len(waits[1]) // 2] < sorted(waits[0])[len(waits[0]) // 2] / 2
+    # A batch sleeps 16 ms, so two workers halve the wait; the rest is room for a busy machine.
+    waits = [float(np.median(run.ranks[0].steps["input_wait"])) for run in (first, second)]
+    assert waits[1] < 0.8 * waits[0]
 
 
 def test_a_run_whose_app_is_killed_goes_on_and_is_replayed_whole(

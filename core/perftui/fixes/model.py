@@ -17,6 +17,7 @@ class Risk(str, enum.Enum):
     NUMERICS = "changes numerics"
     MEMORY = "uses more memory"
     RANDOMNESS = "changes random augmentation"
+    CORES = "may slow the step: too few cores are idle"
 
 
 @dataclass(frozen=True)

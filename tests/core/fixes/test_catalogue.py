@@ -100,6 +100,17 @@ def test_workers_that_leave_cores_idle_may_outnumber_them(script, busy, wanted) 
     assert (option.override and option.override.arguments["num_workers"]) == wanted
 
 
+@pytest.mark.parametrize(
+    ("busy", "cpu_ms", "scarce"),
+    [(80.0, 60, True), (51.0, 60, False), (80.0, 6, False)],
+    ids=["a step on both cores", "a step on one core", "workers that mostly wait"],
+)
+def test_workers_without_idle_cores_are_a_risk(script, busy, cpu_ms, scarce) -> None:
+    samples = telemetry_table(**{"cpu.utilization": busy, "processes.cpu": 2 * busy})
+    option = workers(script, cpu_count=2, telemetry=samples, input_cpu=cpu_ms * 1_000_000)
+    assert (Risk.CORES in option.risks) == scarce
+
+
 REFUSED = {
     "one core": ({}, {"cpu_count": 1}, "no core is free"),
     "as many workers as cores": ({"num_workers": 7}, {}, "no core is free"),

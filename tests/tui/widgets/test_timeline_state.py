@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.lanes import MARKS, build_lanes
 from perftui.trace.model import NONE
 from perftui_tui.widgets.event_detail import (
     argument_line,
@@ -77,17 +77,44 @@ def test_the_largest_gap_comes_into_sight(state):
     assert state.largest_gap()
     assert state.selected.is_gap
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
-    assert "GPU 0 idle 30.0 ms" in gap_lines(state.analysis, state.selected)[0]
+    assert "GPU 0 idle 30.0 ms" in gap_lines(state.analysis, state.gaps, state.selected)[0]
 
 
 def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, monkeypatch):
     state.largest_gap()
     unlisted = replace(state.selected, start=51 * MS, end=52 * MS)
-    assert "other streams" in gap_lines(state.analysis, unlisted)[1]
+    assert "other streams" in gap_lines(state.analysis, state.gaps, unlisted)[1]
     monkeypatch.setattr("perftui_tui.widgets.event_detail.MOST", len(state.analysis.gaps))
     shorter = replace(unlisted, end=unlisted.start + 50)
-    assert "cause not known" in gap_lines(state.analysis, shorter)[1]
-    assert "other streams" in gap_lines(state.analysis, unlisted)[1]
+    assert "cause not known" in gap_lines(state.analysis, state.gaps, shorter)[1]
+    assert "other streams" in gap_lines(state.analysis, state.gaps, unlisted)[1]
+
+
+def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
+    trace = make_trace(
+        ("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS), ("relu", 1, 20 * MS, 5 * MS)
+    )
+    state = TimelineState(analyse(trace), build_lanes(trace))
+    for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
+        state.select_at(state.lane, clicked * MS, (clicked + 1) * MS)
+        said = gap_lines(state.analysis, state.gaps, state.selected)
+        assert f"{words} of GPU 0" in said[1]
+
+
+def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
+    mark = {"category": "gpu_user_annotation"}
+    trace = make_trace(
+        ("forward", 1, 0, 10 * MS, mark),
+        ("gemm", 1, 0, 50 * MS),
+        ("backward", 1, 20 * MS, MS, mark),
+    )
+    state = TimelineState(analyse(trace), build_lanes(trace))
+    ranges = next(lane for lane in state.lanes if lane.kind == MARKS)
+    state.select_at(ranges, 15 * MS, 16 * MS)
+    assert gap_lines(state.analysis, state.gaps, state.selected) == [
+        "nothing recorded for 10.0 ms",
+        "GPU 0 stream 7  from 10 ms to 20 ms",
+    ]
 
 
 def test_a_gap_too_short_to_see_is_closed_in_on(make_trace):

@@ -165,7 +165,7 @@ class TimelineView(Vertical):
         if state is None or selected is None:
             self._say(HINT)
         elif selected.is_gap:
-            self._say(*gap_lines(state.analysis, selected))
+            self._say(*gap_lines(state.analysis, state.gaps, selected))
         else:
             self._say(*event_lines(state.trace, selected))
             self._read_arguments(state.trace, selected)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.gaps import MOST
+from perftui.analysis.lanes import DEVICE, lane_label
 from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.units import format_bytes, format_ns
 from perftui_tui.widgets.event_kinds import kind_of
+from perftui_tui.widgets.gap_words import DeviceGaps
 from perftui_tui.widgets.navigation import Selection, launching_row
 
 _LONGEST_NAME = 48
@@ -30,7 +32,7 @@ def event_lines(trace: Trace, selected: Selection) -> list[str]:
     name, category = trace.name_of(row), trace.categories[int(trace.category[row])]
     facts = [
         f"{printable(category) or 'no category'} ({kind_of(category, name).word})",
-        _place(trace, row),
+        printable(lane_label(trace.tracks[int(trace.track[row])])),
         f"start {exact_ns(selected.start)}",
         f"duration {format_ns(selected.end - selected.start)}",
         *_figures(trace, selected),
@@ -38,14 +40,6 @@ def event_lines(trace: Trace, selected: Selection) -> list[str]:
     lines = [printable(name), "  ".join(facts)]
     callers = caller_names(trace, row)
     return [*lines, f"in {' < '.join(printable(c) for c in callers)}"] if callers else lines
-
-
-def _place(trace: Trace, row: int) -> str:
-    track = trace.tracks[int(trace.track[row])]
-    if track.is_device:
-        stream = "" if track.stream == NONE else f" stream {track.stream}"
-        return f"GPU {track.device}{stream}"
-    return printable(track.thread_name or f"thread {track.thread}")
 
 
 def _figures(trace: Trace, selected: Selection) -> list[str]:
@@ -145,14 +139,16 @@ def _wrapped_facts(line: str, width: int) -> list[str]:
     return [row for row in rows if row]
 
 
-def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
+def gap_lines(analysis: TraceAnalysis, gaps: DeviceGaps, selected: Selection) -> list[str]:
     """What is known about an idle stretch: how long, why, and what went on meanwhile."""
     trace = analysis.trace
     device = trace.tracks[selected.lane.track].device
     size = format_ns(selected.end - selected.start)
     times = f"from {exact_ns(selected.start)} to {exact_ns(selected.end)}"
-    gap = _gap_of_device(analysis, device, selected)
-    if device == NONE:
+    gap = gaps.over(device, selected.start, selected.end)
+    # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
+    is_stream = selected.lane.kind == DEVICE and selected.lane.depth == 0
+    if gap is None and not is_stream:
         return [f"nothing recorded for {size}", f"{printable(selected.lane.label)}  {times}"]
     if gap is None:
         return [f"stream idle {size}", f"{times}  {_why_no_gap(analysis, device, selected)}"]
@@ -162,21 +158,22 @@ def gap_lines(analysis: TraceAnalysis, selected: Selection) -> list[str]:
 
 
 def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> str:
-    """Why an idle stream is no gap of its device: the device worked, or the gap is not listed."""
+    """Why an idle stream is no gap of its device, which only lies between two activities.
+
+    What holds for more than half of the stretch is said.
+    """
+    active = next((one for one in analysis.activity if one.device == device), None)
+    if active is None:
+        return f"no activity of GPU {device} was recorded"
+    length = selected.end - selected.start
+    if 2 * (active.start - selected.start) > length:
+        return f"before the first activity of GPU {device}"
+    if 2 * (selected.end - active.end) > length:
+        return f"after the last activity of GPU {device}"
     listed = [gap.duration for gap in analysis.gaps if gap.device == device]
-    if len(listed) >= MOST and selected.end - selected.start <= min(listed):
+    if len(listed) >= MOST and length <= min(listed):
         return f"cause not known: only the {MOST:,} longest gaps of GPU {device} are judged"
     return f"other streams of GPU {device} were at work"
-
-
-def _gap_of_device(analysis: TraceAnalysis, device: int, selected: Selection) -> Gap | None:
-    """The device's gap that covers more than half of the selection."""
-    length = selected.end - selected.start
-    for gap in analysis.gaps:
-        overlap = min(gap.end, selected.end) - max(gap.start, selected.start)
-        if gap.device == device and 2 * overlap > length:
-            return gap
-    return None
 
 
 def _surroundings(trace: Trace, gap: Gap) -> list[str]:

@@ -53,19 +53,24 @@ class DeviceGaps:
         for gap in sorted(gaps, key=lambda gap: gap.start):
             self._gaps.setdefault(gap.device, []).append(gap)
 
-    def cause(self, device: int, idle: IdleTime) -> str:
-        """Why ``device`` idled over more than half of ``idle``; empty where it did not.
+    def over(self, device: int, start: int, end: int) -> Gap | None:
+        """The gap of ``device`` over more than half of ``start`` to ``end``, None without one.
 
         One stream may wait while others of the device work: that is no idle device.
         """
         gaps = self._gaps.get(device, [])
         # What covers more than half of a stretch covers its middle.
-        place = bisect_right(gaps, (idle.start + idle.end) // 2, key=lambda gap: gap.start) - 1
+        place = bisect_right(gaps, (start + end) // 2, key=lambda gap: gap.start) - 1
         if place < 0:
-            return ""
+            return None
         gap = gaps[place]
-        overlap = min(gap.end, idle.end) - max(gap.start, idle.start)
-        return gap.cause.value if 2 * overlap > idle.duration else ""
+        overlap = min(gap.end, end) - max(gap.start, start)
+        return gap if 2 * overlap > end - start else None
+
+    def cause(self, device: int, idle: IdleTime) -> str:
+        """Why ``device`` idled over more than half of ``idle``; empty where it did not."""
+        gap = self.over(device, idle.start, idle.end)
+        return gap.cause.value if gap else ""
 
 
 def draw_gaps(

@@ -19,7 +19,6 @@ from perftui_tui.charts.units import ASCII_TEXT
 from perftui_tui.keymap import bindings
 from perftui_tui.widgets.cells import Row
 from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.gap_words import DeviceGaps
 from perftui_tui.widgets.lane_cells import Glyphs
 from perftui_tui.widgets.navigation import Selection
 from perftui_tui.widgets.throttle import Throttle
@@ -106,7 +105,7 @@ class Timeline(Widget, can_focus=True):
         self._scene = Scene(
             analysis.trace,
             KindsOfTrace(analysis.trace),
-            DeviceGaps(analysis.gaps),
+            self._state.gaps,
             analysis.steps,
             Glyphs(self.ascii_only, colours=not self.app.no_color),
         )

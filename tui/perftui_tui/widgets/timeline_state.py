@@ -10,7 +10,7 @@ from perftui.analysis.lanes import Lane
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.model import NONE
 from perftui_tui.widgets import navigation
-from perftui_tui.widgets.gap_words import THRESHOLDS, idle_around
+from perftui_tui.widgets.gap_words import THRESHOLDS, DeviceGaps, idle_around
 from perftui_tui.widgets.lane_groups import ShownLane, shown_lanes
 from perftui_tui.widgets.navigation import Selection
 from perftui_tui.widgets.viewport import Viewport
@@ -33,6 +33,7 @@ class TimelineState:
 
     def __init__(self, analysis: TraceAnalysis, lanes: Sequence[Lane]) -> None:
         self.analysis, self.trace, self.lanes = analysis, analysis.trace, tuple(lanes)
+        self.gaps = DeviceGaps(analysis.gaps)
         last = int((self.trace.start + self.trace.duration).max())
         self.view = Viewport.whole(int(self.trace.start.min()), last)
         self.lane = self.lanes[0]

@@ -72,6 +72,9 @@ class Finding:
     fixes: tuple[str, ...] = ()
     """Identifiers from the catalogue of fixes, best first."""
     would_raise_confidence: str = ""
+    steps: int = 0
+    """Steady steps that cost and confidence rest on; 0 where they rest on all of a trace that marks
+    no steps, or, without a ``step_ns``, on samples of the machine."""
 
     @property
     def share(self) -> float:

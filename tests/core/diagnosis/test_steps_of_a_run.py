@@ -33,7 +33,7 @@ def test_fetching_in_the_main_thread_is_named_with_its_cost() -> None:
         "the loader runs in the main thread (num_workers=0)."
     )
     assert (found.rule, found.severity) == ("input-in-main-thread", Severity.CRITICAL)
-    assert (found.cost_ns, found.step_ns) == (21 * MS, 35 * MS)
+    assert (found.cost_ns, found.step_ns, found.steps) == (21 * MS, 35 * MS, 40)
     assert found.best_speedup == pytest.approx(2.5)
     assert found.confidence is Confidence.HIGH
     assert found.fixes == ("loader-workers",)

@@ -78,7 +78,7 @@ def test_waiting_for_the_device_is_named_with_the_operator_and_the_line(tmp_path
     assert finding.confidence is Confidence.LOW
     assert finding.sentence.startswith("The GPU idles 300 µs of each 1.0 ms step (30 %)")
     assert "at train.py:31" in finding.sentence
-    assert (finding.cost_ns, finding.step_ns) == (300_000, MS)
+    assert (finding.cost_ns, finding.step_ns, finding.steps) == (300_000, MS, 4)
     places = [fact.place for fact in finding.facts if fact.place]
     assert {place.source for place in places} == {"train.py:31"}
 

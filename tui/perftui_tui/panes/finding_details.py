@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perftui.diagnosis import words
 from perftui.diagnosis.model import Fact, Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
@@ -32,8 +33,8 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
         first, *rest = headlines(finding, cells - 1)
         rows += [(mark, *first), *((BLANK, *line) for line in rest)]
     if not rows:
-        words = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
-        rows.append(row((words, "dim")))
+        why = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
+        rows.append(row((why, "dim")))
     count = len(snapshot.diagnosis.abstentions)
     if count:
         rules = "1 rule" if count == 1 else f"{count} rules"
@@ -53,7 +54,7 @@ def details(
     rows: list[Row] = []
     if finding is not None:
         rows += wrap(finding.sentence, cells, "bold")
-        rows += [row(("Cost", "bold")), *_cost(finding, snapshot, cells)]
+        rows += [row(("Cost", "bold")), *_cost(finding, cells)]
         if finding.facts:
             rows.append(row(("Evidence", "bold")))
             rows += [crop(_fact(fact), cells) for fact in finding.facts]
@@ -64,19 +65,27 @@ def details(
     return [*rows, *_not_judged(snapshot, cells)]
 
 
-def _cost(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
+def _cost(finding: Finding, cells: int) -> list[Row]:
     rows = []
     if finding.cost_ns:
-        lost = f"{format_ns(finding.cost_ns)} of each {format_ns(finding.step_ns)} step"
-        rows.append(row(f"  {lost} ({share(finding.cost_ns, finding.step_ns)})"))
+        step = format_ns(finding.step_ns)
+        whole = f"each {step} step" if finding.steps else f"the recorded {step}"
+        part = share(finding.cost_ns, finding.step_ns)
+        rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
     if finding.best_speedup:
-        words = f"  at best {finding.best_speedup:.2f}x faster, were all of it gone"
-        rows.append(row((words, "good")))
-    basis = f"{snapshot.diagnosis.steady_steps} steady steps"
-    rows.append(row(f"  confidence {finding.confidence.value}", (f"  (from {basis})", "dim")))
+        best = f"  at best {finding.best_speedup:.2f}x faster, were all of it gone"
+        rows.append(row((best, "good")))
+    rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
         rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")
     return rows
+
+
+def _basis(finding: Finding) -> str:
+    """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
+    if finding.steps:
+        return f"  (from {words.several(finding.steps, 'steady step')})"
+    return "  (from all of the trace)" if finding.step_ns else ""
 
 
 def _fact(fact: Fact) -> Row:
@@ -105,8 +114,8 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     rows = wrap(option.explanation, cells, "", "     ")
     rows.append(row("     ", *risk_row(option.risks)))
     can = [
-        words
-        for words, there in (("a tries it", option.override), ("w writes it", option.patch))
+        key
+        for key, there in (("a tries it", option.override), ("w writes it", option.patch))
         if there
     ]
     if can:

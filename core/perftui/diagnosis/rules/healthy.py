@@ -98,6 +98,7 @@ def _busy(busy: float, source: str, steps: int, policy: Policy) -> Finding:
             Fact(f"GPU busy, {source}", round(100 * busy, 1), "%", 100 * policy.healthy_busy),
             Fact("steady steps", steps, "count"),
         ),
+        steps=steps,
     )
 
 
@@ -119,6 +120,7 @@ def _without_gpu(share: StepShare, policy: Policy) -> Finding | Abstention:
         step_ns=share.mean,
         confidence=confidence(share.count, policy),
         would_raise_confidence=more_steps(share.count, policy),
+        steps=share.count,
     )
 
 

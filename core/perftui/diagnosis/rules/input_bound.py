@@ -29,6 +29,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         sure(wait, policy),
         fixes(wait, evidence),
         would_help(wait, policy),
+        wait.steps,
     )
 
 

@@ -65,4 +65,5 @@ def _finding(
         trace_confidence(trace.steps, policy),
         (),
         more_steps(trace.steps, policy),
+        trace.steps,
     )

@@ -39,6 +39,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         trace_confidence(trace.steps, policy),
         (),
         more_steps(trace.steps, policy),
+        trace.steps,
     )
 
 

@@ -1,0 +1,47 @@
+"""A finding in full: what it costs, and how much its figures rest on."""
+
+from pathlib import Path
+
+from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
+from perftui_tui.panes.finding_details import details
+from perftui_tui.rows import plain
+from perftui_tui.snapshot import Phase, Snapshot
+
+MS = 1_000_000
+
+
+def said(finding: Finding) -> str:
+    """The details of ``finding`` in a diagnosis that had 500 steady steps of a run to look at."""
+    diagnosis = Diagnosis((finding,), steady_steps=500)
+    snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
+    return "\n".join(plain(line) for line in details(snapshot, finding, (), 0, None, 80))
+
+
+def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
+    text = said(
+        Finding(
+            "sync-bound",
+            Severity.WARNING,
+            "The GPU idles.",
+            cost_ns=12 * MS,
+            step_ns=120 * MS,
+            confidence=Confidence.LOW,
+            steps=2,
+        )
+    )
+    assert "12.0 ms of each 120 ms step (10 %)" in text
+    assert "confidence low  (from 2 steady steps)" in text
+
+
+def test_a_trace_without_steps_has_no_step_to_be_a_part_of() -> None:
+    text = said(
+        Finding("sync-bound", Severity.WARNING, "It idles.", cost_ns=350 * MS, step_ns=3500 * MS)
+    )
+    assert "350 ms of the recorded 3.50 s (10 %)" in text
+    assert "(from all of the trace)" in text
+    assert "step" not in text
+
+
+def test_what_no_step_was_timed_for_names_none() -> None:
+    text = said(Finding("memory-pressure", Severity.WARNING, "It is nearly full."))
+    assert "(from" not in text

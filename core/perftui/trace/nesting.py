@@ -39,7 +39,8 @@ def nest(track: Int32, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]
     """Nest ordered rows, track by track.
 
     A row is the child of the innermost row that is open when it starts. A call that outlasts its
-    parent (clocks are read one after the other) stays its child. A range (an annotation, something
+    parent (clocks are read one after the other) stays its child, but takes none of its own behind
+    the parent's end: that time is counted as nobody's, and theirs would be too. A range (an annotation, something
     asynchronous) that overlaps other rows only partially is no part of the call stack: it gets
     depth 0 and no parent or child.
     """
@@ -107,7 +108,7 @@ class _Sweep:
                 overlapping |= self._in_overlap(row, end, stack)
             parents.append(stack[-1][1] if stack else NONE)
             depths.append(len(stack))
-            stack.append((end, row))
+            stack.append((min(end, stack[-1][0]) if stack else end, row))
         return parents, depths
 
     def _in_overlap(self, row: int, end: int, stack: list[tuple[int, int]]) -> set[int]:

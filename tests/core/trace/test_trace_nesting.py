@@ -54,15 +54,22 @@ def test_order_is_by_track_start_longest_first_file_order(rows: list[Row]) -> No
 def test_calls_nest_in_the_last_call_that_is_still_open(rows: list[Row]) -> None:
     rows = ordered([(*row[:3], False) for row in rows])
     nesting = nested(rows)
-    for index, (track, start, _, _) in enumerate(rows):
+    ends: list[int] = []
+    for index, (track, start, duration, _) in enumerate(rows):
         open_rows = [
             earlier
             for earlier in range(index)
-            if rows[earlier][0] == track and sum(rows[earlier][1:3]) > start
+            if rows[earlier][0] == track and ends[earlier] > start
         ]
         parent = open_rows[-1] if open_rows else NONE
+        ends.append(min([start + duration, *(ends[row] for row in open_rows[-1:])]))
         assert nesting.parent[index] == parent
         assert nesting.depth[index] == (0 if parent == NONE else nesting.depth[parent] + 1)
+
+
+def test_what_starts_behind_the_parents_end_is_not_nested_in_a_call_that_outlasts_it() -> None:
+    nesting = nested([(0, 0, 10, False), (0, 5, 10, False), (0, 12, 8, False)])
+    assert nesting.parent.tolist() == [NONE, 0, NONE]
 
 
 @given(ROWS)

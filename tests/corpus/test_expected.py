@@ -251,16 +251,16 @@ def test_parts_of_one_device_equal_the_definitions(name: str) -> None:
     it = opened(name)
     if len(it.analysis.activity) != 1:
         pytest.skip("expected values are over all devices, parts over one")
-    window = union(it.trace.start.min(keepdims=True), it.trace.end.max(keepdims=True))
+    start, end = int(it.trace.start.min()), int(it.trace.end.max())
     everything = np.ones(len(it.links.activity), dtype=bool)
-    idle = explain_idle(it.trace, it.links, everything, Host(it.trace), window)
+    idle = explain_idle(it.trace, it.links, everything, Host(it.trace), start, end)
     parts = device_parts(it.trace, it.links.activity, idle)
     device = it.device
     exposed = subtract(device.communication, device.computing).total
     assert parts[EXPOSED_COMMUNICATION].total == exposed
     covered = device.covered(it.trace.in_category("kernel", "gpu_memset"))
     assert parts[EXPOSED_COPIES].total == device.busy.total - covered.total
-    assert sum(part.total for part in parts.values()) == window.total
+    assert sum(part.total for part in parts.values()) == end - start
 
 
 @pytest.mark.parametrize("name", SMALL)

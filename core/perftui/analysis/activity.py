@@ -23,12 +23,6 @@ def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
     )
 
 
-def rows_of(trace: Trace, links: Links, device: int) -> Int64:
-    """Kernels, copies and sets of one device by start."""
-    rows: Int64 = links.activity[kinds.devices(trace)[links.activity] == device]
-    return rows
-
-
 def busy(trace: Trace, rows: Int64) -> Intervals:
     """When any of the rows runs."""
     return union(trace.start[rows], trace.end[rows])

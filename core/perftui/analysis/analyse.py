@@ -12,7 +12,7 @@ from perftui.analysis.budget import budgets, device_parts
 from perftui.analysis.gaps import MOST, list_gaps
 from perftui.analysis.host import Host
 from perftui.analysis.idle import Idle, explain_idle
-from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.intervals import Intervals
 from perftui.analysis.kernels import kernel_table
 from perftui.analysis.links import Links, link
 from perftui.analysis.model import DeviceActivity, Gap, Step, StepBudget, TraceAnalysis
@@ -20,7 +20,7 @@ from perftui.analysis.ops import op_table
 from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
 from perftui.analysis.steps import find_steps
 from perftui.analysis.surroundings import Surroundings
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Trace
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
@@ -62,8 +62,9 @@ class _View:
 
     def idle(self, device: int) -> Idle:
         """Idle time of a device over the whole trace."""
-        whole = union(*_range(self.trace))
-        return explain_idle(self.trace, self.links, self.mine(device), self.host, whole)
+        return explain_idle(
+            self.trace, self.links, self.mine(device), self.host, *_range(self.trace)
+        )
 
     def gaps(self, idle: Mapping[int, Idle]) -> tuple[Gap, ...]:
         """Gaps of all devices, longest first."""
@@ -98,14 +99,14 @@ def _busiest(activity: Iterable[DeviceActivity]) -> DeviceActivity:
     return max(activity, key=lambda each: each.busy)
 
 
-def _range(trace: Trace) -> tuple[Int64, Int64]:
-    return trace.start.min(keepdims=True), trace.end.max(keepdims=True)
+def _range(trace: Trace) -> tuple[int, int]:
+    return int(trace.start.min()), int(trace.end.max())
 
 
 def _whole(trace: Trace) -> Step:
     """Stands for the steps of a trace that marks none."""
     start, end = _range(trace)
-    return Step(index=-1, start=int(start[0]), end=int(end[0]), row=NONE)
+    return Step(index=-1, start=start, end=end, row=NONE)
 
 
 def _notes(
@@ -128,7 +129,7 @@ def _notes(
         yield f"{unlinked} GPU events whose launch is not in the trace"
     if activity and not len(view.host.span):
         yield "no CPU activity recorded: idle time cannot be explained"
-    if any(len(each.stretches) > MOST for each in idle.values()):
+    if any(len(each.inner) > MOST for each in idle.values()):
         yield f"only the {MOST} longest gaps of a device are listed"
     if FORWARD not in view.phases and not activity:
         yield "forward passes are not marked: their operators count as operators"

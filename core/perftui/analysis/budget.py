@@ -23,7 +23,8 @@ OTHER = "other"
 def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Intervals]:
     """Parts of one device's time: ``rows`` are its activity, ``idle`` the rest.
 
-    Communication is exposed where nothing is computed, a copy where neither is going on.
+    Communication is exposed where nothing is computed, a copy where neither is going on. Setting
+    memory counts as computing.
     """
     communicates = kinds.communication(trace)[rows]
     copies = trace.in_category(MEMCPY)[rows]

@@ -23,9 +23,8 @@ def list_gaps(
 
     The cause of a gap is the one that covers most of it.
     """
-    inner = np.flatnonzero((idle.previous_row != NONE) & (idle.next_row != NONE))
-    lengths = (idle.stretches.end - idle.stretches.start)[inner]
-    chosen = inner[np.argsort(-lengths, kind="stable")[:MOST]]
+    lengths = (idle.stretches.end - idle.stretches.start)[idle.inner]
+    chosen = idle.inner[np.argsort(-lengths, kind="stable")[:MOST]]
     start, end = idle.stretches.start[chosen], idle.stretches.end[chosen]
     causes = list(idle.causes)
     shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
@@ -34,18 +33,20 @@ def list_gaps(
     found = []
     for index, position in enumerate(chosen.tolist()):
         cause, launch = causes[largest[index]], int(idle.launch_row[position])
-        around = launch, int(start[index]), int(end[index])
+        begin, stop = int(start[index]), int(end[index])
         gap = Gap(
             device=device,
-            start=around[1],
-            end=around[2],
+            start=begin,
+            end=stop,
             previous_row=int(idle.previous_row[position]),
             next_row=int(idle.next_row[position]),
             cause=cause,
             launch_row=launch,
-            operator_row=surroundings.innermost(*around),
+            operator_row=surroundings.innermost(launch, begin, stop),
             phase=names[index],
-            wait_row=surroundings.wait(*around) if cause is GapCause.SYNCHRONISATION else NONE,
+            wait_row=surroundings.wait(launch, begin, stop)
+            if cause is GapCause.SYNCHRONISATION
+            else NONE,
         )
         found.append(gap)
     return found

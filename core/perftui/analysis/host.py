@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.intervals import EMPTY, Intervals, complement, subtract, union, unite
+from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.kinds import Mask
 from perftui.analysis.model import GapCause
 from perftui.trace.model import NONE, Trace
@@ -69,7 +69,7 @@ class Host:
     def _kinds(self) -> Mapping[GapCause, Mask]:
         trace = self.trace
         return {
-            GapCause.INPUT_WAIT: kinds.fetches(trace) | kinds.marked(trace, "input_wait"),
+            GapCause.INPUT_WAIT: kinds.input_wait(trace),
             GapCause.PROFILER: kinds.profiling(trace),
             GapCause.ALLOCATION: kinds.allocating(trace),
             GapCause.SYNCHRONISATION: kinds.synchronising(trace),
@@ -95,7 +95,7 @@ class Host:
         return {**recorded, GapCause.PYTHON: rest}
 
     def _recorded(self, track: int) -> States:
-        here = self.trace.track == track
+        here = (self.trace.track == track) | kinds.of_any_thread(self.trace)
         taken, states = EMPTY, {}
         for cause in _BY_PRECEDENCE:
             rows = here & self._kinds[cause]
@@ -103,7 +103,3 @@ class Host:
             states[cause] = subtract(covered, taken)
             taken = unite(taken, covered)
         return states
-
-    def outside(self, start: int, end: int) -> Intervals:
-        """The part of ``[start, end)`` of which the CPU side says nothing."""
-        return complement(self.span, start, end)

@@ -38,13 +38,17 @@ class Idle:
     launch_row: Int64
     causes: Mapping[GapCause, Intervals]
 
+    @property
+    def inner(self) -> Int64:
+        """Positions of the stretches between two activities."""
+        between = (self.previous_row != NONE) & (self.next_row != NONE)
+        return np.flatnonzero(between).astype(np.int64)
 
-def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, window: Intervals) -> Idle:
-    """Idle time of the device whose activity is ``links.activity[mine]``, inside ``window``."""
+
+def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int, end: int) -> Idle:
+    """Idle time in ``[start, end)`` of the device whose activity is ``links.activity[mine]``."""
     rows, launch = links.activity[mine], links.launch[mine]
     busy = united(trace.start[rows], trace.end[rows])
-    # A trace of a single instant leaves no window.
-    start, end = (int(window.start[0]), int(window.end[-1])) if len(window) else (0, 0)
     stretches = complement(busy, start, end)
     following = np.searchsorted(trace.start[rows], stretches.end)
     has_next = (following < len(rows)) & (stretches.end < end)

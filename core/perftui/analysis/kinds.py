@@ -27,14 +27,24 @@ _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
 _COMMUNICATION = re.compile(r"nccl|rccl|hccl|msccl", re.IGNORECASE)
 _SYNCHRONISING_CALL = re.compile(
     r"(cuda|cu|hip)\w*Synchronize$|(cuda|hip)Mem(cpy|cpyToSymbol|cpyFromSymbol|cpy2D|cpyWithStream)$"
-    r"|(cuMemcpy(DtoH|HtoD|DtoD)?_v2)$|cuCtxSynchronize"
+    r"|(cuMemcpy(DtoH|HtoD|DtoD)?_v2)$"
 )
 _SYNCHRONISING_OP = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"}
 )
 _ALLOCATION = re.compile(
-    r"(cuda|hip)(Malloc|Free|HostAlloc|HostFree|FreeHost|MallocHost)\w*$|cuMem"
+    r"(cuda|hip)(Malloc|Free|HostAlloc|HostFree|FreeHost|MallocHost)\w*$|cuMem(?!cpy|set)"
 )
+_DRIVER_OVERHEAD = frozenset(
+    {
+        "Driver Compiler",
+        "Runtime Triggered Module Loading",
+        "Lazy Function Loading",
+        "Command Buffer Full",
+    }
+)
+"""What CUPTI lists as overhead though the driver does it with or without a profiler."""
+
 _PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activity Buffer Request")
 
 
@@ -84,6 +94,12 @@ def launches(trace: Trace) -> Mask:
     return trace.in_category(*LAUNCHES)
 
 
+def input_wait(trace: Trace) -> Mask:
+    """The wait for data: as the agent marks it, or else as PyTorch does."""
+    marks = marked(trace, "input_wait")
+    return marks if marks.any() else fetches(trace)
+
+
 def fetches(trace: Trace) -> Mask:
     """The main thread waiting for a batch, as PyTorch marks it."""
     return ranges(trace) & named(trace, _FETCH.match)
@@ -122,8 +138,16 @@ def allocating(trace: Trace) -> Mask:
 
 def profiling(trace: Trace) -> Mask:
     """The profiler's own work."""
-    marks = on_cpu(trace) & named(trace, _PROFILER.match) & ~operators(trace)
-    return marks | (trace.in_category("overhead") & on_cpu(trace))
+    marks = named(trace, _PROFILER.match) & ~operators(trace)
+    overhead = trace.in_category("overhead") & ~named(trace, _DRIVER_OVERHEAD.__contains__)
+    return on_cpu(trace) & (marks | overhead)
+
+
+def of_any_thread(trace: Trace) -> Mask:
+    """Rows of the host whose thread the file does not know: CUPTI's overhead, on process -1."""
+    unknown = np.array([track.process == "-1" for track in trace.tracks], dtype=bool)
+    rows: Mask = unknown[trace.track] & on_cpu(trace)
+    return rows
 
 
 def is_own_mark(name: str) -> bool:

@@ -31,7 +31,7 @@ def find_phases(trace: Trace, host: Host) -> Mapping[str, Intervals]:
     What is left of the main thread's operators, if the agent marked no forward, is ``operators``.
     """
     known = {
-        INPUT_WAIT: kinds.fetches(trace),
+        INPUT_WAIT: kinds.input_wait(trace),
         OPTIMIZER: kinds.optimizer(trace),
         BACKWARD: kinds.backward(trace),
         FORWARD: kinds.modules(trace),

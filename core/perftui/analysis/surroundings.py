@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -79,10 +80,32 @@ class Surroundings:
 
     @cached_property
     def _loose_ranges(self) -> Int64:
-        """Ranges that nothing is nested in: those that overlap calls only partially, as steps and
+        """Ranges outside the call stack: those that overlap calls only partially, as steps and
         module ranges do in traces with stacks."""
-        loose = kinds.ranges(self.trace) & (self.trace.parent == NONE)
-        return np.flatnonzero(loose).astype(np.int64)
+        trace = self.trace
+        following = np.append(trace.start[1:], np.iinfo(np.int64).max)
+        caller = np.append(trace.parent[1:], NONE)
+        same = np.append(trace.track[1:] == trace.track[:-1], False)
+        rows = np.arange(len(trace))
+        overlapped = same & (following < trace.end) & (caller != rows)
+        overlapping = self._reach(trace.end) > trace.start
+        loose = (trace.parent == NONE) & (overlapped | overlapping)
+        return np.flatnonzero(kinds.ranges(trace) & loose).astype(np.int64)
+
+    @cached_property
+    def _stack_reach(self) -> Int64:
+        """Before each row, how far the rows of its track's call stack have reached."""
+        end = self.trace.end
+        end[self._loose_ranges] = 0
+        return self._reach(end)
+
+    def _reach(self, end: Int64) -> Int64:
+        """Before each row, the largest ``end`` of its track so far; 0 before the first."""
+        reach = np.zeros(len(end), dtype=np.int64)
+        for begin, stop in pairwise(self._bounds.tolist()):
+            if stop - begin > 1:
+                reach[begin + 1 : stop] = np.maximum.accumulate(end[begin : stop - 1])
+        return reach
 
     def _range_over(self, track: int, start: int, end: int) -> int:
         """The last of the loose ranges to open that covers more than half of a stretch."""
@@ -110,10 +133,16 @@ class Surroundings:
         trace, middle = self.trace, start + (end - start) // 2
         begin, stop = self._bounds[track], self._bounds[track + 1]
         row = int(begin + np.searchsorted(trace.start[begin:stop], middle, side="right")) - 1
-        while row >= begin and row != NONE:
+        while row >= begin:
             opened = int(trace.start[row])
             overlap = min(end, opened + int(trace.duration[row])) - max(start, opened)
             if self._wanted[row] and 2 * overlap > end - start:
                 return row
-            row = int(trace.parent[row])
+            caller = int(trace.parent[row])
+            if caller == NONE:
+                # A range outside the call stack hides what was open when it began.
+                if self._stack_reach[row] <= middle:
+                    return NONE
+                caller = row - 1
+            row = caller
         return NONE

@@ -55,6 +55,10 @@ def only_gap(analysis: TraceAnalysis) -> Gap:
         ("aten::nonzero", "cpu_op", GapCause.SYNCHRONISATION),
         ("cudaMalloc", "cuda_runtime", GapCause.ALLOCATION),
         ("hipFree", "cuda_runtime", GapCause.ALLOCATION),
+        ("cuMemCreate", "cuda_driver", GapCause.ALLOCATION),
+        ("cuMemSetAccess", "cuda_driver", GapCause.ALLOCATION),
+        ("cuMemcpyDtoH_v2", "cuda_driver", GapCause.SYNCHRONISATION),
+        ("cuMemsetD32Async", "cuda_driver", GapCause.LAUNCH),
         ("aten::add", "cpu_op", GapCause.LAUNCH),
         ("cudaMemcpyAsync", "cuda_runtime", GapCause.LAUNCH),
         ("perftui::profiler", "user_annotation", GapCause.PROFILER),
@@ -178,6 +182,38 @@ def test_a_range_that_partly_overlaps_calls_is_found_around_a_gap(
     around = [frame, cpu("train.py(3): main", 1, 285, "python_function")]
     analysis = analyse(trace_of(*between_kernels(cpu, gpu, *around)))
     assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
+
+
+def test_an_operator_is_found_behind_a_range_that_partly_overlaps_it(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    events = [
+        cpu("aten::outer", 0, 100),
+        cpu("aten::inner", 38, 4),
+        cpu("partly", 40, 5, "user_annotation"),
+        cpu("cudaLaunchKernel", 2, 1, "cuda_runtime", correlation=1),
+        cpu("cudaLaunchKernel", 96, 1, "cuda_runtime", correlation=2),
+        gpu("first", 10, 5, 1),
+        gpu("second", 99, 5, 2),
+    ]
+    analysis = analyse(trace_of(*events))
+    assert analysis.trace.name_of(only_gap(analysis).operator_row) == "aten::outer"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("Activity Buffer Request", GapCause.PROFILER),
+        ("Buffer Flush", GapCause.PROFILER),
+        ("Lazy Function Loading", GapCause.PYTHON),
+    ],
+)
+def test_the_profilers_own_work_is_found_though_its_thread_is_not_known(
+    trace_of: Load, cpu: Make, gpu: Make, name: str, cause: GapCause
+) -> None:
+    overhead = {**cpu(name, 40, 130, "overhead"), "pid": -1, "tid": 0}
+    gap = only_gap(analyse(trace_of(*between_kernels(cpu, gpu, overhead))))
+    assert gap.cause is cause
 
 
 def test_kernels_without_a_launch_that_run_during_a_wait_were_queued(

@@ -39,6 +39,8 @@ class Evidence:
     waits for a disk or a network. None where workers fetch."""
     batches_ready: int | None = None
     """Median number of batches that waited in the loader's queue."""
+    micro_batches: int | None = None
+    """Median number of batches that a step is made of."""
     loader: LoaderFacts | None = None
     machine: MachineFacts = field(default_factory=MachineFacts)
     peak_reserved: int | None = None
@@ -82,6 +84,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         wait_p95=_quantile(steps, "input_wait", mask, 95),
         fetch_cpu=_fetch_cpu(steps.where(mask)),
         batches_ready=_quantile(steps, "batches_ready", mask, 50),
+        micro_batches=_quantile(steps, "micro_batches", mask, 50),
         loader=training_loader(snapshot.events),
         machine=_machine(run, snapshot, mask),
         peak_reserved=_known_peak(steps, "reserved"),

@@ -8,24 +8,23 @@ from dataclasses import dataclass
 
 from perftui.diagnosis import words
 from perftui.experiments.effect import effective_changes, missed
+from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.figures import RunFigures, run_figures
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
 from perftui.run.step_budget import StepShare
-
-FEWEST_STEPS = 20
-"""Steady steps of each run without which nothing is said."""
 
 MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
 
 NOISE_MANY = 0.06
 NOISE_FEW = 0.40
-"""Two runs of one program differ by less than this in 95 % of cases: exp(2 * sqrt(2) * s) - 1,
-where s is the standard deviation of the logarithm between runs, measured as 0.02 from
-``MANY_STEPS`` steps on and up to 0.12 on 40 or fewer. Steps of one run are not independent, so more
-of them do not shrink it further. On a busy machine no limit holds: where others kept 1.7 of 2 cores
-busy, one program's mean step was 14 ms in one run and 38 ms in another."""
+"""Median steps of two runs of one program differ by less than this in 95 % of cases:
+exp(2 * sqrt(2) * s) - 1, where s is the standard deviation of the logarithm between runs, measured
+as 0.02 from ``MANY_STEPS`` steps on and up to 0.12 on 40 or fewer. Steps of one run are not
+independent, so more of them do not shrink it further. Means have no such limit: one step of 1.5 s
+among 120 of 10 ms makes the mean 2.2 times as long. On a busy machine no limit holds: where others
+kept 1.7 of 2 cores busy, one program's mean step was 14 ms in one run and 38 ms in another."""
 
 
 class Verdict(str, enum.Enum):
@@ -53,7 +52,8 @@ class Comparison:
     before: RunFigures
     after: RunFigures
     speedup: float | None
-    """Mean step before over mean step after; None where a run has no steady steps."""
+    """Step before over step after: of the mean or of the median step, whichever changed less (1.0
+    where they changed in opposite directions); None where a run has no steady steps."""
     verdict: Verdict
     reason: str
     phases: tuple[PhaseChange, ...]
@@ -72,11 +72,12 @@ def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
     than two runs of one program differ by.
     """
     first, second = run_figures(before), run_figures(after)
-    verdict, reason = _judge(first, second)
+    ratios = _ratios(first.share, second.share)
+    verdict, reason = _judge(first, second, ratios)
     return Comparison(
         first,
         second,
-        _ratio(first.share, second.share),
+        ratios.cautious if ratios else None,
         verdict,
         reason,
         _phases(first.share, second.share),
@@ -85,10 +86,32 @@ def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
     )
 
 
-def _ratio(before: StepShare | None, after: StepShare | None) -> float | None:
-    if before is None or after is None or not before.mean or not after.mean:
+@dataclass(frozen=True)
+class _Ratios:
+    """Step before over step after, > 1 where the second run is faster."""
+
+    mean: float
+    median: float
+
+    @property
+    def opposite(self) -> bool:
+        """One says faster, the other slower."""
+        return (self.mean - 1) * (self.median - 1) < 0
+
+    @property
+    def cautious(self) -> float:
+        """The ratio closer to 1: what both the mean and the median step vouch for."""
+        if self.opposite:
+            return 1.0
+        return min(self.mean, self.median, key=lambda ratio: abs(math.log(ratio)))
+
+
+def _ratios(before: StepShare | None, after: StepShare | None) -> _Ratios | None:
+    if before is None or after is None:
         return None
-    return before.mean / after.mean
+    if not (before.mean and after.mean and before.p50 and after.p50):
+        return None
+    return _Ratios(before.mean / after.mean, before.p50 / after.p50)
 
 
 def _phases(before: StepShare | None, after: StepShare | None) -> tuple[PhaseChange, ...]:
@@ -97,16 +120,36 @@ def _phases(before: StepShare | None, after: StepShare | None) -> tuple[PhaseCha
     return tuple(PhaseChange(phase, before.part(phase), after.part(phase)) for phase in PHASES)
 
 
-def _judge(before: RunFigures, after: RunFigures) -> tuple[Verdict, str]:
+def _judge(before: RunFigures, after: RunFigures, ratios: _Ratios | None) -> tuple[Verdict, str]:
     fewest = min(before.steps, after.steps)
-    ratio = _ratio(before.share, after.share)
-    if fewest < FEWEST_STEPS or ratio is None:
+    if fewest < FEWEST_STEPS:
         return Verdict.INCONCLUSIVE, _too_few(before, after)
+    if ratios is None:
+        return Verdict.INCONCLUSIVE, "a run has steps that take no time"
+    if unlike := _other_samples(before, after):
+        return Verdict.INCONCLUSIVE, unlike
     if lost := missed(after):
         return Verdict.INCONCLUSIVE, lost
     if busy := before.busy_host or after.busy_host:
         return Verdict.INCONCLUSIVE, f"the host was busy: {busy}"
-    return _by_size(before, after, ratio, NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW)
+    return _by_size(ratios, NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW)
+
+
+def _other_samples(before: RunFigures, after: RunFigures) -> str:
+    """Why a step of one run is not the work of a step of the other, empty where nothing says so."""
+    sizes = (_batch_size(before), _batch_size(after))
+    for name, (old, new) in (
+        ("batch size", sizes),
+        ("micro-batches a step", (before.micro_batches, after.micro_batches)),
+        ("training processes", (before.ranks, after.ranks)),
+    ):
+        if old is not None and new is not None and old != new:
+            return f"{name} {old} -> {new}: a step is not the same work in both runs"
+    return ""
+
+
+def _batch_size(figures: RunFigures) -> int | None:
+    return figures.loader.batch_size if figures.loader else None
 
 
 def _too_few(before: RunFigures, after: RunFigures) -> str:
@@ -114,25 +157,22 @@ def _too_few(before: RunFigures, after: RunFigures) -> str:
     return f"the {which} run has {words.several(steps, 'steady step')} of {FEWEST_STEPS}"
 
 
-def _by_size(
-    before: RunFigures, after: RunFigures, ratio: float, noise: float
-) -> tuple[Verdict, str]:
+def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
+    """The usual step has to have changed by more than noise, and so has the time of all steps."""
     usual = f"two runs of one program differ by up to {words.percent(noise)}"
-    if abs(math.log(ratio)) <= math.log1p(noise):
+    beyond = math.log1p(noise)
+    if abs(math.log(ratios.cautious)) > beyond:
+        return (Verdict.FASTER if ratios.cautious > 1 else Verdict.SLOWER), f"beyond noise: {usual}"
+    if max(abs(math.log(ratios.mean)), abs(math.log(ratios.median))) <= beyond:
         return Verdict.NO_CLEAR_DIFFERENCE, usual
-    if _medians_disagree(before.share, after.share, ratio):
-        return (
-            Verdict.NO_CLEAR_DIFFERENCE,
-            "the mean step and the median step changed in opposite directions",
+    if ratios.opposite:
+        unlike = "the mean step and the median step changed in opposite directions"
+    else:
+        unlike = (
+            f"the mean step is {ratios.mean:.2f}x as fast and the median step "
+            f"{ratios.median:.2f}x: a few steps make the difference"
         )
-    return (Verdict.FASTER if ratio > 1 else Verdict.SLOWER), f"beyond noise: {usual}"
-
-
-def _medians_disagree(before: StepShare | None, after: StepShare | None, ratio: float) -> bool:
-    """A few extreme steps moved the mean while the usual step went the other way."""
-    if before is None or after is None:
-        return False
-    return (before.p50 - after.p50) * (ratio - 1) < 0
+    return Verdict.NO_CLEAR_DIFFERENCE, unlike
 
 
 def _notes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:

@@ -30,6 +30,10 @@ class RunFigures:
     loader: LoaderFacts | None
     """The loader of the training with the arguments in force."""
     machine: MachineFacts
+    ranks: int = 1
+    """Training processes."""
+    micro_batches: int | None = None
+    """Median number of batches a steady step is made of; None where it was not recorded."""
 
     @property
     def steps(self) -> int:
@@ -52,4 +56,11 @@ class RunFigures:
 def run_figures(run: RunSnapshot) -> RunFigures:
     """Figures of the steady training steps of ``run``."""
     evidence = gather(run, None)
-    return RunFigures(run.manifest, evidence.share, evidence.loader, evidence.machine)
+    return RunFigures(
+        run.manifest,
+        evidence.share,
+        evidence.loader,
+        evidence.machine,
+        evidence.ranks,
+        evidence.micro_batches,
+    )

@@ -22,10 +22,11 @@ def step_table(count: int, phases: dict[str, float], **columns: int) -> Table:
     duration = sum(parts)
     memory = [columns.get(name, -1) for name in ("batches_ready", "allocated", "reserved")]
     fetch_cpu = columns.get("input_cpu", -1)
+    micro = columns.get("micro_batches", 1)
     table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
     table.extend(
         [
-            [at, "train", at * duration, duration, *parts, 1, 0, 0, *memory, -1, fetch_cpu]
+            [at, "train", at * duration, duration, *parts, micro, 0, 0, *memory, -1, fetch_cpu]
             for at in range(count)
         ]
     )

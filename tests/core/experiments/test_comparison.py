@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,6 +164,52 @@ def test_a_few_extreme_steps_do_not_make_a_verdict() -> None:
     assert "opposite directions" in found.reason
     assert found.after.share is not None
     assert (found.after.share.p50, found.after.share.p95) == (9 * MS, 9 * MS)
+
+
+def test_one_slow_step_makes_no_verdict() -> None:
+    calm, slow = step_table(121, {"forward": 10}), step_table(1, {"forward": 1500})
+    half = step_table(60, {"forward": 10})
+    found = compare(make_run(steps=joined(half, slow, half)), make_run(steps=calm))
+    assert found.before.share is not None
+    assert found.before.share.mean > 22 * MS
+    assert found.verdict is Verdict.NO_CLEAR_DIFFERENCE
+    assert found.reason == (
+        "the mean step is 2.23x as fast and the median step 1.00x: a few steps make the difference"
+    )
+    assert found.speedup == 1
+
+
+def test_the_claim_is_what_mean_and_median_both_vouch_for() -> None:
+    slow = joined(step_table(90, {"forward": 20}), step_table(10, {"forward": 200}))
+    found = compare(make_run(steps=slow), forward(10))
+    assert (found.verdict, found.speedup) == (Verdict.FASTER, 2)
+
+
+LARGE = {**LOADER, "batch_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ({"loaders": (LARGE,)}, {"loaders": ({**LARGE, "batch_size": 32},)}, "batch size 64 -> 32"),
+        ({"micro_batches": 4}, {"micro_batches": 2}, "micro-batches a step 4 -> 2"),
+    ],
+)
+def test_steps_of_other_samples_are_not_compared(before, after, reason) -> None:
+    found = compare(forward(10, **before), forward(5, **after))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == f"{reason}: a step is not the same work in both runs"
+    assert compare(forward(10, **before), forward(5, **before)).verdict is Verdict.FASTER
+
+
+def test_runs_of_more_processes_are_not_compared() -> None:
+    one = forward(10)
+    two = replace(one, ranks=(one.ranks[0], replace(one.ranks[0], rank=1)))
+    found = compare(two, one)
+    assert (found.verdict, found.reason.split(":")[0]) == (
+        Verdict.INCONCLUSIVE,
+        "training processes 2 -> 1",
+    )
 
 
 def test_what_else_differs_is_said() -> None:

@@ -110,52 +110,23 @@ class LaneIndex:
         return _LongestTree(self.end - self.start)
 
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
-        """Longest stretch of each column, in ns, that no event covers; cut at the column's edges.
+        """The longest gap that each column touches, whole, in ns.
 
         Time before the first and behind the last event of the lane is no gap.
         """
-        if len(self) < 2:
-            return np.zeros(columns, dtype=np.int64)
-        times = np.clip(edges(t0, t1, columns), self.start[0], self.end[-1])
-        low, high = times[:-1], times[1:]
-        # Gap g lies between events g and g + 1; those that a column touches, first to last.
-        first = np.searchsorted(self.start[1:], low, side="right")
-        behind = np.searchsorted(self.end[:-1], high, side="left")
         largest = np.zeros(columns, dtype=np.int64)
-        for index in np.flatnonzero(behind > first).tolist():
-            largest[index] = self._largest_cut(
-                int(first[index]), int(behind[index]), int(low[index]), int(high[index])
-            )
-        return largest
-
-    def _largest_cut(self, first: int, behind: int, low: int, high: int) -> int:
-        largest = 0
-        for gap in {first, behind - 1}:
-            cut = min(int(self.start[gap + 1]), high) - max(int(self.end[gap]), low)
-            largest = max(largest, cut)
-        if behind - first > 2:
-            whole = self._gap_tree.argmax(first + 1, behind - 1)
-            largest = max(largest, int(self._gaps[whole]))
+        times = edges(t0, t1, columns)
+        # Gap g lies between events g and g + 1; those that a column touches, first to last.
+        first = np.searchsorted(self.start[1:], times[:-1], side="right")
+        behind = np.searchsorted(self.end[:-1], times[1:], side="left")
+        for index in np.flatnonzero((behind > first) & (times[1:] > times[:-1])).tolist():
+            longest = self._gap_tree.argmax(int(first[index]), int(behind[index]))
+            largest[index] = self._gaps[longest]
         return largest
 
     @cached_property
     def _gap_tree(self) -> _LongestTree:
         return _LongestTree(self._gaps)
-
-    def at(self, t: int) -> int:
-        """Row of the event that runs at ``t``, -1 if there is none."""
-        index = int(np.searchsorted(self.start, np.int64(t), side="right")) - 1
-        return int(self.rows[index]) if index >= 0 and t < self.end[index] else NONE
-
-    def next_row(self, t: int) -> int:
-        """Row of the first event that starts after ``t``, -1 if there is none."""
-        index = int(np.searchsorted(self.start, np.int64(t), side="right"))
-        return int(self.rows[index]) if index < len(self) else NONE
-
-    def previous_row(self, t: int) -> int:
-        """Row of the last event that starts before ``t``, -1 if there is none."""
-        index = int(np.searchsorted(self.start, np.int64(t), side="left")) - 1
-        return int(self.rows[index]) if index >= 0 else NONE
 
     def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The first gap of at least ``threshold`` ns that starts after ``t``."""

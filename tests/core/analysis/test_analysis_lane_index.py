@@ -43,6 +43,11 @@ def overlap(span: tuple[int, int], column: tuple[int, int]) -> int:
     return max(0, min(span[1], column[1]) - max(span[0], column[0]))
 
 
+def longest_touched(gaps: Spans, column: tuple[int, int]) -> int:
+    """Length of the longest gap that a column touches."""
+    return max((gap[1] - gap[0] for gap in gaps if overlap(gap, column)), default=0)
+
+
 @given(WINDOW, COLUMNS)
 def test_columns_fill_the_window_evenly(window: tuple[int, int], columns: int) -> None:
     found = edges(window[0], window[0] + window[1], columns).tolist()
@@ -85,7 +90,7 @@ def test_largest_gap_of_every_column(spans: Spans, window: tuple[int, int], colu
     found = lane(spans).largest_gap(window[0], sum(window), columns).tolist()
     cuts = column_edges(window, columns)
     gaps = gaps_of(spans)
-    assert found == [max((overlap(gap, column) for gap in gaps), default=0) for column in cuts]
+    assert found == [longest_touched(gaps, column) for column in cuts]
 
 
 @pytest.mark.parametrize("columns", [1, 7, 40])
@@ -98,20 +103,9 @@ def test_many_events_in_few_columns(columns: int) -> None:
     index, cuts = lane(spans), column_edges(window, columns)
     gaps = gaps_of(spans)
     largest = index.largest_gap(window[0], sum(window), columns).tolist()
-    assert largest == [max(overlap(gap, column) for gap in gaps) for column in cuts]
+    assert largest == [longest_touched(gaps, column) for column in cuts]
     dominant = index.dominant(window[0], sum(window), columns).tolist()
     assert dominant == [slow_dominant(spans, column) for column in cuts]
-
-
-@given(SPANS, st.integers(-5, 300))
-def test_rows_at_and_around_a_time(spans: Spans, t: int) -> None:
-    index = lane(spans)
-    running = [100 + i for i, (start, end) in enumerate(spans) if start <= t < end]
-    assert index.at(t) == (running[0] if running else -1)
-    later = [100 + i for i, (start, _) in enumerate(spans) if start > t]
-    assert index.next_row(t) == (later[0] if later else -1)
-    earlier = [100 + i for i, (start, _) in enumerate(spans) if start < t]
-    assert index.previous_row(t) == (earlier[-1] if earlier else -1)
 
 
 @settings(max_examples=200)

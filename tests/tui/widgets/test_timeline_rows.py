@@ -9,7 +9,7 @@ from perftui.analysis.model import Gap, GapCause, Step
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.widgets.cells import merged, text_of
 from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.gap_words import DeviceGaps, IdleTime, largest_gap_row, largest_gaps
+from perftui_tui.widgets.gap_words import DeviceGaps, IdleTime, largest_gap_row
 from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
 from perftui_tui.widgets.lane_groups import ShownLane, shown_lanes
 from perftui_tui.widgets.navigation import Selection
@@ -118,18 +118,6 @@ class _TRACE:
 
     def name_of(self, _row):
         return "gemm"
-
-
-@given(SPANS, st.integers(1, 30))
-def test_largest_gaps_are_whole(spans, columns):
-    _, lane = _one_lane(spans)
-    index, last = lane.index, int(lane.index.end[-1])
-    view = Viewport.whole(0, last)
-    gaps = list(zip(index.end[:-1].tolist(), index.start[1:].tolist(), strict=True))
-    for column, largest in enumerate(largest_gaps(lane, view, columns).tolist()):
-        low, high = column * view.span // columns, (column + 1) * view.span // columns
-        touched = [end - start for start, end in gaps if start < high and end > low and high > low]
-        assert largest == max(touched, default=0)
 
 
 def test_gap_row_is_logarithmic():

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lane_index import edges
 from perftui.analysis.lanes import Lane
 from perftui.analysis.model import Gap
 from perftui.trace.model import Int64, Trace
@@ -129,24 +128,6 @@ def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
         elif glyph != " " and start is not None:
             yield start, index - 1
             start = None
-
-
-def largest_gaps(lane: Lane, view: Viewport, columns: int) -> Int64:
-    """Nanoseconds of the longest gap that each column touches, in its full length."""
-    index = lane.index
-    largest = index.largest_gap(view.start, view.end, columns)
-    if len(index) < 2:
-        return largest
-    # A gap that goes on beyond the column is the first or the last that the column touches.
-    times = edges(view.start, view.end, columns)
-    first = np.searchsorted(index.start[1:], times[:-1], side="right")
-    last = np.searchsorted(index.end[:-1], times[1:], side="left") - 1
-    touched = (last >= first) & (times[1:] > times[:-1])
-    for gap in (first, last):
-        safe = np.clip(gap, 0, len(index) - 2)
-        whole = np.where(touched, index.start[safe + 1] - index.end[safe], 0)
-        largest = np.maximum(largest, whole)
-    return largest
 
 
 def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:

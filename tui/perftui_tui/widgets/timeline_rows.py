@@ -14,7 +14,7 @@ from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.units import format_ns
 from perftui_tui.widgets.cells import BLANK, Cell, Row, merged, narrow, put
 from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.gap_words import DeviceGaps, draw_gaps, largest_gap_row, largest_gaps
+from perftui_tui.widgets.gap_words import DeviceGaps, draw_gaps, largest_gap_row
 from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
 from perftui_tui.widgets.lane_groups import ShownLane
 from perftui_tui.widgets.navigation import Selection
@@ -175,6 +175,6 @@ def _step_words(step: Step, room: int) -> str:
 
 
 def _gaps(scene: Scene, lane: Lane, view: Viewport, columns: int, threshold: int) -> list[Cell]:
-    largest = largest_gaps(lane, view, columns)
+    largest = lane.index.largest_gap(view.start, view.end, columns)
     text = largest_gap_row(largest, threshold, scene.glyphs.ascii_only)
     return [(glyph, "gap") for glyph in text]

@@ -36,7 +36,6 @@ class AppliedPatch:
     modified_ns: int
     """When the file was last changed before, given back by undo: a run that started later can
     then tell that its source is what it ran."""
-    applied_ns: int
 
 
 class SourceChangedError(ValueError):
@@ -46,31 +45,31 @@ class SourceChangedError(ValueError):
 def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
     """Write ``patch`` atomically, after its original has been kept in ``store``.
 
-    The file's permissions stay, and a symbolic link stays a link.
+    The file's permissions and owner stay, and a symbolic link stays a link.
 
     Raises:
         SourceChangedError: the file no longer holds what the patch was made from.
+        PermissionError: the file belongs to somebody to whom we cannot give the new one.
         OSError: the store or the file cannot be written; the file is then untouched.
     """
     path = patch.path.resolve()
     if path.read_bytes() != patch.before:
         raise SourceChangedError(f"{path} has changed since the patch was made: look at it again")
-    now, status = time.time_ns(), path.stat()
+    status = path.stat()
     applied = AppliedPatch(
-        patch_id=f"{now:020d}-{uuid.uuid4().hex[:8]}",
+        patch_id=f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}",
         path=str(path),
         title=title,
         before_sha256=_digest(patch.before),
         after_sha256=_digest(patch.after),
         mode=stat.S_IMODE(status.st_mode),
         modified_ns=status.st_mtime_ns,
-        applied_ns=now,
     )
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(original_of(applied, store), patch.before)
     replace_file(_record(applied, store), msgspec.json.encode(applied))
     try:
-        replace_file(path, patch.after, applied.mode)
+        replace_file(path, patch.after, applied.mode, _owner(status))
     except BaseException:
         _forget(applied, store)
         raise
@@ -85,7 +84,8 @@ def undo(applied: AppliedPatch, store: Path) -> Path:
         OSError: the original or the file cannot be read or written.
     """
     patch = undoing(applied, store)
-    replace_file(patch.path, patch.after, stat.S_IMODE(applied.mode) & 0o777)
+    owner = _owner(patch.path.stat())
+    replace_file(patch.path, patch.after, stat.S_IMODE(applied.mode), owner)
     os.utime(patch.path, ns=(applied.modified_ns, applied.modified_ns))
     _forget(applied, store)
     return patch.path
@@ -151,6 +151,10 @@ def _is_original(applied: AppliedPatch) -> bool:
 def _forget(applied: AppliedPatch, store: Path) -> None:
     _record(applied, store).unlink(missing_ok=True)
     original_of(applied, store).unlink(missing_ok=True)
+
+
+def _owner(status: os.stat_result) -> tuple[int, int]:
+    return status.st_uid, status.st_gid
 
 
 def _digest(content: bytes) -> str:

@@ -7,10 +7,15 @@ import tempfile
 from pathlib import Path
 
 
-def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+def replace_file(
+    path: Path, content: bytes, mode: int = 0o600, owner: tuple[int, int] | None = None
+) -> None:
     """Write ``content`` to ``path`` in one step: readers see the old file or the new one.
 
+    The new file gets all bits of ``mode``, and ``owner`` (user and group id), where given.
+
     Raises:
+        PermissionError: the file cannot be given to ``owner``; the old file is then untouched.
         OSError: the directory cannot be written; the old file is then untouched.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -18,9 +23,24 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            if owner is not None:
+                _give(file.fileno(), owner, path)
+            # After the owner, as a change of owner clears the set-user-id and set-group-id bits.
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _give(handle: int, owner: tuple[int, int], path: Path) -> None:
+    status = os.fstat(handle)
+    if (status.st_uid, status.st_gid) == owner:
+        return
+    try:
+        os.fchown(handle, *owner)
+    except OSError as error:
+        user, group = owner
+        message = f"it belongs to user {user} and group {group}, which cannot be kept"
+        raise PermissionError(error.errno, message, str(path)) from error

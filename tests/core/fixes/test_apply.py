@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,13 +83,49 @@ def test_a_damaged_original_is_not_written_back(source, store) -> None:
     assert source.read_bytes() == AFTER
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o600, 0o644])
+@pytest.mark.parametrize("mode", [0o755, 0o600, 0o644, 0o4755, 0o2755, 0o1644])
 def test_permissions_stay(source, store, mode) -> None:
     source.chmod(mode)
     applied = apply_patch(Patch(source, BEFORE, AFTER), store)
     assert stat.S_IMODE(source.stat().st_mode) == mode
     undo(applied, store)
     assert stat.S_IMODE(source.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_stays_theirs(source, store) -> None:
+    os.chown(source, 1000, 1001)
+    source.chmod(0o4755)
+
+    def seen() -> tuple[int, int, int]:
+        status = source.stat()
+        return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
+
+    applied = apply_patch(Patch(source, BEFORE, AFTER), store)
+    assert (source.read_bytes(), seen()) == (AFTER, (1000, 1001, 0o4755))
+    undo(applied, store)
+    assert (source.read_bytes(), seen()) == (BEFORE, (1000, 1001, 0o4755))
+
+
+def test_a_file_that_would_change_its_owner_is_left_alone(source, store, monkeypatch) -> None:
+    """As for a user who may write in a directory with files of somebody else."""
+    real = os.fstat
+
+    def of_another(handle: int) -> os.stat_result:
+        fields = list(real(handle))
+        fields[4] += 1
+        return os.stat_result(fields)
+
+    def denied(handle: int, user: int, group: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fstat", of_another)
+    monkeypatch.setattr(os, "fchown", denied)
+    with pytest.raises(PermissionError, match="which cannot be kept"):
+        apply_patch(Patch(source, BEFORE, AFTER), store)
+    assert source.read_bytes() == BEFORE
+    assert list(store.iterdir()) == []
+    assert list(source.parent.glob(".train.py.*")) == []
 
 
 def test_undo_gives_back_the_time_of_the_last_change(source, store) -> None:
@@ -127,10 +165,10 @@ def test_a_file_that_cannot_be_written_leaves_no_record(source, store, monkeypat
 
     write = module.replace_file
 
-    def fail_on_source(path: Path, content: bytes, mode: int = 0o600) -> None:
+    def fail_on_source(path: Path, *rest: Any) -> None:
         if path == source:
             raise PermissionError(13, "denied")
-        write(path, content, mode)
+        write(path, *rest)
 
     monkeypatch.setattr(module, "replace_file", fail_on_source)
     with pytest.raises(PermissionError):

@@ -23,7 +23,7 @@ async def test_it_shows_devices_gaps_and_kernels_and_no_empty_meters(tmp_path: P
         assert "3 kernels 12.0 ms" in text
         assert "Top kernels" in text
         assert "gemm" in text
-        assert "not in a trace file" not in text
+        assert "Disk" not in text
         assert "Log" not in text.splitlines()[-8]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perftui_tui.charts.units import format_bytes
 from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import latest, samples, series, table_of, why_absent
+from perftui_tui.panes.telemetry import STOPPED, latest, samples, series, table_of, why_absent
 from perftui_tui.snapshot import Snapshot
 
 FULL_FROM = 90.0
@@ -16,13 +16,15 @@ def cpu(snapshot: Snapshot) -> Meter:
     """All cores of the machine, and the training's part of them."""
     table = table_of(snapshot)
     values = series(table, "cpu.utilization")
-    now = latest(table, "cpu.utilization")
-    if now is None:
+    if not values:
         return Meter("CPU", absent=why_absent(snapshot))
-    word, style = ("FULL", "bad") if now >= FULL_FROM else ("OK", "good")
+    now = latest(table, "cpu.utilization")
+    word, style = ("", "")
+    if now is not None:
+        word, style = ("FULL", "bad") if now >= FULL_FROM else ("OK", "good")
     return Meter(
         "CPU",
-        percent(now),
+        STOPPED if now is None else percent(now),
         word,
         style,
         values,

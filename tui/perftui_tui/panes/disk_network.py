@@ -5,6 +5,7 @@ from __future__ import annotations
 from perftui_tui.format import percent, rate
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.telemetry import (
+    STOPPED,
     highest,
     latest,
     samples,
@@ -19,7 +20,7 @@ SMALLEST_SCALE = 1e6
 """Bytes a second: the scale never zooms into less, where noise would look like load."""
 
 FULL_BUSY = 80.0
-"""Per cent of the time the disk had work, the limit at which ``input-disk-bound`` speaks."""
+"""Per cent of the time the disk had work: above it requests wait for each other."""
 
 
 def disk(snapshot: Snapshot) -> Meter:
@@ -30,14 +31,16 @@ def disk(snapshot: Snapshot) -> Meter:
     if not both:
         return Meter("Disk", absent=why_absent(snapshot))
     busy = latest(table, "disk.utilization")
-    word, style = ("FULL", "bad") if busy is not None and busy >= FULL_BUSY else ("OK", "good")
-    notes = [f"write {rate(written[-1])}"] if written else []
+    word, style = ("", "")
+    if busy is not None:
+        word, style = ("FULL", "bad") if busy >= FULL_BUSY else ("OK", "good")
+    notes = _flow("write", latest(table, "disk.write"))
     if busy is not None:
         notes.append(f"busy {percent(busy)}")
     top = highest(both, SMALLEST_SCALE)
     return Meter(
         "Disk",
-        f"read {rate(read[-1])}" if read else "",
+        _reading("read", latest(table, "disk.read"), read),
         word,
         style,
         both,
@@ -58,15 +61,23 @@ def network(snapshot: Snapshot) -> Meter:
     top = highest(both, SMALLEST_SCALE)
     return Meter(
         "Network",
-        f"in {rate(received[-1])}" if received else "",
+        _reading("in", latest(table, "network.receive"), received),
         "",
         "",
         both,
         high=top,
         limit=_scale(top),
-        notes=(f"out {rate(sent[-1])}",) if sent else (),
+        notes=tuple(_flow("out", latest(table, "network.transmit"))),
         total=samples(table),
     )
+
+
+def _reading(name: str, now: float | None, known: tuple[float, ...]) -> str:
+    return next(iter(_flow(name, now)), STOPPED if known else "")
+
+
+def _flow(name: str, now: float | None) -> list[str]:
+    return [] if now is None else [f"{name} {rate(now)}"]
 
 
 def _scale(bytes_per_second: float) -> str:

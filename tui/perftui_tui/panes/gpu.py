@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from perftui_tui.charts.units import format_bytes
 from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import devices, latest, samples, series, table_of
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.panes.telemetry import STOPPED, devices, latest, mean, samples, series, table_of
+from perftui_tui.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from perftui.run.table import Table
 
 LOW_BELOW = 70.0
 """Per cent of the time; below it the GPU waits for something (the TensorBoard plugin warns at 50,
 TraceML calls 70 good)."""
 
+AS_BUSY = 10.0
+"""Per cent: cards that differ by less do the same work, and the first of them stays on screen."""
+
 
 def gpu(snapshot: Snapshot) -> Meter:
-    """The busiest GPU that is sampled."""
-    if snapshot.phase is Phase.TRACE:
-        return _from_trace(snapshot)
+    """The GPU that the training uses: of several, the busiest."""
     table = table_of(snapshot)
     numbers = devices(table)
-    busy = {number: series(table, f"gpu{number}.utilization") for number in numbers}
-    known = [number for number in numbers if busy[number]]
-    if not known:
+    known = [number for number in numbers if series(table, f"gpu{number}.utilization")]
+    if table is None or not known:
         return Meter("GPU", absent=_why_absent(snapshot, bool(numbers)))
-    number = max(known, key=lambda n: latest(table, f"gpu{n}.utilization") or 0.0)
-    now = latest(table, f"gpu{number}.utilization") or 0.0
-    word, style = ("LOW", "bad") if now < LOW_BELOW else ("OK", "good")
+    number = _shown(table, known)
+    now = latest(table, f"gpu{number}.utilization")
+    word, style = ("", "")
+    if now is not None:
+        word, style = ("LOW", "bad") if now < LOW_BELOW else ("OK", "good")
     return Meter(
         f"GPU {number}",
-        f"busy {percent(now)}",
+        STOPPED if now is None else f"busy {percent(now)}",
         word,
         style,
-        busy[number],
+        series(table, f"gpu{number}.utilization"),
         limit="100 %",
         notes=tuple(_notes(snapshot, number)),
         total=samples(table),
     )
+
+
+def _shown(table: Table, numbers: Sequence[int]) -> int:
+    """The first of the cards that are about as busy as the busiest one, over the whole run.
+
+    Cards on which the run's own processes hold memory come before all others: on a shared machine
+    the busiest card may be somebody else's.
+    """
+    own = [number for number in numbers if mean(table, f"gpu{number}.process_memory")]
+    means = {number: mean(table, f"gpu{number}.utilization") or 0.0 for number in own or numbers}
+    highest = max(means.values())
+    return min(number for number, busy in means.items() if busy >= highest - AS_BUSY)
 
 
 def _notes(snapshot: Snapshot, number: int) -> list[str]:
@@ -61,20 +81,3 @@ def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
     reason = str(manifest.profile.get("no_gpu", "")) if manifest is not None else ""
     reason = reason.removeprefix("NVML says: ") or "no NVIDIA driver answered"
     return f"no GPU here ({reason}): times are CPU times"
-
-
-def _from_trace(snapshot: Snapshot) -> Meter:
-    activity = snapshot.analysis.activity if snapshot.analysis else ()
-    if not activity:
-        return Meter("GPU", absent="no GPU activity in this trace; times are CPU times")
-    device = max(activity, key=lambda one: one.busy)
-    busy = 100 * device.busy / device.span if device.span else 0.0
-    word, style = ("LOW", "bad") if busy < LOW_BELOW else ("OK", "good")
-    return Meter(
-        f"GPU {device.device}",
-        f"busy {percent(busy)}",
-        word,
-        style,
-        notes=(f"{device.kernel_count:,} kernels", device.name),
-        limit="100 %",
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perftui.diagnosis.policy import Policy
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from perftui.diagnosis.loader_facts import LoaderFacts
     from perftui.run.table import Table
 
-HIGH_SHARE = 0.10
+HIGH_SHARE = Policy.input_warning
 """Wait as a share of the step, the limit at which ``input-bound`` warns."""
 
 RECENT_VALUES = 4000
@@ -27,7 +28,7 @@ def loader(snapshot: Snapshot) -> Meter:
     """The wait of each step as a share of it; the word says whether the queue feeds the step."""
     rank = snapshot.rank
     if rank is None or not len(rank.steps):
-        return Meter("Loader", absent="no step yet" if snapshot.run else "not in a trace file")
+        return Meter("Loader", absent="no step yet")
     from perftui.diagnosis.loader_facts import training_loader
 
     steps = rank.steps.where(rank.steps["kind"] == "train")

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from perftui.run.table import Table
 
 RECENT_SAMPLES = 400
 """As many samples as the widest chart can show."""
+
+NOW_SAMPLES = 10
+"""A value that is missing in so many samples, one a second, is no longer the present one."""
+
+STOPPED = "no longer sampled"
+"""Stands where a metric was known once and is not now: its source has failed."""
 
 
 def table_of(snapshot: Snapshot) -> Table | None:
@@ -36,14 +42,23 @@ def samples(table: Table | None) -> int:
 
 
 def latest(table: Table | None, name: str) -> float | None:
-    """The newest known sample of a metric, None where there is none."""
-    return next((v for v in reversed(series(table, name)) if not math.isnan(v)), None)
+    """The present value of a metric, None where the newest samples do not know it."""
+    newest = series(table, name)[-NOW_SAMPLES:]
+    return next((value for value in reversed(newest) if not math.isnan(value)), None)
+
+
+def mean(table: Table, name: str) -> float | None:
+    """The mean of a metric over the whole run, None where no sample knows it."""
+    if name not in table:
+        return None
+    values = table[name]
+    # NaN is not equal to itself.
+    known = values[values == values]
+    return float(known.mean()) if len(known) else None
 
 
 def why_absent(snapshot: Snapshot) -> str:
     """Why a meter has nothing to show."""
-    if snapshot.phase is Phase.TRACE:
-        return "not in a trace file"
     return "no sample yet" if snapshot.phase.is_live else "not sampled"
 
 
@@ -63,4 +78,4 @@ def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
 
 def highest(values: tuple[float, ...], at_least: float) -> float:
     """The top of a scale: the highest known value, never below ``at_least``."""
-    return max((value for value in values if not math.isnan(value)), default=at_least) or at_least
+    return max((value for value in values if value > at_least), default=at_least)

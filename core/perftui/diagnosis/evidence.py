@@ -43,6 +43,8 @@ class Evidence:
     """Median number of batches that a step is made of."""
     loader: LoaderFacts | None = None
     machine: MachineFacts = field(default_factory=MachineFacts)
+    uses_cuda: bool | None = None
+    """Whether PyTorch's CUDA was in use at the end of any step; None before the first step."""
     peak_reserved: int | None = None
     """Most GPU memory PyTorch held at the end of a step, bytes."""
     trace: TraceFacts | None = None
@@ -52,11 +54,12 @@ class Evidence:
     @property
     def has_gpu(self) -> bool | None:
         """Whether the training has a GPU; None where nothing tells."""
-        if self.trace and self.trace.has_gpu:
+        if self.uses_cuda or self.machine.holds_memory or (self.trace and self.trace.has_gpu):
             return True
-        if self.manifest and (self.manifest.gpus or self.peak_reserved is not None):
-            return True
-        return None if self.manifest is None else False
+        if self.manifest is None:
+            return None
+        # A card in the machine says nothing: many a training there computes on the processor.
+        return None if self.manifest.gpus and self.uses_cuda is None else False
 
     @property
     def steady_steps(self) -> int:
@@ -75,6 +78,9 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         return Evidence(manifest=run.manifest if run else None, trace=facts, notes=notes)
     steps = snapshot.steps
     mask = steady(steps)
+    peak_reserved = _known_peak(steps, "reserved")
+    uses_cuda = peak_reserved is not None if "reserved" in steps and len(steps) else None
+    on_gpu = bool(uses_cuda or (facts and facts.has_gpu))
     return Evidence(
         manifest=run.manifest,
         rank=snapshot.rank,
@@ -86,20 +92,21 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         batches_ready=_quantile(steps, "batches_ready", mask, 50),
         micro_batches=_quantile(steps, "micro_batches", mask, 50),
         loader=training_loader(snapshot.events),
-        machine=_machine(run, snapshot, mask),
-        peak_reserved=_known_peak(steps, "reserved"),
+        machine=_machine(run, snapshot, mask, on_gpu),
+        uses_cuda=uses_cuda,
+        peak_reserved=peak_reserved,
         trace=facts,
         notes=(*notes, *_run_notes(run, snapshot.rank)),
     )
 
 
-def _machine(run: RunSnapshot, snapshot: RankSnapshot, mask: Mask) -> MachineFacts:
+def _machine(run: RunSnapshot, snapshot: RankSnapshot, mask: Mask, on_gpu: bool) -> MachineFacts:
     during = None
     if mask.any():
         chosen = snapshot.steps.where(mask)
         during = (int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max()))
     cores = run.manifest.cpu_count or None
-    return machine_facts(run.telemetry, run.manifest.host, cores, during)
+    return machine_facts(run.telemetry, run.manifest.host, cores, during, on_gpu)
 
 
 def _quantile(steps: Table, column: str, mask: Mask, percent: int) -> int | None:

@@ -21,7 +21,7 @@ class DeviceMemory:
     device: int
     total: int
     peak: int
-    """Highest use sampled."""
+    """Highest use sampled, by all processes: others on the card take room too."""
 
     @property
     def share(self) -> float:
@@ -43,9 +43,16 @@ class MachineFacts:
     """Cores kept busy by everything on the machine."""
     pressure: float | None = None
     """Percent of the time some task waited for a core (pressure stall information)."""
+    cards: int = 0
+    """Cards of the machine that were sampled, whoever uses them."""
+    holds_memory: bool = False
+    """Whether a card lists memory of the run's own processes. It may not where it does: in a
+    container the driver names processes by numbers that nobody there knows."""
     gpu_busy: float | None = None
-    """Share of the time a kernel ran, as NVML samples it, of the busiest device; 0 to 1."""
+    """Share of the time a kernel ran, as NVML samples it, of the busiest card the run uses; 0 to 1.
+    None also where nothing tells which cards those are."""
     memory: tuple[DeviceMemory, ...] = ()
+    """Of the cards the run uses, as far as it is known which those are."""
 
     @property
     def other_cores(self) -> float | None:
@@ -74,23 +81,35 @@ class MachineFacts:
 
 
 def machine_facts(
-    telemetry: Mapping[str, Table], host: str, cores: int | None, during: tuple[int, int] | None
+    telemetry: Mapping[str, Table],
+    host: str,
+    cores: int | None,
+    during: tuple[int, int] | None,
+    on_gpu: bool = False,
 ) -> MachineFacts:
-    """Aggregate the samples of ``host``; ``during`` is a (start, end) in ns, None for all."""
-    table = telemetry.get(host) or next(iter(telemetry.values()), Table())
+    """Aggregate the samples of ``host``; ``during`` is a (start, end) in ns, None for all.
+
+    ``on_gpu`` says that the training is known to use a GPU: where the machine has but one, it is
+    that one.
+    """
+    table = telemetry.get(host, Table())
     rows = _within(table, during)
     tree = _mean(table, "processes.cpu", rows)
     machine = _mean(table, "cpu.utilization", rows)
     counted = _mean(table, "cpu.cores", rows)
     installed = cores if counted is None else round(counted)
+    every, holding = _devices(table), _holding(table)
+    used = holding or (every if on_gpu and len(every) == 1 else [])
     return MachineFacts(
         cores=cores,
         installed_cores=installed,
         tree_cores=None if tree is None else tree / 100,
         machine_cores=None if machine is None or not installed else machine / 100 * installed,
         pressure=_mean(table, "pressure.cpu", rows),
-        gpu_busy=_busiest(table, rows),
-        memory=_memory(table),
+        cards=len(every),
+        holds_memory=bool(holding),
+        gpu_busy=_busiest(table, used, rows),
+        memory=_memory(table, used),
     )
 
 
@@ -115,22 +134,32 @@ def _finite(table: Table, name: str, rows: Mask) -> npt.NDArray[np.float64]:
     return values[np.isfinite(values)]
 
 
-def _busiest(table: Table, rows: Mask) -> float | None:
-    means = [_mean(table, f"gpu{device}.utilization", rows) for device in _devices(table)]
+def _busiest(table: Table, devices: list[int], rows: Mask) -> float | None:
+    means = [_mean(table, f"gpu{device}.utilization", rows) for device in devices]
     known = [mean for mean in means if mean is not None]
     return max(known) / 100 if known else None
 
 
-def _memory(table: Table) -> tuple[DeviceMemory, ...]:
+def _memory(table: Table, devices: list[int]) -> tuple[DeviceMemory, ...]:
     """Peaks over the whole run: memory that ran short in the warm-up ran short."""
     everything = np.ones(len(table), dtype=np.bool_)
     found = []
-    for device in _devices(table):
+    for device in devices:
         used = _finite(table, f"gpu{device}.memory_used", everything)
         total = _finite(table, f"gpu{device}.memory_total", everything)
         if len(used) and len(total) and total.max() > 0:
             found.append(DeviceMemory(device, int(total.max()), int(used.max())))
     return tuple(found)
+
+
+def _holding(table: Table) -> list[int]:
+    """Cards on which the run's own processes held memory at some time."""
+    everything = np.ones(len(table), dtype=np.bool_)
+    return [
+        device
+        for device in _devices(table)
+        if (_finite(table, f"gpu{device}.process_memory", everything) > 0).any()
+    ]
 
 
 def _devices(table: Table) -> list[int]:

@@ -15,6 +15,9 @@ from perftui.run.table import GrowingTable, Table
 
 MS = 1_000_000
 
+ON_GPU: dict[str, Any] = {"gpus": ("H200",), "reserved": 24 << 30}
+"""What a run on a machine with one GPU records, where its training uses it."""
+
 
 def step_table(count: int, phases: dict[str, float], **columns: int) -> Table:
     """``count`` equal training steps with ``phases`` in ms."""

@@ -11,7 +11,8 @@ from perftui.diagnosis.evidence import gather
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
-from tests.core.diagnosis.runs import MS, joined, make_run, step_table, telemetry_table
+from perftui.run.table import Table
+from tests.core.diagnosis.runs import MS, ON_GPU, joined, make_run, step_table, telemetry_table
 
 IN_MAIN = {"id": 1, "num_workers": 0, "dataset": "Images", "file": "/p/train.py", "line": 7}
 WORKERS = {**IN_MAIN, "num_workers": 2}
@@ -177,7 +178,7 @@ def gpu(used: float, busy: float = 95.0):
     [(89.9, None), (90.0, Severity.WARNING), (96.9, Severity.WARNING), (97.0, Severity.CRITICAL)],
 )
 def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> None:
-    diagnosis = judged(gpus=("H200",), telemetry=gpu(used))
+    diagnosis = judged(**ON_GPU, telemetry=gpu(used))
     found = {finding.rule: finding for finding in diagnosis.findings}
     assert ("memory-pressure" in found) == (severity is not None)
     if severity is not None:
@@ -186,19 +187,77 @@ def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> N
         assert "of its 100.0 GiB" in found["memory-pressure"].sentence
 
 
+def cards(mine: int | None, *used: float, busy: tuple[float, ...] = ()):
+    """Telemetry of several cards of 100 bytes, on one of which the run holds memory."""
+    values: dict[str, float] = {}
+    for device, held in enumerate(used):
+        values |= {f"gpu{device}.memory_used": held, f"gpu{device}.memory_total": 100.0}
+        values[f"gpu{device}.process_memory"] = 10.0 if device == mine else float("nan")
+        values[f"gpu{device}.utilization"] = busy[device] if busy else 95.0
+    return telemetry_table(**values)
+
+
+def test_memory_of_cards_that_others_use_is_not_the_trainings() -> None:
+    diagnosis = judged(**ON_GPU, telemetry=cards(0, 20, 99))
+    assert rules(diagnosis) == ["healthy"]
+    diagnosis = judged(**ON_GPU, telemetry=cards(1, 20, 99))
+    assert set(rules(diagnosis)) == {"memory-pressure"}
+    assert diagnosis.findings[0].sentence.startswith("GPU 1 has used 99 B")
+
+
+def test_where_nothing_tells_the_trainings_card_none_is_judged() -> None:
+    diagnosis = judged(**ON_GPU, telemetry=cards(None, 20, 99))
+    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
+    assert diagnosis.findings == ()
+    assert reasons["memory-pressure"] == "which of 2 GPUs the training uses is not known"
+    assert "how busy the GPU is" in reasons["healthy"]
+    alone = judged(**ON_GPU, telemetry=cards(None, 99))
+    assert rules(alone) == ["memory-pressure"]
+
+
+def test_a_busy_card_of_others_does_not_make_a_training_healthy() -> None:
+    telemetry = cards(0, 20, 20, busy=(10.0, 99.0))
+    assert judged(**ON_GPU, telemetry=telemetry).findings == ()
+
+
+def test_a_training_on_the_processor_is_judged_so_beside_cards() -> None:
+    """The machine has a card, which others fill."""
+    phases = {"input_wait": 60, "forward": 40}
+    telemetry = cards(None, 99)
+    found = judged(phases=phases, loaders=(IN_MAIN,), gpus=("H200",), telemetry=telemetry)
+    assert rules(found) == ["input-in-main-thread"]
+    assert found.findings[0].confidence is Confidence.HIGH
+    assert found.findings[0].fixes == ("loader-workers",)
+    assert rules(judged(gpus=("H200",), telemetry=telemetry)) == ["healthy"]
+
+
+def test_memory_held_on_a_card_says_that_there_is_one() -> None:
+    assert gather(make_run(count=0, gpus=("H200",)), None).has_gpu is None
+    assert gather(make_run(gpus=("H200",)), None).has_gpu is False
+    assert gather(make_run(telemetry=cards(0, 20)), None).has_gpu is True
+
+
+def test_samples_of_another_host_are_not_this_ones() -> None:
+    run = make_run(telemetry=telemetry_table(**{"cpu.utilization": 50.0}))
+    here = gather(run, None).machine
+    assert here.machine_cores == 4
+    elsewhere = replace(run, telemetry={"other": run.telemetry["box"], "box": Table()})
+    assert gather(elsewhere, None).machine.machine_cores is None
+
+
 def test_memory_that_was_not_sampled_is_not_judged() -> None:
-    reasons = {a.rule: a.reason for a in judged(gpus=("H200",)).abstentions}
+    reasons = {a.rule: a.reason for a in judged(**ON_GPU).abstentions}
     assert reasons["memory-pressure"] == "GPU memory was not sampled"
 
 
 def test_a_busy_gpu_is_healthy_and_an_idle_one_is_not() -> None:
-    healthy = judged(gpus=("H200",), telemetry=gpu(50)).top
+    healthy = judged(**ON_GPU, telemetry=gpu(50)).top
     assert healthy is not None
     assert healthy.sentence == "No bottleneck found: the GPU is busy 95 % of the time."
     # Samples of the driver miss short gaps, and the rules that look for those had nothing to see.
     assert healthy.confidence is Confidence.LOW
     assert "profiled window" in healthy.would_raise_confidence
-    idle = judged(gpus=("H200",), telemetry=gpu(50, busy=89.9))
+    idle = judged(**ON_GPU, telemetry=gpu(50, busy=89.9))
     assert idle.top is None
     reasons = {a.rule: a.reason for a in idle.abstentions}
     assert reasons["healthy"] == "the GPU is busy 89.9 %, and no rule says why"
@@ -206,7 +265,7 @@ def test_a_busy_gpu_is_healthy_and_an_idle_one_is_not() -> None:
 
 def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:
     phases = {"input_wait": 60, "forward": 40}
-    found = judged(phases=phases, loaders=(IN_MAIN,), gpus=("H200",)).top
+    found = judged(phases=phases, loaders=(IN_MAIN,), **ON_GPU).top
     assert found is not None
     assert found.confidence is Confidence.MEDIUM
     assert "profiled window" in found.would_raise_confidence
@@ -216,7 +275,7 @@ def test_pinning_is_a_fix_where_there_is_a_gpu_and_memory_is_not_pinned() -> Non
     phases = {"input_wait": 60, "forward": 40}
     for pinned, fixes in ((False, ("loader-workers", "loader-pin")), (True, ("loader-workers",))):
         loader = {**IN_MAIN, "pin_memory": pinned}
-        found = judged(phases=phases, loaders=(loader,), gpus=("H200",)).top
+        found = judged(phases=phases, loaders=(loader,), **ON_GPU).top
         assert found is not None
         assert found.fixes == fixes
 
@@ -226,7 +285,7 @@ def test_rules_about_devices_have_nothing_to_say_without_one() -> None:
 
 
 def test_rules_about_devices_ask_for_a_window_where_there_is_one() -> None:
-    reasons = {a.rule: a.reason for a in judged(gpus=("H200",)).abstentions}
+    reasons = {a.rule: a.reason for a in judged(**ON_GPU).abstentions}
     assert reasons["sync-bound"] == reasons["launch-bound"] == "no window has been profiled"
 
 

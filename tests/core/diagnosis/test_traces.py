@@ -14,7 +14,7 @@ from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
 from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
 from perftui.trace.load import load_trace
-from tests.core.diagnosis.runs import MS, make_run, telemetry_table
+from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
 
 DEVICE = {"deviceProperties": [{"id": 0, "name": "H200"}]}
 
@@ -213,7 +213,7 @@ def test_fetching_in_the_main_thread_shows_in_a_trace_alone(tmp_path) -> None:
 
 def test_a_wait_behind_queued_work_costs_nothing(tmp_path) -> None:
     loaders = ({"num_workers": 0},)
-    run = make_run(phases={"input_wait": 30, "forward": 70}, loaders=loaders, gpus=("H200",))
+    run = make_run(phases={"input_wait": 30, "forward": 70}, loaders=loaders, **ON_GPU)
     exposed = waiting(300).diagnosed(tmp_path, run).top
     assert exposed is not None
     assert (exposed.rule, exposed.cost_ns) == ("input-in-main-thread", 30 * MS)
@@ -228,7 +228,7 @@ def test_costs_of_a_run_and_its_window_are_ranked_together(tmp_path) -> None:
     run = make_run(
         phases={"input_wait": 12, "forward": 88},
         loaders=({"num_workers": 2},),
-        gpus=("H200",),
+        **ON_GPU,
         telemetry=telemetry_table(**{"gpu0.memory_used": 99.0, "gpu0.memory_total": 100.0}),
     )
     recording = synchronising(300)

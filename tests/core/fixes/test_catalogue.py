@@ -10,7 +10,7 @@ from perftui.diagnosis.evidence import gather
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override
-from tests.core.diagnosis.runs import make_run, telemetry_table
+from tests.core.diagnosis.runs import ON_GPU, make_run, telemetry_table
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
 PHASES = {"input_wait": 60, "forward": 40}
@@ -224,7 +224,7 @@ def test_a_module_has_options_too(script) -> None:
 
 
 def test_pinning_is_offered_with_a_gpu(script) -> None:
-    option = offered(script, gpus=("H200",))["loader-pin"]
+    option = offered(script, **ON_GPU)["loader-pin"]
     assert option.override is not None
     assert option.override.arguments == {"pin_memory": True}
     assert option.patch is not None
@@ -233,12 +233,14 @@ def test_pinning_is_offered_with_a_gpu(script) -> None:
 
 def test_pinning_is_refused_with_the_reason(script) -> None:
     facts = {"num_workers": 0, "file": str(script), "line": 2}
-    for change, gpus, reason in (
-        ({}, (), "no GPU"),
-        ({"pin_memory": True}, ("H200",), "pinned already"),
-        ({"holds_cuda": True}, ("H200",), "cannot be pinned"),
+    unused = {"gpus": ("H200",)}
+    for change, where, reason in (
+        ({}, {}, "no GPU"),
+        ({}, unused, "no GPU"),
+        ({"pin_memory": True}, ON_GPU, "pinned already"),
+        ({"holds_cuda": True}, ON_GPU, "cannot be pinned"),
     ):
-        run = make_run(phases=PHASES, loaders=({**facts, **change},), gpus=gpus)
+        run = make_run(phases=PHASES, loaders=({**facts, **change},), **where)
         evidence = gather(run, None)
         finding = diagnose(evidence).top
         assert finding is not None

@@ -20,7 +20,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     if evidence.has_gpu is False:
         return None
     if not evidence.machine.memory:
-        return Abstention(RULE, "GPU memory was not sampled")
+        return Abstention(RULE, _unknown(evidence.machine.cards))
     fullest = max(evidence.machine.memory, key=lambda memory: memory.share)
     found = severity(fullest.share, policy.memory_warning, policy.memory_critical)
     if found is None:
@@ -34,6 +34,12 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         _facts(fullest, evidence, policy),
         confidence=Confidence.HIGH,
     )
+
+
+def _unknown(cards: int) -> str:
+    if not cards:
+        return "GPU memory was not sampled"
+    return f"which of {words.several(cards, 'GPU')} the training uses is not known"
 
 
 def _facts(memory: DeviceMemory, evidence: Evidence, policy: Policy) -> tuple[Fact, ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import time
 from pathlib import Path
 
 from perftui.run.layout import RunLayout
-from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, ManifestError, Status, read_manifest
+from perftui.run.manifest import Manifest, ManifestError, Status
 from perftui_tui.commands.tell import tell
+from perftui_tui.run_state import wait_until_over
 
 LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
@@ -24,7 +23,7 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
     2 where the run can no longer be read: its directory has gone.
     """
     try:
-        manifest = _settled(root, stopping)
+        manifest = wait_until_over(root, STOP_SECONDS if stopping else 0.0)
     except ManifestError as error:
         tell(f"perftui: how the run stands cannot be read: {error}")
         return 2
@@ -42,17 +41,6 @@ def exit_code(manifest: Manifest) -> int:
     if manifest.exit_code is not None:
         return manifest.exit_code
     return 2 if manifest.message else 1
-
-
-def _settled(root: Path, stopping: bool) -> Manifest:
-    """The manifest, after a short wait where the training has been asked to stop."""
-    layout = RunLayout(root)
-    deadline = time.monotonic() + (STOP_SECONDS if stopping else 0.0)
-    while True:
-        manifest = with_liveness(read_manifest(layout.manifest))
-        if manifest.status.is_over or time.monotonic() >= deadline:
-            return manifest
-        time.sleep(0.1)
 
 
 def _outcome(manifest: Manifest) -> str:

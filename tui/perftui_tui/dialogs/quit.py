@@ -12,12 +12,11 @@ LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
 
 def running_script(root: Path) -> str | None:
     """The script of the run at ``root``, None where it is over or ``root`` is no run."""
-    from perftui.run.layout import RunLayout
-    from perftui.run.liveness import with_liveness
-    from perftui.run.manifest import ManifestError, read_manifest
+    from perftui.run.manifest import ManifestError
+    from perftui_tui.run_state import run_state
 
     try:
-        manifest = with_liveness(read_manifest(RunLayout(root).manifest))
+        manifest = run_state(root)
     except ManifestError:
         return None
     return None if manifest.status.is_over else manifest.script

@@ -82,7 +82,8 @@ class PerftuiApp(App[None]):
         self.baseline = Baseline(self)
         self._clock = clock
         self._place: tuple[int, int, int | None] | None = None
-        self._newest: Snapshot | None = None
+        self.newest: Snapshot | None = None
+        """What was received last; the screens show an older one while the picture is held."""
         self._source: Source | None = None
         self._output_source: OutputSource | None = None
 
@@ -98,7 +99,9 @@ class PerftuiApp(App[None]):
         self.close()
         self.target = target
         self.output = Output()
-        self._newest = None
+        self.newest = None
+        # What was held is a picture of something else.
+        self.paused = False
         if target.is_dir():
             self._source = RunSource(target, self.post_message, self._clock)
             self._output_source = OutputSource(target / "output.log", self.post_message)
@@ -115,7 +118,8 @@ class PerftuiApp(App[None]):
         self._source = self._output_source = None
 
     def on_unmount(self) -> None:
-        """Stop reading when the app ends."""
+        """Stop reading when the app ends, and start nothing that nobody would see."""
+        self.trials.cancel()
         self.close()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -133,9 +137,8 @@ class PerftuiApp(App[None]):
         """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
         if message.snapshot.source != self.target:
             return
-        self._newest = message.snapshot
+        self.newest = message.snapshot
         self.requests.watch(message.snapshot)
-        self.trials.watch(message.snapshot)
         if not self.paused and (self.snapshot is None or not self._terminal_is_behind()):
             self.snapshot = message.snapshot
 
@@ -168,6 +171,7 @@ class PerftuiApp(App[None]):
     def watch_snapshot(self) -> None:
         """Hand the snapshot to the screen on top; others take it when they are returned to."""
         self.refresh_screen()
+        self.trials.compare_when_steady()
 
     def watch_output(self) -> None:
         """Hand the output to the screen on top."""
@@ -247,14 +251,14 @@ class PerftuiApp(App[None]):
     def action_pause(self) -> None:
         """Hold the picture, or catch up."""
         self.paused = not self.paused
-        if not self.paused and self._newest is not None:
-            self.snapshot = self._newest
+        if not self.paused and self.newest is not None:
+            self.snapshot = self.newest
         else:
             self.refresh_screen()
 
     def action_capture(self) -> None:
         """Ask the training for a profiled window at its next step."""
-        snapshot = self._newest
+        snapshot = self.newest
         if snapshot is None or snapshot.run is None or not snapshot.phase.is_live:
             self.notify("only a running training can be profiled", severity="warning")
             return
@@ -275,14 +279,16 @@ class PerftuiApp(App[None]):
 
         Before the first snapshot the manifest is asked: a training must not be left by accident.
         """
-        if self._newest is not None:
-            return self._newest.title if self._newest.phase.is_live else None
+        if self.newest is not None:
+            return self.newest.title if self.newest.phase.is_live else None
         return leaving.running_script(self.target)
 
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:
             self.is_stopping = True
-            self.requests.stop()
+            # Asked a second time, the recorder would not wait for a checkpoint to be saved.
+            if not self.trials.is_starting:
+                self.requests.stop()
         if answer in (leaving.STOP, leaving.LEAVE):
             self.exit()
 

@@ -11,6 +11,9 @@ from perftui.recorder.options import options_of
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 
+DEFAULT_SIZE = (80, 24)
+"""Columns and rows of a terminal that nobody looks at."""
+
 
 class Form(str, enum.Enum):
     """How the fix gets into the run."""
@@ -23,8 +26,15 @@ class Form(str, enum.Enum):
     """It is in the source already."""
 
 
-def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE) -> Launch:
+def rerun_launch(
+    run: RunSnapshot,
+    option: FixOption,
+    form: Form = Form.OVERRIDE,
+    size: tuple[int, int] = DEFAULT_SIZE,
+) -> Launch:
     """The launch that repeats ``run`` with ``option``, its parent being ``run``.
+
+    ``size`` is that of its terminal, columns and rows.
 
     Overrides that were in force stay, except one of the same fix, which gives way. Where the run
     recorded options of the profiler, they are used again.
@@ -43,16 +53,20 @@ def rerun_launch(run: RunSnapshot, option: FixOption, form: Form = Form.OVERRIDE
         if option.argv is None:
             raise ValueError(f"the script has no option for {option.fix}")
         command = option.argv
-    return _repeat(run, command, kept, option.title)
+    return _repeat(run, command, kept, option.title, size)
 
 
-def repeat_launch(run: RunSnapshot) -> Launch:
-    """The launch that repeats ``run`` as it was."""
-    return _repeat(run, run.manifest.command, run.manifest.overrides, None)
+def repeat_launch(run: RunSnapshot, size: tuple[int, int] = DEFAULT_SIZE) -> Launch:
+    """The launch that repeats ``run`` as it was, in a terminal of ``size`` (columns, rows)."""
+    return _repeat(run, run.manifest.command, run.manifest.overrides, None, size)
 
 
 def _repeat(
-    run: RunSnapshot, command: tuple[str, ...], overrides: tuple[Override, ...], name: str | None
+    run: RunSnapshot,
+    command: tuple[str, ...],
+    overrides: tuple[Override, ...],
+    name: str | None,
+    size: tuple[int, int],
 ) -> Launch:
     manifest = run.manifest
     return Launch(
@@ -63,4 +77,6 @@ def _repeat(
         parent=manifest.run_id,
         name=name,
         options=options_of(manifest.profile),
+        columns=size[0],
+        rows=size[1],
     )

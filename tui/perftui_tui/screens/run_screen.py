@@ -76,6 +76,7 @@ class RunScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another screen was shown."""
         self.refresh_state()
+        self.session.trials.compare_when_steady()
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

@@ -61,6 +61,32 @@ async def test_search_finds_marks_and_goes_on(live: Path) -> None:
         await until(pilot, lambda: app.screen.query_one(LogView).scroll_offset.y == 509, "509")
 
 
+async def test_the_search_goes_on_through_the_last_screenful_and_round_the_end(
+    tmp_path: Path,
+) -> None:
+    lines = ["error 0", *["fine"] * 200, "error 1", "fine", "error 2", "fine", "fine"]
+    output = "\r\n".join(lines).encode()
+    async with opened(write_run(tmp_path / "runs", output=output)) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("slash", *"error", "enter")
+        await until_shown(pilot, "found in line 204")
+        view = app.screen.query_one(LogView)
+        found = [view.found]
+        for key in "NNNnnnn":
+            await pilot.press(key)
+            found.append(view.found)
+        assert found == [203, 201, 0, 203, 0, 201, 203, 0]
+
+
+async def test_a_search_after_scrolling_begins_on_screen(live: Path) -> None:
+    async with opened(live) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("slash", *"step", "enter", "home", "n")
+        assert app.screen.query_one(LogView).found == 0
+
+
 async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("6")

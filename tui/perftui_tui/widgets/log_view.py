@@ -14,12 +14,12 @@ from perftui_tui.rows import Row, row, spread
 from perftui_tui.widgets.row_view import RowView
 
 
-def highlighted(line: str, pattern: str) -> Row:
-    """The line with every match of ``pattern``, upper and lower case alike, marked."""
+def highlighted(line: str, pattern: str, style: str = "match") -> Row:
+    """The line with every match of ``pattern``, upper and lower case alike, in ``style``."""
     if not pattern:
         return row(line)
     pieces = re.split(f"({re.escape(pattern)})", line, flags=re.IGNORECASE)
-    return tuple((text, "match" if at % 2 else "") for at, text in enumerate(pieces) if text)
+    return tuple((text, style if at % 2 else "") for at, text in enumerate(pieces) if text)
 
 
 class LogView(RowView):
@@ -36,6 +36,8 @@ class LogView(RowView):
         super().__init__(id=id)
         self._output = Output()
         self._pattern = ""
+        self._found: int | None = None
+        """Number in the whole output of the line that was found last."""
         self.following = True
 
     @property
@@ -45,8 +47,16 @@ class LogView(RowView):
 
     @pattern.setter
     def pattern(self, pattern: str) -> None:
-        self._pattern = pattern
+        self._pattern, self._found = pattern, None
         self.refresh()
+
+    @property
+    def found(self) -> int | None:
+        """Number in the whole output, from 0, of the line found last, while it is on screen."""
+        if self._found is None:
+            return None
+        line = self._found - self._output.dropped - self.scroll_offset.y
+        return self._found if 0 <= line < self.size.height else None
 
     @property
     def output(self) -> Output:
@@ -84,29 +94,46 @@ class LogView(RowView):
         self._moved()
 
     def find(self, direction: int) -> bool:
-        """Go to the next line (1) or the one before (-1) with the pattern; whether there is one."""
+        """Go to the next line (1) or the one before (-1) with the pattern; whether there is one.
+
+        After the last line comes the first.
+        """
         if not self._pattern:
             return False
         wanted, lines = self._pattern.lower(), self._output.lines
-        start = self.scroll_offset.y
-        if direction < 0 and self.following:
-            start = len(lines)
-        count = len(lines)
-        order = range(1, count + 1) if direction > 0 else range(-1, -count - 1, -1)
-        for step in order:
-            at = (start + step) % count
+        start = self._search_from(direction)
+        for step in range(1, len(lines) + 1):
+            at = (start + direction * step) % len(lines)
             if wanted in lines[at].lower():
                 self.following = False
+                self._found = self._output.dropped + at
                 self._show_from(at)
                 self.post_message(self.Moved())
                 return True
         return False
 
+    def _search_from(self, direction: int) -> int:
+        """The line that a search starts behind: the one found last, or the edge of the screen.
+
+        The top of the screen will not do: it stays where it is all through the last screenful.
+        """
+        if self.found is not None:
+            return self.found - self._output.dropped
+        top = self.scroll_offset.y
+        if direction > 0:
+            return top - 1
+        return len(self._output.lines) if self.following else top
+
     def render_line(self, y: int) -> Strip:
-        """One line of output, matches marked."""
+        """One line of output, matches marked, those of the line found last more so."""
         at = y + self.scroll_offset.y
         lines = self._output.lines
-        return self.strip_of(highlighted(lines[at], self._pattern) if at < len(lines) else ())
+        if at >= len(lines):
+            return self.strip_of(())
+        is_found = self._output.dropped + at == self._found
+        return self.strip_of(
+            highlighted(lines[at], self._pattern, "selected" if is_found else "match")
+        )
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll, and stop following."""
@@ -143,6 +170,8 @@ class LogStatus(RowView):
         state = ("following", "good") if view.following else ("held: f follows", "warn")
         newest = output.lines[-1] if output.lines and not view.following else ""
         right = row((f"  {last:,} lines  ", "dim"), state, " ")
+        if view.found is not None:
+            right = row((f"  found in line {view.found + 1:,}", "accent"), *right)
         if output.skipped_bytes:
             right = row((f"  first {output.skipped_bytes:,} bytes not read", "dim"), *right)
         if self.size.width:

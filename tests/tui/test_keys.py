@@ -241,6 +241,17 @@ async def test_too_small_a_terminal_says_what_it_needs(live: Path) -> None:
         await until_shown(pilot, "BOTTLENECK")
 
 
+async def test_quitting_works_where_the_terminal_is_too_small(live: Path) -> None:
+    async with opened(live) as (_, pilot):
+        await pilot.resize_terminal(50, 12)
+        await until_shown(pilot, "q quits")
+        await pilot.press("q")
+        await until_shown(pilot, "still runs")
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("escape")
+        await until_shown(pilot, "BOTTLENECK")
+
+
 async def test_resizing_reaches_the_scripts_terminal(live: Path) -> None:
     async with opened(live) as (_, pilot):
         await pilot.resize_terminal(100, 30)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
@@ -21,6 +24,8 @@ class TooSmallScreen(ModalScreen[None]):
     TooSmallScreen RowView { height: 1fr; overflow: hidden hidden; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "Quit")]
+
     def compose(self) -> ComposeResult:
         """The words alone."""
         yield RowView()
@@ -32,8 +37,13 @@ class TooSmallScreen(ModalScreen[None]):
             row(("The terminal is too small", "warn")),
             row(f"needed  {NEEDED.width} x {NEEDED.height}"),
             row(f"now     {width} x {height}"),
-            row(("The training goes on.", "dim")),
+            row(("The training goes on; q quits.", "dim")),
         ]
+
+    def on_screen_resume(self) -> None:
+        """Go, where the terminal has grown under a dialog."""
+        if not is_too_small(self.app.size):
+            self.dismiss()
 
 
 def is_too_small(size: Size) -> bool:

@@ -117,6 +117,13 @@ async def test_enter_opens_the_longest_call(host):
     assert host.opened == [8, 70]
 
 
+async def test_a_filter_without_hits_names_no_row(host):
+    assert "aten::mm" in host.text("#ops-detail")
+    await host.pilot.press("slash", *"nothing")
+    await host.pilot.pause()
+    assert host.text("#ops-detail") == ""
+
+
 async def test_the_filter_works_as_you_type(host):
     await host.pilot.press("slash", "a", "d", "d")
     assert host.query_one(VirtualTable).shown_rows == [1]

@@ -165,6 +165,8 @@ class OpsView(Vertical):
     def _filter_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._table.filter(event.value)
+        # No row tells that it is selected where none is left.
+        self._show_detail()
 
     @on(Input.Submitted, "#ops-filter")
     def _filter_submitted(self, event: Input.Submitted) -> None:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from perftui.analysis.longest import LongestIndex
 from perftui.trace.model import NONE, Int32, Int64
 
 _BLOCK = 128
@@ -90,7 +91,7 @@ class LaneIndex:
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
-        middle = self._longest_whole(first + 1, last)
+        middle = self._longest.argmax(first + 1, last)
         for candidate in (middle, last):
             safe = np.maximum(candidate, 0)
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
@@ -98,16 +99,9 @@ class LaneIndex:
             best[better], most[better] = candidate[better], covered[better]
         return best, most
 
-    def _longest_whole(self, begin: Int64, stop: Int64) -> Int64:
-        """Index of the longest event in each ``[begin, stop)``, -1 where that is empty."""
-        found = np.full(len(begin), -1, dtype=np.int64)
-        for index in np.flatnonzero(stop > begin).tolist():
-            found[index] = self._tree.argmax(int(begin[index]), int(stop[index]))
-        return found
-
     @cached_property
-    def _tree(self) -> _LongestTree:
-        return _LongestTree(self.end - self.start)
+    def _longest(self) -> LongestIndex:
+        return LongestIndex(self.end - self.start)
 
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
         """The longest gap that each column touches, whole, in ns.
@@ -119,14 +113,13 @@ class LaneIndex:
         # Gap g lies between events g and g + 1; those that a column touches, first to last.
         first = np.searchsorted(self.start[1:], times[:-1], side="right")
         behind = np.searchsorted(self.end[:-1], times[1:], side="left")
-        for index in np.flatnonzero((behind > first) & (times[1:] > times[:-1])).tolist():
-            longest = self._gap_tree.argmax(int(first[index]), int(behind[index]))
-            largest[index] = self._gaps[longest]
+        touched = (behind > first) & (times[1:] > times[:-1])
+        largest[touched] = self._gaps[self._longest_gap.argmax(first[touched], behind[touched])]
         return largest
 
     @cached_property
-    def _gap_tree(self) -> _LongestTree:
-        return _LongestTree(self._gaps)
+    def _longest_gap(self) -> LongestIndex:
+        return LongestIndex(self._gaps)
 
     def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The first gap of at least ``threshold`` ns that starts after ``t``."""
@@ -151,47 +144,3 @@ class LaneIndex:
             if len(hits):
                 return low + int(hits[0] if forward else hits[-1])
         return None
-
-
-class _LongestTree:
-    """Where the largest value of any range is: maxima of blocks, of blocks of blocks, and so on."""
-
-    _WIDTH = 64
-
-    def __init__(self, values: Int64) -> None:
-        self._levels = [values]
-        self._places = [np.arange(len(values), dtype=np.int64)]
-        while len(self._levels[-1]) > self._WIDTH:
-            self._grow()
-
-    def _grow(self) -> None:
-        values, places = self._levels[-1], self._places[-1]
-        begins = np.arange(0, len(values), self._WIDTH)
-        maxima = np.maximum.reduceat(values, begins)
-        # The first position in each block that holds its maximum.
-        hits = np.flatnonzero(values == np.repeat(maxima, np.diff([*begins, len(values)])))
-        _, first = np.unique(hits // self._WIDTH, return_index=True)
-        self._levels.append(maxima)
-        self._places.append(places[hits[first]])
-
-    def argmax(self, begin: int, stop: int) -> int:
-        """Index of the first largest value in ``[begin, stop)``, which must not be empty."""
-        values = self._levels[0]
-        found = [self._best(level, low, high) for level, low, high in self._cover(begin, stop)]
-        return min(found, key=lambda index: (-int(values[index]), index))
-
-    def _best(self, level: int, low: int, high: int) -> int:
-        return int(self._places[level][low + int(np.argmax(self._levels[level][low:high]))])
-
-    def _cover(self, begin: int, stop: int) -> list[tuple[int, int, int]]:
-        """Pieces of levels that make up the range: whole blocks as high up as they go."""
-        pieces, level = [], 0
-        while begin < stop:
-            up, down = -(-begin // self._WIDTH), stop // self._WIDTH
-            if level + 1 == len(self._levels) or up >= down:
-                pieces.append((level, begin, stop))
-                break
-            pieces.append((level, begin, up * self._WIDTH))
-            pieces.append((level, down * self._WIDTH, stop))
-            begin, stop, level = up, down, level + 1
-        return [piece for piece in pieces if piece[1] < piece[2]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.experiments.figures import RunFigures
 
@@ -20,20 +22,26 @@ def effective_changes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
 
 
 def missed(after: RunFigures) -> str:
-    """Which overrides of the run did not reach its loader and why, empty where all did."""
-    wanted = [o for o in after.manifest.overrides if o.target == "DataLoader"]
-    if not wanted:
+    """Which arguments that a fix gave the run did not reach its loader and why, empty where all
+    did."""
+    manifest, loader = after.manifest, after.loader
+    overrides = (o.arguments for o in manifest.overrides if o.target == "DataLoader")
+    tried = {name: value for arguments in overrides for name, value in arguments.items()}
+    if not tried and not manifest.expected:
         return ""
-    loader = after.loader
     if loader is None:
         return "the run does not say what became of the change"
-    arguments = {name: value for override in wanted for name, value in override.arguments.items()}
-    lost = [name for name, value in arguments.items() if _in_force(loader, name) != value]
-    if not lost:
-        return ""
-    why = loader.override if loader.override not in (None, "applied") else "not made at that line"
+    if lost := _lost(loader, tried):
+        why = loader.override if loader.override not in (None, "applied") else None
+        return _no_effect(lost, why or "not made at that line")
+    if lost := _lost(loader, manifest.expected):
+        return _no_effect(lost, "what was written to the source does not decide")
+    return ""
+
+
+def _lost(loader: LoaderFacts, wanted: Mapping[str, object]) -> list[str]:
+    return [name for name, value in wanted.items() if getattr(loader, name, None) != value]
+
+
+def _no_effect(lost: list[str], why: str) -> str:
     return f"{', '.join(lost)} had no effect at the training's loader ({why})"
-
-
-def _in_force(loader: LoaderFacts, name: str) -> object:
-    return getattr(loader, name, None)

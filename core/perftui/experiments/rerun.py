@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 from pathlib import Path
 
 from perftui.fixes.model import FixOption
@@ -36,7 +37,8 @@ def rerun_launch(
 
     ``size`` is that of its terminal, columns and rows.
 
-    Overrides that were in force stay, except one of the same fix, which gives way. Where the run
+    Overrides that were in force stay, except one of the same fix, which gives way. What a patch
+    wrote is noted, so that a comparison can tell whether it reached the training. Where the run
     recorded options of the profiler, they are used again.
 
     Raises:
@@ -53,7 +55,10 @@ def rerun_launch(
         if option.argv is None:
             raise ValueError(f"the script has no option for {option.fix}")
         command = option.argv
-    return _repeat(run, command, kept, option.title, size)
+    launch = _repeat(run, command, kept, option.title, size)
+    if form is Form.SOURCE and option.patch is not None:
+        return replace(launch, expected=dict(option.patch.arguments))
+    return launch
 
 
 def repeat_launch(run: RunSnapshot, size: tuple[int, int] = DEFAULT_SIZE) -> Launch:

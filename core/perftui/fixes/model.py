@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from perftui.run.manifest import Override
 
@@ -27,6 +29,8 @@ class Patch:
     path: Path
     before: bytes
     after: bytes
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the training's loader is made with once the patch is in the source."""
 
     def diff(self) -> str:
         """Unified diff, for a person; undecodable bytes are shown escaped."""

@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import perftui
 from perftui.recorder.interpreter import our_module
@@ -36,6 +37,8 @@ class Launch:
     runs: Path
     """Directory of runs; made where it is not there."""
     overrides: tuple[Override, ...] = ()
+    expected: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the training's loader that a fix wrote into the source before this run."""
     parent: str | None = None
     """Id of the run that this one repeats with a change."""
     name: str | None = None
@@ -95,6 +98,7 @@ def prepare(launch: Launch) -> RunLayout:
         cpu_count=usable_cores(),
         memory_bytes=usable_memory(),
         overrides=launch.overrides,
+        expected=launch.expected,
         parent=launch.parent,
         profile=launch.options.as_profile(),
         perftui_version=perftui.__version__,

@@ -74,6 +74,9 @@ class Manifest:
     git_commit: str | None = None
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()
+    expected: dict[str, Any] = field(default_factory=dict)
+    """Arguments that a fix wrote into the source for this run: what the training's loader is made
+    with if it took effect."""
     parent: str | None = None
     """The run this one repeats with a change."""
     profile: dict[str, Any] = field(default_factory=dict)

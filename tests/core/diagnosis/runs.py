@@ -62,6 +62,7 @@ def make_run(
     gpus: tuple[str, ...] = (),
     status: Status = Status.EXITED,
     overrides: tuple[Override, ...] = (),
+    expected: dict[str, Any] | None = None,
     skipped_lines: int = 0,
     cwd: str = "/home/user/project",
     started_ns: int = 1 << 62,
@@ -78,6 +79,7 @@ def make_run(
         gpus=gpus,
         status=status,
         overrides=overrides,
+        expected=expected or {},
         profile=profile or {},
     )
     phases = {"forward": 10} if phases is None else phases

@@ -157,6 +157,21 @@ def test_a_change_that_did_not_reach_the_loader_proves_nothing(loaders, reason) 
     assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, reason)
 
 
+def test_a_patch_that_did_not_reach_the_loader_proves_nothing() -> None:
+    before = make_run(count=100, phases=SLOW, loaders=(LOADER,))
+    written = {"num_workers": 2}
+    made = {"count": 100, "phases": FAST, "expected": written}
+    found = compare(before, make_run(loaders=(LOADER,), **made))
+    assert (found.verdict, found.reason) == (
+        Verdict.INCONCLUSIVE,
+        "num_workers had no effect at the training's loader "
+        "(what was written to the source does not decide)",
+    )
+    assert compare(before, make_run(**made)).verdict is Verdict.INCONCLUSIVE
+    reached = {**LOADER, "num_workers": 2}
+    assert compare(before, make_run(loaders=(reached,), **made)).verdict is Verdict.FASTER
+
+
 def test_a_few_extreme_steps_do_not_make_a_verdict() -> None:
     extreme = joined(step_table(95, {"forward": 9}), step_table(5, {"forward": 400}))
     found = compare(forward(10), make_run(steps=extreme))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
-from perftui.fixes.model import FixOption
-from perftui.run.manifest import Override
+from perftui.fixes.model import FixOption, Patch
+from perftui.recorder.launch import prepare
+from perftui.run.manifest import Override, read_manifest
 from tests.core.diagnosis.runs import make_run
 
 TRY = Override("DataLoader", {"num_workers": 2}, "/p/train.py", 3, "loader-workers")
@@ -40,6 +42,16 @@ def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
     other = Override("environment", {"OMP_NUM_THREADS": "1"}, fix="threads")
     launch = rerun_launch(run(overrides=(TRY, other)), OPTION, Form.SOURCE)
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
+
+
+def test_a_run_of_a_patched_source_notes_what_was_written(tmp_path) -> None:
+    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2})
+    option = replace(OPTION, patch=patch)
+    launch = rerun_launch(run(), option, Form.SOURCE)
+    layout = prepare(replace(launch, runs=tmp_path, cwd=tmp_path))
+    assert read_manifest(layout.manifest).expected == {"num_workers": 2}
+    assert rerun_launch(run(), option).expected == {}
+    assert repeat_launch(run(expected={"num_workers": 2})).expected == {}
 
 
 def test_a_second_try_of_a_fix_replaces_the_first() -> None:

@@ -50,6 +50,7 @@ def test_workers_are_offered_as_override_and_as_patch(script) -> None:
     assert option.title == "num_workers 0 -> 4"
     assert option.override == Override("DataLoader", arguments, str(script), 2, "loader-workers")
     assert option.patch is not None
+    assert option.patch.arguments == arguments
     assert option.patch.after.endswith(
         b"DataLoader(data, num_workers=4, persistent_workers=True)\n"
     )
@@ -201,6 +202,7 @@ def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -
     script.write_text(OPTION)
     free = workers(script)
     assert free.patch is not None
+    assert free.patch.arguments == {"num_workers": 4}
     assert b"default=4" in free.patch.after
     decided = workers(script, command=("python", "train.py", "-j0"))
     assert decided.patch is None

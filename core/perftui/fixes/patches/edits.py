@@ -30,6 +30,8 @@ class ReplaceLiteral:
     """Another literal in place of the one at ``position``."""
 
     position: Position
+    name: str
+    """The argument whose value the literal decides."""
     before: object
     value: Literal
 

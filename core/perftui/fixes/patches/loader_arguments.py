@@ -61,7 +61,7 @@ def loader_arguments(
         raise PatchRefusedError("the call already has these arguments")
     after = edited(source, edits)
     _check(source, after, edits)
-    return Patch(path, source, after)
+    return Patch(path, source, after, {edit.name: edit.value for edit in edits})
 
 
 def planned_edits(program: Program, call: ast.Call, arguments: Mapping[str, Literal]) -> list[Edit]:
@@ -103,7 +103,7 @@ def _edit(program: Program, call: ast.Call, name: str, value: Literal) -> list[E
         raise PatchRefusedError(f"{name} is {present.literal.value!r}")
     if present.literal.value == value:
         return []
-    return [_replace(program, present, value)]
+    return [_replace(program, present, name, value)]
 
 
 def _companion(
@@ -132,9 +132,9 @@ def _states_workers(program: Program, call: ast.Call, edits: Sequence[Edit]) -> 
     return replaced or bool(given.value)
 
 
-def _replace(program: Program, present: Written, value: Literal) -> ReplaceLiteral:
+def _replace(program: Program, present: Written, name: str, value: Literal) -> ReplaceLiteral:
     literal = present.literal
-    return ReplaceLiteral(program.position(literal), literal.value, value)
+    return ReplaceLiteral(program.position(literal), name, literal.value, value)
 
 
 def _check(before: bytes, after: bytes, edits: Sequence[Edit]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Finding
 from perftui.fixes.catalogue import options
+from perftui.fixes.command_option import script_of
 from perftui.fixes.model import FixOption
 
 Key = tuple[object, ...]
@@ -17,7 +18,7 @@ class FixLookup:
     """Remembers the options of each finding: parsing the source costs tens of milliseconds.
 
     They are worked out anew when what they rest on changes: the finding's fixes, the loader, the
-    overrides in force, or the source file.
+    overrides in force, the cores there are and what they do, or a source file.
     """
 
     def __init__(self) -> None:
@@ -40,14 +41,34 @@ class FixLookup:
 
 
 def _key(finding: Finding, evidence: Evidence) -> Key:
-    loader = evidence.loader
-    overrides = repr(evidence.manifest.overrides) if evidence.manifest else ""
-    return (finding.fixes, loader, overrides, _modified(loader.file if loader else None))
+    loader, manifest = evidence.loader, evidence.manifest
+    script = script_of(manifest.command, Path(manifest.cwd)) if manifest else None
+    return (
+        finding.fixes,
+        loader,
+        evidence.has_gpu,
+        evidence.ranks,
+        *_cores(evidence),
+        repr(manifest.overrides) if manifest else "",
+        _modified(Path(loader.file) if loader and loader.file else None),
+        _modified(script[0] if script else None),
+    )
 
 
-def _modified(file: str | None) -> int:
+def _cores(evidence: Evidence) -> Key:
+    """What the number of workers rests on.
+
+    These are means that differ in their last digits with every sample: a tenth of a core decides
+    nothing, and settles as the run goes on.
+    """
+    machine = evidence.machine
+    means = (machine.other_cores, machine.idle_cores, evidence.fetch_cpu)
+    return (machine.cores, *(None if mean is None else round(mean, 1) for mean in means))
+
+
+def _modified(file: Path | None) -> int:
     """When the file was last changed, ns; 0 where it is not there."""
     try:
-        return Path(file).stat().st_mtime_ns if file else 0
+        return file.stat().st_mtime_ns if file else 0
     except OSError:
         return 0

@@ -1,5 +1,6 @@
 """The Overview of a trace: what it has in place of a live run's meters."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,20 @@ def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_p
         assert place == ((longest.start, longest.end, None) if cause is longest.cause else None)
     assert place_of(finding("memory-pressure"), analysis) is None
     assert place_of(finding("input-bound"), None) is None
+
+
+async def test_the_budget_is_of_the_steps_that_findings_speak_of(tmp_path: Path) -> None:
+    """A first step of ten times the usual length is warm-up, in the bar as in the findings."""
+    path = write_trace(tmp_path, steps=6)
+    content = json.loads(path.read_text())
+    for event in content["traceEvents"]:
+        event["ts"] += 90_000 if event["ts"] >= 10_000 else 0
+        if event["name"] == "ProfilerStep#0":
+            event["dur"] = 99_990
+    path.write_text(json.dumps(content))
+    async with opened(path, replay=True) as (app, pilot):
+        await until_shown(pilot, "5 steady of 6 steps in the trace")
+        budget = app.snapshot.budget if app.snapshot else None
+        assert budget is not None
+        assert budget.mean == budget.p95 == 9_990_000
+        assert sum(part.ns for part in budget.parts) == budget.mean

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perftui.analysis.model import TraceAnalysis
+    from perftui.diagnosis.trace_facts import TraceFacts
     from perftui.run.step_budget import StepShare
 
 
@@ -64,26 +64,28 @@ def of_run(share: StepShare, basis: str) -> Budget:
     return Budget(parts, share.mean, share.p50, share.p95, share.count, basis)
 
 
-def of_trace(analysis: TraceAnalysis) -> Budget | None:
-    """The mean budget of the steps in a trace; None where it holds none."""
+def of_trace(facts: TraceFacts | None) -> Budget | None:
+    """The mean budget of the steps that findings speak of; None where there is no time at all."""
     import numpy as np
 
-    from perftui.run.step_budget import exact_means, nearest_rank
+    from perftui.run.step_budget import nearest_rank
 
-    budgets = analysis.budgets
-    if not budgets:
+    if facts is None:
         return None
-    names = list(dict.fromkeys(name for budget in budgets for name, _ in budget.parts))
-    totals = [sum(dict(budget.parts).get(name, 0) for budget in budgets) for name in names]
-    mean, means = exact_means(totals, len(budgets))
-    ordered = np.sort(np.array([budget.step.duration for budget in budgets], dtype=np.int64))
+    durations = np.array([budget.step.duration for budget in facts.budgets], dtype=np.int64)
+    ordered = np.sort(durations)
     parts = tuple(
-        Part(NAMES.get(name, name), ns, TRACE_STYLES.get(name, "other"))
-        for name, ns in zip(names, means, strict=True)
+        Part(NAMES.get(name, name), ns, TRACE_STYLES.get(name, "other")) for name, ns in facts.parts
     )
-    whole = budgets[0].step.index < 0
-    basis = "no steps marked in it" if whole else f"{len(budgets)} steps in the trace"
-    if len(budgets) == 1 and not whole:
-        basis = "the one step in the trace"
     p50, p95 = nearest_rank(ordered, 50), nearest_rank(ordered, 95)
-    return Budget(parts, mean, p50, p95, len(budgets), basis, is_step=not whole)
+    count = len(facts.budgets)
+    return Budget(parts, facts.step_ns, p50, p95, count, _basis(facts), is_step=bool(facts.steps))
+
+
+def _basis(facts: TraceFacts) -> str:
+    marked = len(facts.analysis.steps)
+    if not marked:
+        return "no steps marked in it"
+    if facts.steps < marked:
+        return f"{facts.steps} steady of {marked} steps in the trace"
+    return "the one step in the trace" if marked == 1 else f"{marked} steps in the trace"

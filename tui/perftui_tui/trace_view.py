@@ -31,6 +31,7 @@ def view_trace(
         progress(read / whole if whole else 1.0)
 
     analysis = analyse(load_trace(path, progressed, cancelled))
+    evidence = gather(None, analysis)
     whole = analysis.budgets and analysis.budgets[0].step.index < 0
     return Snapshot(
         source=path,
@@ -38,8 +39,8 @@ def view_trace(
         title=path.name,
         now_ns=now_ns,
         analysis=analysis,
-        diagnosis=diagnose(gather(None, analysis)),
-        budget=budget.of_trace(analysis),
+        diagnosis=diagnose(evidence),
+        budget=budget.of_trace(evidence.trace),
         step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
         train_steps=len(analysis.steps),
         problems=(*analysis.notes, *(warning.message for warning in analysis.trace.warnings)),

@@ -93,8 +93,7 @@ class Recording:
             exit_code=128 - returncode if killed else returncode,
             ended_ns=ended_ns,
         )
-        if self.layout.ranks():
-            self.attempt("start of the diagnosis", lambda: have_concluded(self.layout))
+        self.attempt("start of the diagnosis", self._conclude)
 
     def attempt(self, what: str, work: Callable[[], object]) -> None:
         """Do ``work``; an error is said in the log of the recorder, under ``what``."""
@@ -102,6 +101,10 @@ class Recording:
             work()
         except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on
             self.faults.say(what, f"{type(error).__name__}: {error}")
+
+    def _conclude(self) -> None:
+        if self.layout.ranks():
+            have_concluded(self.layout)
 
     def _know_process(self, note: Note) -> None:
         data = note.data

@@ -21,10 +21,17 @@ class RequestServer:
 
     def turn(self) -> None:
         """Serve everything asked for since the last turn."""
-        for request in take_requests(self._recording.layout):
+        for request in self._take():
             self._try(request)
         if self._typed and self._terminal is not None:
             self._typed = self._typed[self._terminal.type(self._typed) :]
+
+    def _take(self) -> list[Request]:
+        try:
+            return take_requests(self._recording.layout)
+        except OSError as error:
+            self._recording.faults.say("requests", f"{error}; the training goes on")
+            return []
 
     def _try(self, request: Request) -> None:
         try:

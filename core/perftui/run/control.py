@@ -60,7 +60,10 @@ LARGEST = 1024 * 1024
 def take_requests(layout: RunLayout) -> list[Request]:
     """Remove and return what was asked for, oldest first; damaged files are only removed.
 
-    What cannot be read or removed is passed over: the caller has a training to look after.
+    A file that cannot be read or removed is passed over.
+
+    Raises:
+        OSError: the directory cannot be listed; what was asked for stays there.
     """
     paths = sorted(layout.control.glob("*.json"))
     return [request for path in paths if (request := _take(path)) is not None]

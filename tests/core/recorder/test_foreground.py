@@ -254,18 +254,49 @@ def test_interrupt_key_reaches_the_script(tmp_path: Path) -> None:
     assert console.returncode() == 9
 
 
-def test_error_of_ours_at_the_end_changes_neither_output_nor_code(tmp_path: Path) -> None:
-    broken = (
-        "from perftui.recorder.drain import SpoolDrain\n"
-        "SpoolDrain.finish = lambda self: 1 / 0\n" + FOREGROUND
-    )
-    script = [sys.executable, "-c", "print('loss'); raise SystemExit(7)"]
-    command = [sys.executable, "-c", broken, str(tmp_path / "runs"), *script]
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (
+            "from perftui.recorder.drain import SpoolDrain as Broken\n"
+            "Broken.finish = lambda self: 1 / 0\n",
+            "ZeroDivisionError",
+        ),
+        # Globbing raises whatever a network disk or a lack of descriptors makes of it.
+        (
+            "import os, pathlib\n"
+            "glob = pathlib.Path.glob\n"
+            "def failing(path, pattern):\n"
+            "    if path.name == 'control':\n"
+            "        raise OSError(116, 'Stale file handle')\n"
+            "    return glob(path, pattern)\n"
+            "pathlib.Path.glob = failing\n",
+            "requests: [Errno 116] Stale file handle",
+        ),
+        (
+            "import errno, pathlib\n"
+            "glob = pathlib.Path.glob\n"
+            "def failing(path, pattern):\n"
+            "    if pattern == 'rank-*':\n"
+            "        raise OSError(24, 'Too many open files')\n"
+            "    return glob(path, pattern)\n"
+            "pathlib.Path.glob = failing\n",
+            "start of the diagnosis: OSError",
+        ),
+    ],
+    ids=["the last records", "requests", "ranks"],
+)
+def test_error_of_ours_changes_neither_output_nor_code(
+    tmp_path: Path, broken: str, said: str
+) -> None:
+    source = "import time; print('loss', flush=True); time.sleep(0.5); raise SystemExit(7)"
+    script = [sys.executable, "-c", source]
+    command = [sys.executable, "-c", broken + FOREGROUND, str(tmp_path / "runs"), *script]
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (7, b"loss\n", b"")
     assert _manifest(tmp_path).exit_code == 7
     (entry,) = list_runs(tmp_path / "runs")
-    assert "ZeroDivisionError" in (entry.root / "recorder.log").read_text()
+    assert said in (entry.root / "recorder.log").read_text()
 
 
 LEFT_BEHIND = """

@@ -53,9 +53,13 @@ class JournalWriter:
         if reader.columns and reader.columns != self.columns:
             raise ValueError(f"{path} exists with other columns")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._torn = _is_torn(self._file)
-        if not reader.columns:
-            self._write(msgspec.json.encode(Header(self.columns)) + b"\n")
+        try:
+            self._torn = _is_torn(self._file)
+            if not reader.columns:
+                self._write(msgspec.json.encode(Header(self.columns)) + b"\n")
+        except BaseException:
+            os.close(self._file)
+            raise
 
     def append(self, rows: Sequence[Sequence[Any]]) -> None:
         """Append ``rows``, each as long as the columns.
@@ -109,6 +113,11 @@ class JournalReader:
     def names(self) -> tuple[str, ...]:
         """Column names, empty until the first line has been read."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file that are done with; it stays where nothing was added."""
+        return self._tail.position
 
     def poll(self, limit: int = CHUNK) -> list[list[Any]]:
         """Rows added since the last poll, reading ``limit`` bytes, or one line if that is longer.

@@ -69,6 +69,28 @@ def test_journal_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
     assert "the training goes on" in line
 
 
+def test_journal_that_cannot_be_begun_keeps_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    sink = JournalSink(tmp_path / "rank-0" / "j", COLUMNS, FaultLog(tmp_path / "log"))
+    disk.is_full = True
+    sink.append([[1]])
+    before = os.dup(0)
+    os.close(before)
+    for n in range(3):
+        sink.append([[n]])
+    after = os.dup(0)
+    os.close(after)
+    # The lowest free number is the same: none was taken for good.
+    assert after == before
+    assert sink.lost == 4
+    disk.is_full = False
+    sink.append([[5]])
+    sink.close()
+    assert JournalReader(tmp_path / "rank-0" / "j").poll() == [[5]]
+
+
 def test_output_that_is_missing_is_marked_where_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 
 class Optimizers:
@@ -15,7 +15,7 @@ class Optimizers:
         self._base = torch.optim.Optimizer
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._next = count()
-        self._open: list[tuple[Any, int]] = []
+        self._open: list[tuple[ReferenceType[Any], int]] = []
         self._exist = False
         self.finished = 0
         """Steps that were seen to end."""
@@ -28,8 +28,14 @@ class Optimizers:
         return number
 
     def entered(self, optimizer: Any, start: int) -> None:
-        """``optimizer.step`` began at ``start``."""
-        self._open.append((optimizer, start))
+        """``optimizer.step`` began at ``start``.
+
+        It is not kept alive: torch does not say where a step raised, and a script that is out of
+        memory may want to let go of its parameters then.
+        """
+        if self._open:
+            self._open = [one for one in self._open if _goes_on(one[0](), optimizer)]
+        self._open.append((ref(optimizer), start))
 
     def left(self, optimizer: Any) -> int:
         """When the step of ``optimizer`` that ends now began, 0 if that was not seen.
@@ -38,7 +44,7 @@ class Optimizers:
         """
         while self._open:
             entered, start = self._open.pop()
-            if entered is optimizer:
+            if entered() is optimizer:
                 self.finished += 1
                 return start
         return 0
@@ -54,6 +60,11 @@ class Optimizers:
                 for kind in _subclasses(self._base)
             )
         return self._exist
+
+
+def _goes_on(entered: Any, beginning: Any) -> bool:
+    """Whether the step of ``entered`` goes on, now that one of ``beginning`` begins."""
+    return entered is not None and entered is not beginning
 
 
 def _subclasses(kind: type) -> Iterator[type]:

@@ -229,6 +229,44 @@ for step in range(10):
     assert len(run.of_kind("forward")) == 10
 
 
+def test_a_step_that_raised_keeps_nothing_alive(train: Any) -> None:
+    source = """
+import gc, weakref, torch
+from torch import nn
+
+class Hungry(torch.optim.Adam):
+    def step(self, closure=None):
+        if not self.state:
+            self.state["begun"] = 1
+            raise MemoryError("out of memory")
+        return super().step(closure)
+
+def attempt():
+    model = nn.Linear(4, 4)
+    optimizer = Hungry(model.parameters())
+    model(torch.ones(2, 4)).sum().backward()
+    try:
+        optimizer.step()
+    except MemoryError as error:
+        print(error)
+    return weakref.ref(model.weight)
+
+weight = attempt()
+gc.collect()
+print(weight() is None)
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+    run = train(source)
+
+    assert (run.code, run.out) == (0, "out of memory\nTrue\n")
+    assert len(run.of_kind("optimizer")) == 5
+    assert run.notes("error") == []
+
+
 def test_loops_of_other_shapes_are_counted_right(train: Any) -> None:
     source = """
 import torch

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from perftui.recorder.faults import FaultLog
 
@@ -47,6 +48,12 @@ class Repeating:
 
 
 def _give_way() -> None:
-    """Lower the priority of this thread alone, which only Linux can."""
+    """Lower the priority of this thread alone, which only Linux can.
+
+    One that gives way further already stays as it is: raising it takes a privilege.
+    """
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        thread = threading.get_native_id()
+        with suppress(OSError):
+            if os.getpriority(os.PRIO_PROCESS, thread) < NICENESS:
+                os.setpriority(os.PRIO_PROCESS, thread, NICENESS)

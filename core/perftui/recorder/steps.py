@@ -31,7 +31,7 @@ class StepAssembler:
     def __init__(self) -> None:
         self.dropped = 0
         self._intervals: deque[tuple[Interval, int]] = deque()
-        self._memory: dict[str, Record] = {}
+        self._memory: dict[tuple[str, int], Record] = {}
         self._fetch_cpu: dict[int, int] = {}
         self._waiting: Record | None = None
         self._waits_since = 0
@@ -48,7 +48,7 @@ class StepAssembler:
         if record.kind in _PARTS:
             self._keep(record)
         elif record.kind in ("memory", "memory_peak"):
-            self._memory[record.kind] = record
+            self._memory[record.kind, record.step] = record
         elif record.kind == "input_cpu":
             self._fetch_cpu[record.step] = self._fetch_cpu.get(record.step, 0) + record.value
         return []
@@ -76,6 +76,8 @@ class StepAssembler:
         fetch_cpu = self._fetch_cpu.get(step.step, UNKNOWN)
         self._fetch_cpu = {at: cpu for at, cpu in self._fetch_cpu.items() if at > step.step}
         row = _row(step, phases, _fewest_ready(step, inside), fetch_cpu, self._memory)
+        # Those of the steps to come stay: an agent writes them before the record of their step.
+        self._memory = {key: one for key, one in self._memory.items() if key[1] > step.step}
         while self._intervals and self._intervals[0][0].end <= end:
             self._intervals.popleft()
         return [row]
@@ -102,11 +104,10 @@ def _row(
     phases: dict[str, int],
     ready: int,
     fetch_cpu: int,
-    memory: dict[str, Record],
+    memory: dict[tuple[str, int], Record],
 ) -> list[int | str]:
-    at_end = memory.get("memory")
-    peak = memory.get("memory_peak")
-    known = at_end is not None and at_end.step == step.step
+    at_end = memory.get(("memory", step.step))
+    peak = memory.get(("memory_peak", step.step))
     values: dict[str, int | str] = {
         "index": step.step,
         "kind": _kind(step.flag),
@@ -117,9 +118,9 @@ def _row(
         "profiled": int(bool(step.flag & PROFILED_FLAG)),
         "overhead": step.extra,
         "batches_ready": ready,
-        "allocated": at_end.value if at_end and known else UNKNOWN,
-        "reserved": at_end.extra if at_end and known else UNKNOWN,
-        "peak_allocated": peak.value if peak and peak.step == step.step else UNKNOWN,
+        "allocated": at_end.value if at_end else UNKNOWN,
+        "reserved": at_end.extra if at_end else UNKNOWN,
+        "peak_allocated": peak.value if peak else UNKNOWN,
         "input_cpu": fetch_cpu,
     }
     return [values[column.name] for column in STEP_COLUMNS]

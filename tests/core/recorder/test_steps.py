@@ -76,6 +76,19 @@ def test_interval_that_spans_a_boundary_is_split_between_both_steps() -> None:
     assert [row["other"] for row in rows] == [40, 40]
 
 
+def test_memory_of_every_step_where_it_is_written_before_the_step() -> None:
+    records = []
+    for n in range(4):
+        end = 100 * (n + 1)
+        records += [
+            record("memory", end, value=500 + n, extra=800 + n, step=n),
+            record("memory_peak", end, value=600 + n, step=n),
+            record("step", 100 * n, 100, step=n),
+        ]
+    found = [(row["allocated"], row["reserved"], row["peak_allocated"]) for row in rows_of(records)]
+    assert found == [(500 + n, 800 + n, 600 + n) for n in range(4)]
+
+
 def test_memory_belongs_to_the_step_it_names_before_or_after_its_record() -> None:
     rows = rows_of(
         [

@@ -30,13 +30,6 @@ class Change:
     option: FixOption | None = None
     form: Form | None = None
 
-    def command(self, run: RunSnapshot) -> tuple[str, ...]:
-        """The command that is run instead of that of ``run``."""
-        from perftui.experiments.rerun import Form
-
-        changed = self.option.argv if self.option and self.form is Form.COMMAND else None
-        return changed or run.manifest.command
-
 
 class Trials:
     """Asks, starts, and shows the comparison once the new run has steps enough.
@@ -78,12 +71,11 @@ class Trials:
             self._app.warn(NO_RUN)
             return
         options = snapshot.fixes(finding) if finding is not None else ()
-        option = option or next((one for one in options if one.override or one.argv), None)
-        if option is None or not (option.override or option.argv):
+        option = option or next((one for one in options if one.override), None)
+        if option is None or option.override is None:
             self._app.warn(_why_no_trial(option, options))
             return
-        form = Form.OVERRIDE if option.override else Form.COMMAND
-        self._ask(snapshot.run, Change(option.title, option, form), describe(option))
+        self._ask(snapshot.run, Change(option.title, option, Form.OVERRIDE), describe(option))
 
     def run_again(self) -> None:
         """Run again with what was tried last, or with the source as it is now."""
@@ -120,7 +112,7 @@ class Trials:
         steady = snapshot.diagnosis.steady_steps
         if running and steady < FEWEST_STEPS:
             body = [*body, (), *wrap(_too_early(steady), TEXT_WIDTH, "warn")]
-        self._app.push_screen(TrialDialog(body, change.command(run), running), answered)
+        self._app.push_screen(TrialDialog(body, run.manifest.command, running), answered)
 
     def _start(self, run: RunSnapshot, change: Change) -> None:
         self.is_starting, self.change = True, change

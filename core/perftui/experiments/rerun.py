@@ -21,8 +21,6 @@ class Form(str, enum.Enum):
 
     OVERRIDE = "override"
     """At run time; the source is not touched."""
-    COMMAND = "command"
-    """By the script's own option."""
     SOURCE = "source"
     """It is in the source already."""
 
@@ -42,20 +40,14 @@ def rerun_launch(
     recorded options of the profiler, they are used again.
 
     Raises:
-        ValueError: the option has no such form.
+        ValueError: the option cannot be tried at run time, and ``form`` asks for that.
     """
-    manifest = run.manifest
-    command = manifest.command
-    kept = tuple(o for o in manifest.overrides if o.fix != option.fix)
+    kept = tuple(o for o in run.manifest.overrides if o.fix != option.fix)
     if form is Form.OVERRIDE:
         if option.override is None:
             raise ValueError(option.why_not or f"{option.fix} cannot be tried at run time")
         kept = (*kept, option.override)
-    if form is Form.COMMAND:
-        if option.argv is None:
-            raise ValueError(f"the script has no option for {option.fix}")
-        command = option.argv
-    launch = _repeat(run, command, kept, option.title, size)
+    launch = _repeat(run, kept, option.title, size)
     if form is Form.SOURCE and option.patch is not None:
         return replace(launch, expected=dict(option.patch.arguments))
     return launch
@@ -63,19 +55,18 @@ def rerun_launch(
 
 def repeat_launch(run: RunSnapshot, size: tuple[int, int] = DEFAULT_SIZE) -> Launch:
     """The launch that repeats ``run`` as it was, in a terminal of ``size`` (columns, rows)."""
-    return _repeat(run, run.manifest.command, run.manifest.overrides, None, size)
+    return _repeat(run, run.manifest.overrides, None, size)
 
 
 def _repeat(
     run: RunSnapshot,
-    command: tuple[str, ...],
     overrides: tuple[Override, ...],
     name: str | None,
     size: tuple[int, int],
 ) -> Launch:
     manifest = run.manifest
     return Launch(
-        command=command,
+        command=manifest.command,
         cwd=Path(manifest.cwd),
         runs=run.root.parent,
         overrides=overrides,

@@ -17,7 +17,6 @@ OPTION = FixOption(
     "num_workers 0 -> 2",
     "",
     override=TRY,
-    argv=("python", "train.py", "-j", "2"),
 )
 
 
@@ -31,11 +30,6 @@ def test_a_run_is_repeated_with_the_override() -> None:
     assert launch.overrides == (TRY,)
     assert (launch.parent, launch.runs, launch.cwd) == ("one", Path("/runs"), Path("/p"))
     assert launch.name == "num_workers 0 -> 2"
-
-
-def test_a_run_is_repeated_with_another_command() -> None:
-    launch = rerun_launch(run(), OPTION, Form.COMMAND)
-    assert (launch.command, launch.overrides) == (("python", "train.py", "-j", "2"), ())
 
 
 def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
@@ -59,12 +53,10 @@ def test_a_second_try_of_a_fix_replaces_the_first() -> None:
     assert rerun_launch(run(overrides=(first,)), OPTION).overrides == (TRY,)
 
 
-def test_a_form_that_the_option_lacks_is_refused() -> None:
+def test_an_option_that_cannot_be_tried_is_refused() -> None:
     bare = FixOption("loader-workers", "", "", why_not="the dataset holds open files")
     with pytest.raises(ValueError, match="open files"):
         rerun_launch(run(), bare)
-    with pytest.raises(ValueError, match="no option"):
-        rerun_launch(run(), bare, Form.COMMAND)
 
 
 def test_the_options_of_the_profiler_are_used_again() -> None:

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
+from perftui.fixes.model import Patch
+from perftui_tui.dialogs.fix import diff_rows
 from perftui_tui.panes.finding_details import details
-from perftui_tui.rows import plain
+from perftui_tui.rows import plain, safe
 from perftui_tui.snapshot import Phase, Snapshot
 
 MS = 1_000_000
@@ -40,6 +42,13 @@ def test_a_trace_without_steps_has_no_step_to_be_a_part_of() -> None:
     assert "350 ms of the recorded 3.50 s (10 %)" in text
     assert "(from all of the trace)" in text
     assert "step" not in text
+
+
+def test_a_diff_shows_tabs_as_the_columns_they_reach() -> None:
+    patch = Patch(Path("train.py"), b"if x:\n\ty = 1\t# a\n", b"if x:\n\ty = 2\t# a\n")
+    lines = [plain(safe(line)) for line in diff_rows(patch)]
+    assert "-        y = 1   # a" in lines
+    assert "+        y = 2   # a" in lines
 
 
 def test_what_no_step_was_timed_for_names_none() -> None:

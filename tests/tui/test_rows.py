@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from perftui.trace.text import printable
 from perftui_tui.rows import CONTINUED, Row, crop, fit, fold, plain, row, safe, spread, width, wrap
 
 spans = st.tuples(st.text(st.sampled_from("ab █日"), max_size=8), st.sampled_from(["", "dim"]))
@@ -29,16 +30,34 @@ def test_spread_fills_the_width_and_keeps_the_right(left: Row, right: Row, cells
     assert plain(line).endswith(plain(crop(right, cells)))
 
 
-@given(st.text(), st.integers(8, 40))
-def test_wrapping_loses_no_word(text: str, cells: int) -> None:
-    wrapped = " ".join(plain(line).strip() for line in wrap(text, cells))
-    assert wrapped.split() == text.split()
+@given(st.text(st.sampled_from("abc \t\x1b日"), max_size=60), st.integers(8, 40))
+def test_wrapping_loses_nothing_and_fits(text: str, cells: int) -> None:
+    wrapped = [plain(line) for line in wrap(text, cells, indent="  ")]
+    letters = "".join(printable(word) for word in text.split())
+    assert "".join(line[2:].replace(" ", "") for line in wrapped) == letters
+    assert all(cell_len(line) <= cells for line in wrapped)
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=8)))
+def test_wrapping_parts_no_word_that_fits(words: list[str]) -> None:
+    wrapped = " ".join(plain(line) for line in wrap(" ".join(words), 8))
+    assert wrapped.split() == words
 
 
 def test_wrapped_rows_are_indented_and_fit() -> None:
     lines = wrap("a sentence of several words", 14, indent="  ")
     assert [plain(line) for line in lines] == ["  a sentence", "  of several", "  words"]
     assert all(cell_len(plain(line)) <= 14 for line in lines)
+
+
+def test_folding_counts_the_cells_of_what_is_drawn() -> None:
+    folded = fold(row("\x1b" * 5), 10)
+    assert [plain(line) for line in folded] == [
+        "\\x1b\\x1b\\x",
+        f"{CONTINUED}1b\\x1b\\x",
+        f"{CONTINUED}1b",
+    ]
+    assert [safe(line) for line in folded] == folded
 
 
 def test_control_codes_are_spelled_out() -> None:

@@ -6,7 +6,7 @@ return rows, tests compare ``plain(row)``, and ``RowView`` alone turns names int
 
 from __future__ import annotations
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 from perftui.trace.text import printable
 
@@ -86,8 +86,8 @@ def crop(line: Row, cells: int) -> Row:
             kept.append((set_cell_size(text, taken), style))
         left -= taken
         if not left:
-            return (*kept, ("…", style))
-    return tuple(kept)
+            break
+    return (*kept, ("…", style))
 
 
 def fit(line: Row, cells: int) -> Row:
@@ -98,11 +98,12 @@ def fit(line: Row, cells: int) -> Row:
 
 
 def fold(line: Row, cells: int) -> list[Row]:
-    """The row broken into rows of at most ``cells``, all of it to be read.
+    """The row, made safe, broken into rows of at most ``cells``, all of it to be read.
 
     It is broken behind a blank where one is near; what goes on is marked at the left edge.
     """
-    letters = [(letter, style) for text, style in line for letter in text]
+    # A control code takes no cell, spelled out it takes four: what is drawn is what counts.
+    letters = [(letter, style) for text, style in safe(line) for letter in text]
     rows: list[Row] = []
     room = max(4, cells)
     while True:
@@ -143,10 +144,15 @@ def spread(left: Row, right: Row, cells: int) -> Row:
 
 
 def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
-    """``text`` broken at blanks into rows of at most ``cells``, each after ``indent``."""
+    """``text``, made safe, broken at blanks into rows of at most ``cells``, each after ``indent``.
+
+    A word that is longer goes on in the next row.
+    """
     rows: list[Row] = []
     line = ""
-    for word in text.split():
+    room = max(2, cells - cell_len(indent))
+    words = (printable(word) for word in text.split())
+    for word in (piece for whole in words for piece in chop_cells(whole, room)):
         joined = f"{line} {word}" if line else word
         if line and cell_len(indent + joined) > cells:
             rows.append(((indent, ""), (line, style)))

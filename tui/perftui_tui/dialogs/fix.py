@@ -74,4 +74,7 @@ def risk_row(risks: Sequence[Risk]) -> Row:
 def diff_rows(patch: Patch) -> list[Row]:
     """The unified diff, removed and added lines told apart by sign and colour."""
     styles = {"+": "insert", "-": "delete", "@": "dim"}
-    return [row((line, styles.get(line[:1], ""))) for line in patch.diff().split("\n")]
+    lines = patch.diff().split("\n")
+    # The sign in front is no part of the line: tabs go to where they go in the source.
+    shown = (line[:1] + line[1:].expandtabs() for line in lines)
+    return [row((line, styles.get(line[:1], ""))) for line in shown]

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from perftui_tui.charts.area import area, sparkline
 from perftui_tui.panes.steady_bins import steady_bins
-from perftui_tui.rows import Row, Span, crop, fit, row, spread, width
+from perftui_tui.rows import Row, Span, crop, fit, row, spread, width, wrap
 
 NAME_WIDTH = 10
 READING_WIDTH = 19
@@ -64,7 +64,7 @@ def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
 def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> list[Row]:
     """An area chart with its scale, and the reading in the last row."""
     if meter.absent:
-        return [(), *[crop(row((line, "dim")), cells) for line in _broken(meter.absent, cells)]]
+        return [(), *wrap(meter.absent, cells, "dim")]
     chart_width, chart_height = max(1, cells - AXIS_WIDTH), max(1, height - 1)
     values = _columns(meter, chart_width, live)
     chart = area(values, chart_width, chart_height, meter.low, meter.high)
@@ -103,9 +103,3 @@ def _reading(meter: Meter) -> Row:
 def _axis(meter: Meter, y: int, height: int) -> str:
     label = meter.limit if y == 0 else ("0" if y == height - 1 and meter.low == 0 else "")
     return f"{label[: AXIS_WIDTH - 1]:>{AXIS_WIDTH - 1}}" + ("┤" if label else "│")
-
-
-def _broken(text: str, cells: int) -> list[str]:
-    from textwrap import wrap
-
-    return wrap(text, max(8, cells))

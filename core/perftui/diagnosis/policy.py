@@ -10,7 +10,8 @@ class Policy:
     """Limits that the rules apply. Shares are of the mean steady step, 0 to 1."""
 
     warning_steps: int = 2
-    """Fewest steady steps for a warning: one step alone may be anything."""
+    """Fewest steady steps for a warning: one step alone may be anything. A trace that
+    marks but one is judged whole, at low confidence, and gives no more than a warning."""
     critical_steps: int = 20
     """Fewest steady steps for a critical finding and for high confidence. A trace that holds fewer
     is judged whole, at lower confidence."""

@@ -98,6 +98,26 @@ def test_many_steps_give_high_confidence(tmp_path) -> None:
     assert (finding.confidence, finding.would_raise_confidence) == (Confidence.HIGH, "")
 
 
+def test_one_steady_step_of_several_is_not_judged(tmp_path) -> None:
+    recording = synchronising(300, steps=1)
+    recording.step(1, 1000, 5000)
+    recording.kernel(1000, 1000, 5000)
+    reasons = {a.rule: a.reason for a in recording.diagnosed(tmp_path).abstentions}
+    few = "1 of 2 steady steps in the trace"
+    assert reasons["sync-bound"] == reasons["launch-bound"] == reasons["input-bound"] == few
+    assert reasons["healthy"] == few
+
+
+def test_the_only_step_of_a_trace_gives_no_more_than_a_warning(tmp_path) -> None:
+    for run in (None, make_run(**ON_GPU)):
+        finding = found(synchronising(300, steps=1).diagnosed(tmp_path, run), "sync-bound")
+        assert finding is not None
+        assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
+    finding = waiting(300, steps=1).diagnosed(tmp_path).top
+    assert finding is not None
+    assert (finding.rule, finding.severity) == ("input-in-main-thread", Severity.WARNING)
+
+
 def launching(kernels: int = 100, length: float = 8, every: float = 10, late: bool = True):
     """Steps of short kernels; each is launched once the last one is over, or all ahead of time."""
     recording = Recording()

@@ -1,4 +1,8 @@
-"""``healthy``: every rule looked, none found lost time, and there are numbers to show for it."""
+"""``healthy``: no rule found lost time, and there are numbers to show for it.
+
+A rule that abstained is no objection, so what is asked of the numbers leaves no room for what it
+looks for: a device that is busy does not wait, and a step that computes does not either.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,13 @@ from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Confidence, Fact, Finding, Severity
 from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.severity import collected, confidence, more_steps
+from perftui.diagnosis.severity import (
+    collected,
+    confidence,
+    few_trace_steps,
+    more_steps,
+    trace_confidence,
+)
 from perftui.diagnosis.trace_facts import TraceFacts
 from perftui.run.step_budget import StepShare
 
@@ -43,10 +53,11 @@ def _with_gpu(evidence: Evidence, policy: Policy) -> Finding | Abstention:
     share = collected(evidence, policy)
     if evidence.manifest and isinstance(share, str):
         return Abstention(RULE, share)
-    if evidence.trace and evidence.trace.has_gpu:
+    few = few_trace_steps(evidence, policy)
+    if evidence.trace and evidence.trace.has_gpu and not few:
         return _by_trace(evidence.trace, policy)
     if evidence.machine.gpu_busy is None:
-        return Abstention(RULE, "neither a trace nor telemetry says how busy the GPU is")
+        return Abstention(RULE, few or "neither a trace nor telemetry says how busy the GPU is")
     return _by_telemetry(evidence, evidence.machine.gpu_busy, policy)
 
 
@@ -67,7 +78,7 @@ def _by_trace(trace: TraceFacts, policy: Policy) -> Finding | Abstention:
     return replace(
         _busy(busy, "from the trace", trace.steps, policy),
         step_ns=trace.step_ns,
-        confidence=confidence(trace.steps, policy),
+        confidence=trace_confidence(trace.steps, policy),
         would_raise_confidence=more_steps(trace.steps, policy),
     )
 

@@ -12,9 +12,11 @@ from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import (
     collected,
     confidence,
+    few_trace_steps,
     more_steps,
     severity,
     supported,
+    supported_by_trace,
     trace_confidence,
 )
 
@@ -51,7 +53,7 @@ def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abs
     """
     trace = evidence.trace
     if evidence.manifest is None:
-        return _of_trace(evidence, rule)
+        return _of_trace(evidence, policy, rule)
     share = collected(evidence, policy)
     if isinstance(share, str):
         return Abstention(rule, share)
@@ -63,20 +65,22 @@ def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abs
     return InputWait(wait, share.mean, share.count, True, exposed)
 
 
-def _of_trace(evidence: Evidence, rule: str) -> InputWait | Abstention:
+def _of_trace(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abstention:
     trace = evidence.trace
     if trace is None:
         return Abstention(rule, "nothing has been recorded")
+    if few := few_trace_steps(evidence, policy):
+        return Abstention(rule, few)
     name = GapCause.INPUT_WAIT.value if trace.has_gpu else "input_wait"
     return InputWait(trace.part(name), trace.step_ns, trace.steps, False, trace.has_gpu)
 
 
 def judge(wait: InputWait, warning: float, policy: Policy) -> Severity | None:
-    """Severity of ``wait``; a critical one on a run needs enough steps."""
+    """Severity of ``wait``; a critical one needs enough steps."""
     found = severity(wait.share, warning, policy.input_critical)
-    if found is None or not wait.from_run:
-        return found
-    return supported(found, wait.steps, policy)
+    if found is None:
+        return None
+    return (supported if wait.from_run else supported_by_trace)(found, wait.steps, policy)
 
 
 def sure(wait: InputWait, policy: Policy) -> Confidence:

@@ -8,7 +8,7 @@ from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding, Severity
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.device_idle import device_trace
-from perftui.diagnosis.severity import more_steps, severity, trace_confidence
+from perftui.diagnosis.severity import more_steps, severity, supported_by_trace, trace_confidence
 from perftui.diagnosis.trace_facts import LaunchFacts, TraceFacts, launch_facts
 
 RULE = "launch-bound"
@@ -16,7 +16,7 @@ RULE = "launch-bound"
 
 def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     """Find many short kernels, a queue mostly empty, and idle of ``policy.launch_warning``."""
-    trace = device_trace(evidence, RULE)
+    trace = device_trace(evidence, policy, RULE)
     if not isinstance(trace, TraceFacts):
         return trace
     if trace.steps == 0:
@@ -49,7 +49,7 @@ def _finding(
     empty = round(100 * (launches.empty_queue or 0.0), 1)
     return Finding(
         RULE,
-        found,
+        supported_by_trace(found, trace.steps, policy),
         f"The GPU idles {words.part_of_step(idle, trace.step_ns)} between launches: "
         f"{launches.kernels_per_step} kernels a step, "
         f"half of them no longer than {words.duration(launches.median_ns)}.",

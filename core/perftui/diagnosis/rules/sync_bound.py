@@ -8,7 +8,7 @@ from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.device_idle import device_trace
-from perftui.diagnosis.severity import more_steps, severity, trace_confidence
+from perftui.diagnosis.severity import more_steps, severity, supported_by_trace, trace_confidence
 from perftui.diagnosis.trace_facts import TraceFacts, most_common, place_of
 
 RULE = "sync-bound"
@@ -19,7 +19,7 @@ _SHOWN_GAPS = 3
 
 def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     """Find device idle after synchronising calls of ``policy.sync_warning`` of the step."""
-    trace = device_trace(evidence, RULE)
+    trace = device_trace(evidence, policy, RULE)
     if not isinstance(trace, TraceFacts):
         return trace
     idle = trace.part(GapCause.SYNCHRONISATION.value)
@@ -30,7 +30,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     describe = words.part_of_step if trace.steps else words.part_of_trace
     return Finding(
         RULE,
-        found,
+        supported_by_trace(found, trace.steps, policy),
         f"The GPU idles {describe(idle, trace.step_ns)} because the host "
         f"waited for it first{_where(gaps, trace)}.",
         _facts(idle, gaps, trace, policy),

@@ -26,6 +26,11 @@ class LineTail:
         self._offset = 0
         self._is_skipping = False
 
+    @property
+    def position(self) -> int:
+        """Bytes of the file that are done with."""
+        return self._offset
+
     def poll(self, limit: int = CHUNK) -> list[bytes]:
         """Lines without their ends, empty ones left out; reads ``limit`` bytes, or one line.
 

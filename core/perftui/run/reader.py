@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import Column, JournalReader
@@ -65,13 +66,21 @@ class _JournalTable:
         return self.journal.skipped + (self._table.refused if self._table else 0)
 
     def poll(self) -> Table:
-        rows = self.journal.poll()
+        """Everything up to the end of the journal: a run that is over is read only once."""
+        before = -1
+        while before != self.journal.position:
+            before = self.journal.position
+            self._take(self.journal.poll())
+        if self._table is None:
+            return GrowingTable(self._expected, self._floats, self._text).freeze()
+        return self._table.freeze()
+
+    def _take(self, rows: list[list[Any]]) -> None:
         if self._table is None:
             if not self.journal.columns:
-                return GrowingTable(self._expected, self._floats, self._text).freeze()
+                return
             self._table = GrowingTable(self.journal.columns, self._floats, self._text)
         self._table.extend(rows)
-        return self._table.freeze()
 
 
 class _RankReader:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
-from perftui.run.journal import Column, JournalWriter
+from perftui.run.journal import Column, JournalReader, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, write_manifest
 from perftui.run.reader import RunReader
@@ -38,6 +38,18 @@ def test_new_run_is_private_and_kept_out_of_git(layout: RunLayout) -> None:
     assert (layout.root.parent.parent / ".gitignore").read_text() == "*\n"
     with pytest.raises(FileExistsError):
         create_run_directory(layout.root.parent, "r")
+
+
+def test_a_run_is_read_to_its_end_at_once(
+    layout: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its journals: nobody looks a second time at a run that is over."""
+    steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
+    steps.append([step(index) for index in range(500)])
+    steps.close()
+    read = JournalReader.poll
+    monkeypatch.setattr(JournalReader, "poll", lambda journal: read(journal, 1000))
+    assert RunReader(layout.root).poll().ranks[0].steps["index"].tolist() == list(range(500))
 
 
 def test_snapshots_grow_and_older_ones_stay(layout: RunLayout) -> None:

@@ -80,11 +80,15 @@ class OnTerminal:
     def suspend(self, by_kernel: bool) -> None:  # noqa: ARG002 - its session is not ours
         """SIGSTOP: the kernel ignores SIGTSTP in a session without a shell."""
         self.training.signal_group(signal.SIGSTOP)
+        self._keyboard.listen(False)
         self._raw.leave()
 
     def resume(self) -> None:
-        """Take the keys again and continue."""
-        self._raw.enter()
+        """Continue, with the keys where they are ours again: in the background (``bg``) they are
+        the shell's until it brings us to the foreground, which comes here once more."""
+        if is_foreground_job():
+            self._raw.enter()
+            self._keyboard.listen(True)
         self.resize()
         self.training.signal_group(signal.SIGCONT)
 

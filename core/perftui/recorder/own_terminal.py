@@ -30,13 +30,20 @@ class RawKeyboard:
 
     def __init__(self) -> None:
         self._before = termios.tcgetattr(KEYBOARD)
+        self._is_raw = False
 
     def enter(self) -> None:
         """Pass keys through, also those that would send signals."""
+        self._is_raw = True
         with suppress(termios.error):
             tty.setraw(KEYBOARD, termios.TCSADRAIN)
 
     def leave(self) -> None:
-        """Put the terminal back as it was found; one that is gone needs nothing."""
-        with suppress(termios.error):
-            termios.tcsetattr(KEYBOARD, termios.TCSADRAIN, self._before)
+        """Put the terminal back as it was found, if it was changed; one that is gone needs nothing.
+
+        A terminal that is somebody else's meanwhile is left alone: setting it would stop us.
+        """
+        if self._is_raw:
+            self._is_raw = False
+            with suppress(termios.error):
+                termios.tcsetattr(KEYBOARD, termios.TCSADRAIN, self._before)

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from perftui.fixes.patches.declared_options import DeclaredOption
-
-
-def script_of(command: tuple[str, ...], cwd: Path) -> tuple[Path, int] | None:
-    """The script that ``command`` (interpreter first) runs, and where its own arguments begin.
-
-    None where the interpreter is given options, or no script.
-    """
-    if len(command) >= 3 and command[1] == "-m":
-        module = cwd.joinpath(*command[2].split("."))
-        package = module / "__main__.py"
-        return (package if package.is_file() else module.with_suffix(".py")), 3
-    if len(command) >= 2 and not command[1].startswith("-"):
-        return cwd / command[1], 2
-    return None
 
 
 def given(command: tuple[str, ...], begin: int, option: DeclaredOption) -> bool:

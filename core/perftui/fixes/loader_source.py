@@ -9,7 +9,8 @@ from pathlib import Path
 
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.fixes.command_option import given, script_of, with_option
+from perftui.fixes.command_option import given, with_option
+from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import Patch
 from perftui.fixes.patches.declared_options import DeclaredOption, option_behind
 from perftui.fixes.patches.edits import Literal
@@ -86,11 +87,11 @@ def _command(
     if option is None or evidence.manifest is None or type(workers) is not int:
         return None, None
     command = evidence.manifest.command
-    script = script_of(command, Path(evidence.manifest.cwd))
+    script = launched_script(command, Path(evidence.manifest.cwd))
     # The options of another file's parser are not certain to be those of the command.
-    if script is None or script[0].resolve() != path.resolve():
+    if script is None or script.path.resolve() != path.resolve():
         return None, None
-    begin = script[1]
+    begin = script.begin
     flag = option.long_flag if given(command, begin, option) else None
     return with_option(command, begin, option, workers), flag
 

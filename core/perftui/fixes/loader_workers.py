@@ -8,7 +8,7 @@ from pathlib import Path
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.fixes.command_option import script_of
+from perftui.fixes.launched_script import launched_script
 from perftui.fixes.loader_source import loader_change
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.patches.program import parse_program, read_source
@@ -117,24 +117,25 @@ def _refused_by_spawn(evidence: Evidence, loader: LoaderFacts) -> str:
         return ""
     if loader.collate_is_lambda:
         return f"collate_fn is a lambda, which cannot be sent to workers ({loader.start_method})"
-    if not _has_main_guard(evidence):
-        return (
-            f"workers start by {loader.start_method}, which runs the script again: "
-            'it needs `if __name__ == "__main__":` around the training'
-        )
+    again = f"workers start by {loader.start_method}, which runs the script again"
+    guarded = _has_main_guard(evidence)
+    if guarded is None:
+        return f"{again}, and which script that is cannot be told from the command"
+    if not guarded:
+        return f'{again}: it needs `if __name__ == "__main__":` around the training'
     return ""
 
 
-def _has_main_guard(evidence: Evidence) -> bool:
-    """Whether the script is certain to test ``__name__``."""
+def _has_main_guard(evidence: Evidence) -> bool | None:
+    """Whether the script is certain to test ``__name__``; None where it cannot be read."""
     manifest = evidence.manifest
-    script = script_of(manifest.command, Path(manifest.cwd)) if manifest else None
+    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
     if script is None:
-        return False
+        return None
     try:
-        program = parse_program(read_source(script[0]))
+        program = parse_program(read_source(script.path))
     except PatchRefusedError:
-        return False
+        return None
     tests = (node.test for node in program.tree.body if isinstance(node, ast.If))
     return any("__name__" in ast.unparse(test) for test in tests)
 

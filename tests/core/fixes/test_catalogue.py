@@ -13,6 +13,7 @@ from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import ON_GPU, make_run, telemetry_table
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+GUARDED = SCRIPT + 'if __name__ == "__main__":\n    main()\n'
 PHASES = {"input_wait": 60, "forward": 40}
 
 
@@ -134,8 +135,29 @@ def test_workers_are_refused_where_they_would_do_harm(script, loader, run, reaso
 def test_what_is_refused_under_one_condition_is_offered_without_it(script) -> None:
     assert workers(script, loader={"is_iterable": True, "shards": True}).override
     assert workers(script, loader={"collate_is_lambda": True}).override
-    script.write_text(SCRIPT + 'if __name__ == "__main__":\n    main()\n')
+    script.write_text(GUARDED)
     assert workers(script, loader={"start_method": "spawn"}).override
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["python -u train.py", "torchrun --nproc-per-node 2 train.py x", "python -m train"],
+)
+def test_a_guard_is_found_past_the_options_of_the_interpreter(script, command) -> None:
+    spawned = {"start_method": "spawn"}
+    script.write_text(GUARDED)
+    assert workers(script, command=tuple(command.split()), loader=spawned).override
+    script.write_text(SCRIPT)
+    refused = workers(script, command=tuple(command.split()), loader=spawned)
+    assert "it needs `if __name__" in refused.why_not
+
+
+def test_a_script_that_cannot_be_told_is_not_said_to_lack_a_guard(script) -> None:
+    script.write_text(GUARDED)
+    for command in (("accelerate", "launch", "train.py"), ("python", "gone.py")):
+        option = workers(script, command=command, loader={"start_method": "spawn"})
+        assert option.override is None
+        assert option.why_not.endswith("cannot be told from the command")
 
 
 def test_a_patch_that_is_not_certain_says_why_and_shows_the_line(script) -> None:
@@ -211,7 +233,7 @@ def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -
 
 @pytest.mark.parametrize(
     "command",
-    [("python", "other.py"), ("python", "-u", "train.py"), ("python", "-m", "other"), ("python",)],
+    [("python", "other.py"), ("sh", "-c", "train.py"), ("python", "-m", "other"), ("python",)],
 )
 def test_an_option_of_another_program_is_not_given(script, command) -> None:
     script.write_text(OPTION)

@@ -75,6 +75,8 @@ def start(launch: Launch) -> Path:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            # The training gets what the user opened for it through the recorder.
+            close_fds=False,
         )
     _wait(layout, recorder)
     return layout.root

@@ -147,6 +147,9 @@ def _start(
             stdout=streams.stdout,
             stderr=streams.stderr,
             preexec_fn=prepare,
+            # What the user opened for the command (``3>file``, ``<(program)``) is passed on; none
+            # of our own descriptors survives an exec.
+            close_fds=False,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise StartError(_reason(command, error)) from error

@@ -1,4 +1,4 @@
-"""Who called whom, on each track: exact, by a sweep with a stack."""
+"""Who called whom, on each track: exact, by sweeps with a stack."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from perftui.trace import native
 from perftui.trace.model import NONE, Int32, Int64
-
-BLOCK = 1 << 15
-"""Rows that are lists of integers at a time: those take five times the memory of an array."""
+from perftui.trace.sweep import OUTSIDE, OVERLAPPING, sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,80 +38,39 @@ def nest(track: Int32, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]
     """Nest ordered rows, track by track.
 
     A row is the child of the innermost row that is open when it starts. A call that outlasts its
-    parent (clocks are read one after the other) stays its child, but takes none of its own behind
-    the parent's end: that time is counted as nobody's, and theirs would be too. A range (an annotation, something
-    asynchronous) that overlaps other rows only partially is no part of the call stack: it gets
-    depth 0 and no parent or child.
+    parent (clocks are read one after the other) stays its child, but takes no child behind the
+    parent's end: its own time is cut there, and theirs would be lost. A range (an annotation,
+    something asynchronous) that overlaps other rows only partially is no part of the call stack:
+    it gets depth 0 and no parent or child.
     """
     parent = np.full(len(track), NONE, dtype=np.int32)
     depth = np.zeros(len(track), dtype=np.int32)
     for begin, stop in _bounds(track):
         if stop - begin < 2 or np.all(start[begin + 1 : stop] >= end[begin : stop - 1]):
             continue
-        sweep = _Sweep(start[begin:stop], end[begin:stop], is_range[begin:stop])
-        nested, depth[begin:stop] = sweep.run()
-        parent[begin:stop] = np.where(nested == NONE, NONE, nested + begin)
+        rows = slice(begin, stop)
+        nested, depth[rows] = _swept(start[rows], end[rows], is_range[rows])
+        parent[rows] = np.where(nested == NONE, NONE, nested + begin)
     return Nesting(parent, depth)
+
+
+def _swept(start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> tuple[Int32, Int32]:
+    """Parent and depth by position in one track."""
+    compiled = native.library()
+    outside = np.zeros(len(start), dtype=np.uint8)
+    while True:
+        if compiled:
+            found = native.sweep(compiled, start, end, is_range, outside)
+        else:
+            found = sweep(start, end, is_range, outside)
+        overlapping = outside == OVERLAPPING
+        if not overlapping.any():
+            return found
+        # Each pass takes out at least one range, and in files from PyTorch nearly always all.
+        outside[overlapping] = OUTSIDE
 
 
 def _bounds(track: Int32) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     cuts = [0, *edges.tolist(), len(track)]
     return [(begin, end) for begin, end in pairwise(cuts) if end > begin]
-
-
-class _Sweep:
-    """One track. Loops over lists, which is five times as fast as over arrays, block by block."""
-
-    def __init__(self, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> None:
-        self._start = start
-        self._end = end
-        self._is_range = is_range
-
-    def run(self) -> tuple[Int32, Int32]:
-        """Parent and depth by position in the track."""
-        outside: set[int] = set()
-        while True:
-            parents, depths, overlapping = self._pass(outside)
-            if not overlapping:
-                return parents, depths
-            # Each pass takes out at least one range, and in files from PyTorch nearly always all.
-            outside |= overlapping
-
-    def _pass(self, outside: set[int]) -> tuple[Int32, Int32, set[int]]:
-        parents = np.empty(len(self._start), dtype=np.int32)
-        depths = np.empty(len(self._start), dtype=np.int32)
-        overlapping: set[int] = set()
-        stack: list[tuple[int, int]] = []
-        for begin in range(0, len(self._start), BLOCK):
-            block = slice(begin, begin + BLOCK)
-            found = self._sweep_block(block, stack, outside, overlapping)
-            parents[block], depths[block] = found
-        return parents, depths, overlapping
-
-    def _sweep_block(
-        self, block: slice, stack: list[tuple[int, int]], outside: set[int], overlapping: set[int]
-    ) -> tuple[list[int], list[int]]:
-        """``stack`` holds the end and the row of what is open, and goes on into the next block."""
-        parents: list[int] = []
-        depths: list[int] = []
-        rows = zip(self._start[block].tolist(), self._end[block].tolist(), strict=True)
-        for row, (begin, end) in enumerate(rows, block.start):
-            if row in outside:
-                parents.append(NONE)
-                depths.append(0)
-                continue
-            while stack and stack[-1][0] <= begin:
-                stack.pop()
-            if stack and end > stack[-1][0]:
-                overlapping |= self._in_overlap(row, end, stack)
-            parents.append(stack[-1][1] if stack else NONE)
-            depths.append(len(stack))
-            stack.append((min(end, stack[-1][0]) if stack else end, row))
-        return parents, depths
-
-    def _in_overlap(self, row: int, end: int, stack: list[tuple[int, int]]) -> set[int]:
-        """Ranges in a partial overlap: the row itself, or those open that it outlasts."""
-        if self._is_range[row]:
-            return {row}
-        return {each for until, each in stack if self._is_range[each] and until < end}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace import nesting as module
+from perftui.trace import native
+from perftui.trace import sweep as module
 from perftui.trace.model import NONE
 from perftui.trace.nesting import Nesting, nest, order
 
@@ -17,11 +18,16 @@ ROWS = st.lists(
 )
 
 
-@pytest.fixture(scope="module", autouse=True, params=[3, 1 << 15])
+@pytest.fixture(scope="module", autouse=True, params=["native", 3, 1 << 15])
 def block(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tracks shorter than a block, and tracks of many."""
+    """Compiled; in Python, tracks shorter than a block, and tracks of many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", request.param)
+        if request.param == "native":
+            if native.library() is None:
+                pytest.skip("installed without a C compiler: there is no compiled sweep")
+        else:
+            patch.setattr(native, "library", lambda: None)
+            patch.setattr(module, "BLOCK", request.param)
         yield
 
 

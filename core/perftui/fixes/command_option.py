@@ -2,64 +2,93 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+
 from perftui.fixes.patches.declared_options import DeclaredOption
 
 
-def given(command: tuple[str, ...], begin: int, option: DeclaredOption) -> bool:
-    """Whether the arguments from ``begin`` on give ``option``."""
-    return any(_gives(argument, option) for argument in _before_separator(command[begin:]))
+class CommandOption:
+    """How the arguments of a command, read as ``argparse`` reads them, give one option.
 
-
-def with_option(
-    command: tuple[str, ...], begin: int, option: DeclaredOption, value: int
-) -> tuple[str, ...]:
-    """``command`` with ``option`` set to ``value``, in the place and spelling it already has.
-
-    Where it is not given it becomes the first argument, so that neither a subcommand nor
-    arguments that the script passes on can swallow it.
+    ``declared`` are all options of the script: one of them may be what looks like an abbreviation.
     """
-    if not given(command, begin, option):
-        return (*command[:begin], option.long_flag, str(value), *command[begin:])
-    changed: list[str] = []
-    arguments = list(command[begin:])
-    end = len(_before_separator(tuple(arguments)))
-    at = 0
-    while at < len(arguments):
-        replaced, used = _replaced(arguments[at], option, value, at < end)
-        changed += replaced
-        at += used
-    return (*command[:begin], *changed)
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        begin: int,
+        option: DeclaredOption,
+        declared: Iterable[DeclaredOption],
+    ) -> None:
+        """``begin`` is where in ``command`` the script's own arguments begin."""
+        self._command, self._begin, self._option = command, begin, option
+        self._others = {flag for one in declared for flag in one.flags} - set(option.flags)
+        given = _before_separator(command[begin:])
+        self._end = begin + len(given)
+        self.is_given = any(self._gives(argument) for argument in given)
+        self.unsure = next((argument for argument in given if self._may_give(argument)), None)
+        """An argument of several short options that may hold this one, None where there is none."""
+
+    def with_value(self, value: int) -> tuple[str, ...] | None:
+        """The command with the option set to ``value``, in the place and spelling it already has.
+
+        Where it is not given it becomes the first argument, so that neither a subcommand nor
+        arguments that the script passes on can swallow it. None where it is not certain which
+        arguments give it.
+        """
+        if self.unsure is not None:
+            return None
+        command, begin = self._command, self._begin
+        if not self.is_given:
+            return (*command[:begin], self._option.long_flag, str(value), *command[begin:])
+        changed: list[str] = []
+        at = begin
+        while at < self._end:
+            replaced, used = self._replaced(command[at], value)
+            changed += replaced
+            at += used
+        return (*command[:begin], *changed, *command[at:])
+
+    def _gives(self, argument: str) -> bool:
+        return self._is_name(argument.split("=", 1)[0]) or self._short(argument) is not None
+
+    def _is_name(self, name: str) -> bool:
+        """One of the option's flags, or the beginning of one that is no flag of another option.
+
+        Were it the beginning of two options' flags, the script would have refused it.
+        """
+        if name in self._option.flags:
+            return True
+        long = [flag for flag in self._option.flags if len(flag) > 2]
+        abbreviates = name not in ("-", "--") and any(flag.startswith(name) for flag in long)
+        return abbreviates and name.startswith("-") and name not in self._others
+
+    def _short(self, argument: str) -> str | None:
+        """The flag of ``-j4``, where the option has such a flag."""
+        for flag in self._option.flags:
+            if len(flag) == 2 and argument.startswith(flag) and argument[2:].isdecimal():
+                return flag
+        return None
+
+    def _may_give(self, argument: str) -> bool:
+        """``-vj4``: given if ``-v`` takes no value, which is not known here."""
+        letters = "".join(re.escape(flag[1]) for flag in self._option.flags if len(flag) == 2)
+        if not letters or self._gives(argument) or argument in self._others:
+            return False
+        return re.match(rf"-[^-\d=][^=]*?[{letters}]=?\d*$", argument) is not None
+
+    def _replaced(self, argument: str, value: int) -> tuple[Sequence[str], int]:
+        """What stands in place of ``argument``, and how many arguments that uses up."""
+        if not self._gives(argument):
+            return [argument], 1
+        if short := self._short(argument):
+            return [f"{short}{value}"], 1
+        if "=" in argument:
+            return [f"{argument.split('=', 1)[0]}={value}"], 1
+        return [argument, str(value)], 2
 
 
 def _before_separator(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Arguments before a lone ``--``, after which nothing is an option."""
     return arguments[: arguments.index("--")] if "--" in arguments else arguments
-
-
-def _gives(argument: str, option: DeclaredOption) -> bool:
-    name = argument.split("=", 1)[0]
-    if name in option.flags:
-        return True
-    return _short_with_value(argument, option) is not None
-
-
-def _short_with_value(argument: str, option: DeclaredOption) -> str | None:
-    """The flag of ``-j4``, where the option has such a flag."""
-    for flag in option.flags:
-        if len(flag) == 2 and argument.startswith(flag) and argument[2:].isdecimal():
-            return flag
-    return None
-
-
-def _replaced(
-    argument: str, option: DeclaredOption, value: int, is_option: bool
-) -> tuple[list[str], int]:
-    """What stands in place of ``argument``, and how many arguments that uses up."""
-    if not is_option or not _gives(argument, option):
-        return [argument], 1
-    short = _short_with_value(argument, option)
-    if short:
-        return [f"{short}{value}"], 1
-    if "=" in argument:
-        return [f"{argument.split('=', 1)[0]}={value}"], 1
-    return [argument, str(value)], 2

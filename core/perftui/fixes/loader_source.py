@@ -9,10 +9,10 @@ from pathlib import Path
 
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.fixes.command_option import given, with_option
+from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import Patch
-from perftui.fixes.patches.declared_options import DeclaredOption, option_behind
+from perftui.fixes.patches.declared_options import DeclaredOption, declared_options, option_behind
 from perftui.fixes.patches.edits import Literal
 from perftui.fixes.patches.keyword_value import argument
 from perftui.fixes.patches.loader_arguments import POSITIONS, loader_arguments
@@ -53,7 +53,7 @@ def loader_change(evidence: Evidence, arguments: Mapping[str, Literal]) -> Sourc
         return SourceChange(why_not=f"{path.name} has been edited since this run: run it again")
     argv, already = _command(evidence, path, loader.line, arguments)
     if already:
-        return SourceChange(argv=argv, why_not=f"the command gives {already}: change it there")
+        return SourceChange(argv=argv, why_not=already)
     try:
         patch = loader_arguments(path, loader.line, arguments, _seen(evidence, loader))
         return SourceChange(patch, argv)
@@ -80,24 +80,31 @@ def _edited_since(evidence: Evidence, path: Path) -> bool:
 
 def _command(
     evidence: Evidence, path: Path, line: int, arguments: Mapping[str, Literal]
-) -> tuple[tuple[str, ...] | None, str | None]:
-    """The command with the script's own option for the workers, and its flag if given already."""
-    option = _worker_option(path, line)
+) -> tuple[tuple[str, ...] | None, str]:
+    """The command with the script's own option for the workers, and why its default must not be
+    changed, empty where it decides."""
     workers = arguments.get("num_workers")
-    if option is None or evidence.manifest is None or type(workers) is not int:
-        return None, None
+    if evidence.manifest is None or type(workers) is not int:
+        return None, ""
     command = evidence.manifest.command
     script = launched_script(command, Path(evidence.manifest.cwd))
     # The options of another file's parser are not certain to be those of the command.
     if script is None or script.path.resolve() != path.resolve():
-        return None, None
-    begin = script.begin
-    flag = option.long_flag if given(command, begin, option) else None
-    return with_option(command, begin, option, workers), flag
+        return None, ""
+    found = _worker_option(path, line)
+    if found is None:
+        return None, ""
+    option, declared = found
+    given = CommandOption(command, script.begin, option, declared)
+    if given.unsure is not None:
+        return None, f"{given.unsure} in the command may give {option.long_flag}: change it there"
+    already = f"the command gives {option.long_flag}: change it there" if given.is_given else ""
+    return given.with_value(workers), already
 
 
-def _worker_option(path: Path, line: int) -> DeclaredOption | None:
-    """The option that the call's ``num_workers`` reads, also through ``int(...)``."""
+def _worker_option(path: Path, line: int) -> tuple[DeclaredOption, list[DeclaredOption]] | None:
+    """The option that the call's ``num_workers`` reads, also through ``int(...)``, and all options
+    of the file."""
     try:
         program = parse_program(read_source(path))
         call = loader_call(program, line)
@@ -107,4 +114,4 @@ def _worker_option(path: Path, line: int) -> DeclaredOption | None:
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "int" and len(value.args) == 1:
         value = value.args[0]
     option = option_behind(program, value) if value is not None else ""
-    return None if isinstance(option, str) else option
+    return None if isinstance(option, str) else (option, declared_options(program))

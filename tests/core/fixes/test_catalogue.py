@@ -197,6 +197,8 @@ OPTION = """\
 from torch.utils.data import DataLoader
 loader = DataLoader(data, num_workers=args.workers)
 p.add_argument("-j", "--workers", type=int, default=0)
+p.add_argument("-v", "--work-directory")
+p.add_argument("--wor", action="store_true")
 args = p.parse_args()
 """
 
@@ -209,6 +211,11 @@ args = p.parse_args()
         (("--lr", "1", "-j", "0", "x"), ("--lr", "1", "-j", "4", "x")),
         (("-j0",), ("-j4",)),
         (("--workers=0", "--lr", "1"), ("--workers=4", "--lr", "1")),
+        (("--worke", "0", "x"), ("--worke", "4", "x")),
+        (("--worker=0",), ("--worker=4",)),
+        (("--wor",), ("--workers", "4", "--wor")),
+        (("-vjob",), ("--workers", "4", "-vjob")),
+        (("-j=0",), ("-j=4",)),
         (("--workers", "0", "--workers=1"), ("--workers", "4", "--workers=4")),
         (("--", "-j", "0"), ("--workers", "4", "--", "-j", "0")),
         (("-j", "0", "--", "-j", "0"), ("-j", "4", "--", "-j", "0")),
@@ -229,6 +236,16 @@ def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -
     decided = workers(script, command=("python", "train.py", "-j0"))
     assert decided.patch is None
     assert decided.why_not == "the command gives --workers: change it there"
+    abbreviated = workers(script, command=("python", "train.py", "--worke", "0"))
+    assert (abbreviated.patch, abbreviated.why_not) == (None, decided.why_not)
+
+
+def test_an_argument_that_may_give_the_option_is_left_to_the_user(script) -> None:
+    script.write_text(OPTION)
+    option = workers(script, command=("python", "train.py", "-vj4"))
+    assert (option.patch, option.argv) == (None, None)
+    assert option.why_not == "-vj4 in the command may give --workers: change it there"
+    assert option.override is not None
 
 
 @pytest.mark.parametrize(

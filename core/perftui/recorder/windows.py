@@ -20,23 +20,34 @@ def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
     Readers see it whole or not at all, also where the spool is on another file system.
 
     Raises:
-        WindowError: the note names no regular file of the spool, or the disk is full.
+        WindowError: the note names no regular file of the spool, the disk is full, or the run
+            directory is gone, which is not made anew.
     """
     name = note.data.get("file")
     source = spool.root / Path(str(name)).name
     if not isinstance(name, str) or source.is_symlink() or not source.is_file():
         raise WindowError(f"the agent named a window that is not there: {name!r}")
     try:
-        rank.windows.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+        for directory in (rank.root, rank.windows):
+            directory.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         target = _free_name(rank, _first_step(note))
-        partial = target.with_name(f".{target.name}.partial")
-        shutil.copyfile(source, partial)
-        partial.chmod(0o600)
-        partial.replace(target)
+        _copy(source, target)
         source.unlink()
     except OSError as error:
         raise WindowError(f"{source.name}: {error.strerror}") from error
     return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        shutil.copyfile(source, partial)
+        partial.chmod(0o600)
+        partial.replace(target)
+    except OSError:
+        # On a full disk what was copied would be in the way of everything else.
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _first_step(note: Note) -> int:

@@ -47,7 +47,8 @@ class JournalWriter:
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         self.columns = tuple(columns)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not its parents: a run directory that somebody has removed stays removed.
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         reader = JournalReader(path)
         reader.poll()
         if reader.columns and reader.columns != self.columns:

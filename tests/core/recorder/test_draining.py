@@ -163,3 +163,20 @@ def test_spool_is_removed_and_those_of_dead_recorders_too(run_script: Starter) -
     os.kill(run.manifest.recorder_pid, 9)
     run_script.wait_for(lambda: run_script("").wait() and not spool.exists(), "the sweep")
     shutil.rmtree(run.root)
+
+
+def test_run_directory_that_is_removed_meanwhile_stays_removed(
+    run_script: Starter, tmp_path: Path
+) -> None:
+    run = run_script(AGENT + "Path('proof').write_text('done')\n", "40", "0.05")
+    recorder = run.manifest.recorder_pid
+    run_script.wait_for((run.root / "rank-0" / "steps.jsonl").exists, "the first steps")
+
+    def is_removed() -> bool:
+        shutil.rmtree(run.root, ignore_errors=True)
+        return not run.root.exists()
+
+    run_script.wait_for(is_removed, "the directory to go")
+    run_script.wait_for((tmp_path / "proof").exists, "the end of the script")
+    run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
+    assert not run.root.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import subprocess
@@ -149,6 +150,23 @@ def test_window_is_taken_from_the_spool_only(tmp_path: Path) -> None:
         with pytest.raises(WindowError, match="not there"):
             keep_window(spool, _window(spool, name), rank)
     assert secret.read_text() == "private"
+
+
+def test_window_that_does_not_fit_leaves_nothing_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, rank = Spool(tmp_path / "spool"), RankLayout(tmp_path / "rank-0")
+    spool.root.mkdir()
+    (spool.root / "w").write_bytes(bytes(100_000))
+
+    def fill_up(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:1000])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", fill_up)
+    with pytest.raises(WindowError, match="No space left"):
+        keep_window(spool, _window(spool, "w", first_step=5), rank)
+    assert list(rank.windows.iterdir()) == []
 
 
 def test_windows_of_one_step_do_not_replace_each_other(tmp_path: Path) -> None:

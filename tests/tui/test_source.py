@@ -1,8 +1,23 @@
-"""How often a run is read: as often as is useful, never so often that the training feels it."""
+"""How a run is read: as often as is useful, through what passes, and never left half told."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from textual.message import Message
 
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status, read_manifest, write_manifest
 from perftui_tui import source
+from perftui_tui.app import PerftuiApp
+from perftui_tui.output.source import OutputSource
+from perftui_tui.output.tail import OutputTail
+from perftui_tui.run_view import RunView
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import START, step_rows, write_run
+from tests.tui.traces import trace_events
 
 
 def test_a_quick_read_is_repeated_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,3 +29,123 @@ def test_a_slow_read_takes_a_twentieth_of_a_core_at_most(monkeypatch: pytest.Mon
     monkeypatch.setattr(source, "POLL_SECONDS", 1.0)
     assert source.pause_after(0.5) == pytest.approx(10.0)
     assert source.pause_after(5.0) == source.LONGEST_POLL_SECONDS
+
+
+def grow(root: Path, begin: int, end: int) -> None:
+    rows = step_rows(end, 118, 0, False)[begin:]
+    with RunLayout(root).rank(0).steps.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def failing(work: Callable[..., object], times: int) -> Callable[..., object]:
+    """``work``, which fails so many times first, as on a network disk that hangs."""
+    left = [times]
+
+    def wrapped(*arguments: object) -> object:
+        if left[0]:
+            left[0] -= 1
+            raise OSError(5, "Input/output error")
+        return work(*arguments)
+
+    return wrapped
+
+
+async def test_a_disk_that_fails_for_a_moment_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunView, "read", failing(RunView.read, source.TRIES - 1))
+    root = write_run(tmp_path / "runs", steps=5)
+    async with opened(root) as (app, pilot):
+        await until_shown(pilot, "step 5 ")
+        monkeypatch.setattr(RunView, "read", failing(RunView.read, source.TRIES - 1))
+        grow(root, 5, 60)
+        await until_shown(pilot, "step 60 ")
+        assert app.failure is None
+        assert not app._notifications
+
+
+async def test_a_run_that_comes_back_is_shown_again(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs", steps=5)
+    manifest = RunLayout(root).manifest
+    async with opened(root) as (_, pilot):
+        away = manifest.rename(tmp_path / "away")
+        await until_shown(pilot, "such")  # of "No such file or directory", wrapped anywhere
+        grow(root, 5, 60)
+        away.rename(manifest)
+        await until_shown(pilot, "step 60 ")
+
+
+async def test_output_that_cannot_be_read_is_said_and_the_rest_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OutputTail, "poll", failing(OutputTail.poll, 25))
+    async with opened(write_run(tmp_path / "runs", steps=5)) as (app, pilot):
+        await until_shown(pilot, "output cannot be read")
+        await until(pilot, lambda: app.output.lines, "the output, once it can be read")
+
+
+async def test_an_unforeseen_failure_in_the_output_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: OutputTail) -> bool:
+        raise ZeroDivisionError("a bug of ours")
+
+    posted: list[Message] = []
+    monkeypatch.setattr(OutputTail, "poll", broken)
+    thread = OutputSource(tmp_path / "output.log", lambda message: bool(posted.append(message)))
+    thread.start()
+    thread._thread.join(10)
+    assert [type(message).__name__ for message in posted] == ["SourceFailed"]
+
+
+async def test_output_printed_while_the_picture_was_held_is_shown_after(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs", output=b"first\r\n")
+    async with opened(root) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "first")
+        await pilot.press("space")
+        await until_shown(pilot, "paused")
+        with RunLayout(root).output.open("ab") as file:
+            file.write(b"second\r\n")
+        await until(pilot, lambda: "second" in app._newest_output.lines, "the output")
+        await pilot.pause()
+        assert "second" not in text_of(app)
+        await pilot.press("space")
+        await until_shown(pilot, "second")
+
+
+async def test_the_end_of_a_run_reaches_a_terminal_that_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PerftuiApp, "_terminal_is_behind", lambda app: app.snapshot is not None)
+    root = write_run(tmp_path / "runs", steps=5)
+    async with opened(root) as (app, pilot):
+        grow(root, 5, 60)
+        await until(pilot, lambda: app.newest and app.newest.train_steps == 60)
+        assert app.snapshot is not app.newest
+        path = RunLayout(root).manifest
+        ended = replace(
+            read_manifest(path), status=Status.EXITED, exit_code=0, ended_ns=START + 10**11
+        )
+        write_manifest(path, ended)
+        await until(pilot, lambda: app.snapshot and not app.snapshot.phase.is_live, "the end")
+
+
+def test_only_the_first_picture_does_not_wait_for_a_window(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs")
+    windows = RunLayout(root).rank(0).windows
+    windows.mkdir(parents=True, exist_ok=True)
+
+    def window(name: str) -> None:
+        text = json.dumps({"schemaVersion": 1, "traceEvents": trace_events()})
+        (windows / f"{name}.pt.trace.json").write_text(text)
+
+    window("1")
+    view = RunView(root, lambda: START, lambda: False)
+    assert view.read().analysis is None
+    assert view.unfinished
+    first = view.read().analysis
+    assert first is not None
+    assert not view.unfinished
+    window("2")
+    assert view.read().analysis is not first

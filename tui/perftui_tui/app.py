@@ -24,12 +24,14 @@ from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
+from perftui_tui.reading_thread import Clock, ReadingThread
 from perftui_tui.recorder_requests import RecorderRequests
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
-from perftui_tui.source import Clock, RunSource, Source, TraceSource
+from perftui_tui.source import RunSource
 from perftui_tui.source_fixes import SourceFixes
 from perftui_tui.themes import DEFAULT_THEME, THEMES
+from perftui_tui.trace_source import TraceSource
 from perftui_tui.trials import Trials
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.row_view import RowView
@@ -84,8 +86,8 @@ class PerftuiApp(App[None]):
         self._place: tuple[int, int, int | None] | None = None
         self.newest: Snapshot | None = None
         """What was received last; the screens show an older one while the picture is held."""
-        self._source: Source | None = None
-        self._output_source: OutputSource | None = None
+        self._newest_output = Output()
+        self._sources: tuple[ReadingThread, ...] = ()
 
     def on_mount(self) -> None:
         """Install the screens, each made when first visited, and begin to read."""
@@ -98,24 +100,25 @@ class PerftuiApp(App[None]):
         """Show another run or trace from now on."""
         self.close()
         self.target = target
-        self.output = Output()
+        self.output = self._newest_output = Output()
         self.newest = None
         # What was held is a picture of something else.
         self.paused = False
         if target.is_dir():
-            self._source = RunSource(target, self.post_message, self._clock)
-            self._output_source = OutputSource(target / "output.log", self.post_message)
-            self._output_source.start()
+            self._sources = (
+                RunSource(target, self.post_message, self._clock),
+                OutputSource(target / "output.log", self.post_message),
+            )
         else:
-            self._source = TraceSource(target, self.post_message, self._clock)
-        self._source.start()
+            self._sources = (TraceSource(target, self.post_message, self._clock),)
+        for source in self._sources:
+            source.start()
 
     def close(self) -> None:
         """Stop reading."""
-        for source in (self._source, self._output_source):
-            if source is not None:
-                source.stop()
-        self._source = self._output_source = None
+        for source in self._sources:
+            source.stop()
+        self._sources = ()
 
     def on_unmount(self) -> None:
         """Stop reading when the app ends, and start nothing that nobody would see."""
@@ -139,25 +142,27 @@ class PerftuiApp(App[None]):
             return
         self.newest = message.snapshot
         self.requests.watch(message.snapshot)
-        if not self.paused and (self.snapshot is None or not self._terminal_is_behind()):
+        if self.paused:
+            return
+        # A run that is over is told of once: that picture is never skipped.
+        if not message.snapshot.phase.is_live or not self._terminal_is_behind():
             self.snapshot = message.snapshot
 
     def _terminal_is_behind(self) -> bool:
         """Whether frames still wait to be written: on a slow link another would delay the keys."""
         writer = getattr(self._driver, "_writer_thread", None)
         queue = getattr(writer, "_queue", None)
-        if queue is None or not self.snapshot or not self.snapshot.phase.is_live:
-            return False
-        return bool(queue.qsize() > 1)
+        return self.snapshot is not None and queue is not None and bool(queue.qsize() > 1)
 
     def on_output_received(self, message: messages.OutputReceived) -> None:
-        """Keep the newest output."""
+        """Keep the newest output, and show it unless the picture is held."""
+        self._newest_output = message.output
         if not self.paused:
             self.output = message.output
 
     def on_source_failed(self, message: messages.SourceFailed) -> None:
         """Leave with the reason where there is nothing to show, else say it."""
-        if self.snapshot is None:
+        if self.snapshot is None and message.is_all:
             self.failure = message.reason
             self.exit(return_code=2)
         else:
@@ -251,6 +256,8 @@ class PerftuiApp(App[None]):
     def action_pause(self) -> None:
         """Hold the picture, or catch up."""
         self.paused = not self.paused
+        if not self.paused:
+            self.output = self._newest_output
         if not self.paused and self.newest is not None:
             self.snapshot = self.newest
         else:

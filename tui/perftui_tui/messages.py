@@ -39,28 +39,15 @@ class LoadProgressed(Message):
 
 
 class SourceFailed(Message):
-    """What was asked for cannot be shown; ``reason`` says why and what to do."""
+    """What was asked for cannot be shown; ``reason`` says why and what to do.
 
-    def __init__(self, reason: str) -> None:
+    ``is_all`` is False where only a part of it is missing.
+    """
+
+    def __init__(self, reason: str, *, is_all: bool = True) -> None:
         super().__init__()
         self.reason = reason
-
-
-class RunStarted(Message):
-    """A run has been started again, with a change."""
-
-    def __init__(self, root: Path, change: str) -> None:
-        super().__init__()
-        self.root = root
-        self.change = change
-
-
-class RunNotStarted(Message):
-    """Starting a run again failed; ``reason`` says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self.reason = reason
+        self.is_all = is_all
 
 
 class OutputReceived(Message):

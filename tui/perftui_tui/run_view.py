@@ -48,6 +48,7 @@ class RunView:
         self._analysis: TraceAnalysis | None = None
         self._problem: str | None = None
         self._fixes = FixLookup()
+        self._is_first = True
         self.unfinished = False
         """Whether the next read has something to add to a run that is over."""
 
@@ -56,9 +57,11 @@ class RunView:
         run = self._reader.poll()
         rank = run.rank()
         newest = rank.windows[-1] if rank and rank.windows else None
-        self.unfinished = newest != self._window and not self.unfinished
-        if newest is not None and newest != self._window and not self.unfinished:
+        is_new = newest is not None and newest != self._window
+        self.unfinished = is_new and self._is_first
+        if newest is not None and is_new and not self._is_first:
             self._analyse(newest)
+        self._is_first = False
         return self._snapshot(run, rank)
 
     def _analyse(self, window: Path) -> None:

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
-
-from textual.message import Message
 
 from perftui_tui.messages import OutputReceived, SourceFailed
 from perftui_tui.output.tail import OutputTail
+from perftui_tui.reading_thread import Post, ReadingThread
 
 POLL_SECONDS = 0.25
 """Fast enough to look alive; a busier terminal makes keys lag over SSH."""
 
+TRIES = 20
+"""Reads that fail one after the other before it is said: five seconds, as for the run itself."""
 
-class OutputSource:
-    """Tails ``path`` until stopped."""
 
-    def __init__(self, path: Path, post: Callable[[Message], bool]) -> None:
+class OutputSource(ReadingThread):
+    """Tails ``path`` until stopped; while it cannot be read, it is tried again and again."""
+
+    def __init__(self, path: Path, post: Post) -> None:
+        super().__init__(path, post)
         self._tail = OutputTail(path)
-        self._post = post
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="output-source", daemon=True)
+        self._failures = 0
 
-    def start(self) -> None:
-        """Begin tailing."""
-        self._thread.start()
+    def read(self) -> None:
+        """Post what was printed, as often as there is more."""
+        while not self.stopped.is_set():
+            if self._poll():
+                self.tell(OutputReceived(self._tail.view()))
+            self.stopped.wait(POLL_SECONDS)
 
-    def stop(self) -> None:
-        """Stop tailing."""
-        self._stopped.set()
-
-    def _poll(self) -> None:
+    def _poll(self) -> bool:
+        """Whether there is more."""
         try:
-            while not self._stopped.is_set():
-                if self._tail.poll() and not self._stopped.is_set():
-                    self._post(OutputReceived(self._tail.view()))
-                self._stopped.wait(POLL_SECONDS)
+            more = self._tail.poll()
         except OSError as error:
-            self._post(SourceFailed(f"the script's output cannot be read: {error}"))
+            self._failures += 1
+            if self._failures == TRIES:
+                reason = f"the script's output cannot be read: {error}"
+                self.tell(SourceFailed(reason, is_all=False))
+            return False
+        self._failures = 0
+        return more

@@ -1,0 +1,38 @@
+"""The thread that reads a trace file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from perftui_tui.messages import LoadProgressed, SnapshotReceived, SourceFailed
+from perftui_tui.reading_thread import Clock, Post, ReadingThread
+
+
+class TraceSource(ReadingThread):
+    """Reads one trace file, reporting progress, and posts one snapshot."""
+
+    def __init__(self, path: Path, post: Post, clock: Clock = time.time_ns) -> None:
+        super().__init__(path, post)
+        self._clock = clock
+
+    def read(self) -> None:
+        """Read it once.
+
+        Raises:
+            LoadCancelled: it was stopped meanwhile.
+        """
+        from perftui.trace.errors import TraceError
+        from perftui_tui.trace_view import view_trace
+
+        try:
+            snapshot = view_trace(self.path, self._clock(), self._progressed, self.stopped.is_set)
+        except (TraceError, OSError) as error:
+            reason = str(error)
+            named = reason if str(self.path) in reason else f"{self.path}: {reason}"
+            self.tell(SourceFailed(named))
+        else:
+            self.tell(SnapshotReceived(snapshot))
+
+    def _progressed(self, fraction: float) -> None:
+        self.tell(LoadProgressed(self.path, fraction))

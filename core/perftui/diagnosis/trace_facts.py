@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 import numpy as np
-import numpy.typing as npt
 
-from perftui.analysis.model import Gap, GapCause, StepBudget, TraceAnalysis
+from perftui.analysis.gaps import MOST
+from perftui.analysis.model import Gap, GapCause, Step, StepBudget, TraceAnalysis
 from perftui.diagnosis.model import Place
-from perftui.run.steady import warm_up_length
+from perftui.run.steady import Mask, warm_up_length
 from perftui.run.step_budget import exact_means
 from perftui.trace.categories import DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
 from perftui.trace.model import NONE, Int64, Trace
@@ -45,14 +45,36 @@ class TraceFacts:
         """Mean time in the part ``name``, 0 where the budget has no such part."""
         return dict(self.parts).get(name, 0)
 
+    @property
+    def device(self) -> int | None:
+        """The device whose time the parts are, the busiest; None without one."""
+        busiest = max(self.analysis.activity, key=lambda each: each.busy, default=None)
+        return busiest.device if busiest else None
+
+    @property
+    def lists_all_gaps(self) -> bool:
+        """Whether every gap of the device is listed, rather than the longest ``MOST``."""
+        return sum(gap.device == self.device for gap in self.analysis.gaps) < MOST
+
     def gaps(self, cause: GapCause) -> list[Gap]:
-        """Idle stretches of that cause inside the steady steps, longest first."""
-        spans = [(budget.step.start, budget.step.end) for budget in self.budgets]
+        """Listed idle stretches of the device, of that cause, inside the steady steps, longest
+        first."""
         return [
             gap
             for gap in self.analysis.gaps
-            if gap.cause is cause and any(s <= gap.start < e for s, e in spans)
+            if gap.cause is cause and gap.device == self.device and self.step_at(gap.start)
         ]
+
+    def names_within(self) -> frozenset[str]:
+        """Names of everything that begins inside the steady steps."""
+        trace = self.analysis.trace
+        inside = np.unique(trace.name[_inside(trace.start, self)])
+        return frozenset(trace.names[index] for index in inside.tolist())
+
+    def step_at(self, time: int) -> Step | None:
+        """The steady step (or the whole trace) that ``time`` falls in."""
+        steps = (budget.step for budget in self.budgets)
+        return next((step for step in steps if step.start <= time < step.end), None)
 
 
 def trace_facts(analysis: TraceAnalysis) -> TraceFacts | None:
@@ -62,11 +84,11 @@ def trace_facts(analysis: TraceAnalysis) -> TraceFacts | None:
     if marked:
         durations = np.array([budget.step.duration for budget in budgets], dtype=np.int64)
         budgets = budgets[warm_up_length(durations) if len(budgets) > 1 else 0 :]
-    if not any(budget.step.duration for budget in budgets):
-        return None
     names = list(dict.fromkeys(name for budget in budgets for name, _ in budget.parts))
     totals = [sum(dict(budget.parts).get(name, 0) for budget in budgets) for name in names]
     step_ns, means = exact_means(totals, len(budgets))
+    if not step_ns:
+        return None
     parts = tuple(zip(names, means, strict=True))
     return TraceFacts(analysis, budgets, len(budgets) if marked else 0, step_ns, parts)
 
@@ -83,20 +105,21 @@ class LaunchFacts:
 
 
 def launch_facts(facts: TraceFacts) -> LaunchFacts | None:
-    """Kernels launched in the steady steps; None where there are none."""
+    """Kernels of the facts' device in the steady steps; None where there are none."""
     trace = facts.analysis.trace
-    kernels = trace.in_category(KERNEL) & _inside(trace.start, facts)
+    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
+    kernels = trace.in_category(KERNEL) & (device_of == facts.device) & _inside(trace.start, facts)
     durations = np.sort(trace.duration[kernels])
     if not len(durations):
         return None
     return LaunchFacts(
         kernels_per_step=len(durations) // max(facts.steps, 1),
         median_ns=int(durations[(len(durations) - 1) // 2]),
-        empty_queue=_empty_queue(trace, kernels),
+        empty_queue=_empty_queue(trace, kernels, device_of == facts.device),
     )
 
 
-def _inside(times: Int64, facts: TraceFacts) -> npt.NDArray[np.bool_]:
+def _inside(times: Int64, facts: TraceFacts) -> Mask:
     """Which times fall inside the steady steps."""
     inside = np.zeros(len(times), dtype=np.bool_)
     for budget in facts.budgets:
@@ -104,36 +127,36 @@ def _inside(times: Int64, facts: TraceFacts) -> npt.NDArray[np.bool_]:
     return inside
 
 
-def _empty_queue(trace: Trace, kernels: npt.NDArray[np.bool_]) -> float | None:
-    """Share of launches during which every earlier activity of the kernel's device was over.
+def _empty_queue(trace: Trace, kernels: Mask, mine: Mask) -> float | None:
+    """Share of launches of ``kernels`` during which every earlier activity of their device
+    (``mine``) was over.
 
     Activities of a device are ordered by start; the running maximum of their ends is when the
     device, over all its streams, has nothing left of what came before.
     """
     launches = trace.in_category(*LAUNCHES) & (trace.correlation != NONE)
-    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
-    works = trace.in_category(*DEVICE_ACTIVITY)
     issued = dict(
         zip(trace.correlation[launches].tolist(), trace.start[launches].tolist(), strict=True)
     )
-    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    ends = np.maximum.accumulate(trace.end[rows])
+    earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
     found = empty = 0
-    for device in np.unique(device_of[kernels]).tolist():
-        rows = np.flatnonzero(works & (device_of == device))
-        rows = rows[np.argsort(trace.start[rows], kind="stable")]
-        ends = np.maximum.accumulate(trace.end[rows])
-        earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
-        for row, drained in zip(rows.tolist(), earlier.tolist(), strict=True):
-            launched = issued.get(int(trace.correlation[row])) if kernels[row] else None
-            if launched is not None:
-                found += 1
-                empty += drained <= launched
+    for row, drained in zip(rows.tolist(), earlier.tolist(), strict=True):
+        launched = issued.get(int(trace.correlation[row])) if kernels[row] else None
+        if launched is not None:
+            found += 1
+            empty += drained <= launched
     return empty / found if found else None
 
 
-def place_of(gap: Gap, trace: Trace, step: int | None = None) -> Place:
+def place_of(gap: Gap, facts: TraceFacts) -> Place:
     """Where a gap is: its times, what caused it (the wait that came before, else what ran on the
     launching thread) and the line of user code."""
+    trace, within = facts.analysis.trace, facts.step_at(gap.start)
+    step = within.index if within and facts.steps else None
     known = [row for row in (gap.wait_row, gap.operator_row, gap.launch_row) if row != NONE]
     row = known[0] if known else NONE
     operator = trace.name_of(row) if row != NONE else None

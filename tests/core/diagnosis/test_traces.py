@@ -16,7 +16,7 @@ from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
 from perftui.trace.load import load_trace
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
 
-DEVICE = {"deviceProperties": [{"id": 0, "name": "H200"}]}
+DEVICE = {"deviceProperties": [{"id": 0, "name": "H200"}, {"id": 1, "name": "H200"}]}
 
 
 class Recording:
@@ -32,12 +32,14 @@ class Recording:
             | {"dur": length, "args": args}
         )
 
-    def kernel(self, launch: float, start: float, length: float, name: str = "gemm") -> None:
+    def kernel(
+        self, launch: float, start: float, length: float, name: str = "gemm", device: int = 0
+    ) -> None:
         self.launched += 1
         self.cpu("cuda_runtime", "cudaLaunchKernel", launch, 2, correlation=self.launched)
         self.events.append(
-            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": start}
-            | {"dur": length, "args": {"device": 0, "stream": 7, "correlation": self.launched}}
+            {"ph": "X", "cat": "kernel", "name": name, "pid": device, "tid": 7, "ts": start}
+            | {"dur": length, "args": {"device": device, "stream": 7, "correlation": self.launched}}
         )
 
     def step(self, index: int, start: float, length: float) -> None:
@@ -81,6 +83,39 @@ def test_waiting_for_the_device_is_named_with_the_operator_and_the_line(tmp_path
     assert (finding.cost_ns, finding.step_ns, finding.steps) == (300_000, MS, 4)
     places = [fact.place for fact in finding.facts if fact.place]
     assert {place.source for place in places} == {"train.py:31"}
+    assert {place.step for place in places} <= {0, 1, 2, 3}
+    assert len({place.step for place in places}) == len(places)
+
+
+def on_another_device(recording: Recording, every: float = 500.0, steps: int = 4) -> Recording:
+    """Short kernels on device 1, each waited for: it idles longer, but is less busy."""
+    for at in range(int(1000 * steps / every)):
+        start = every * at + 5
+        recording.kernel(start, start, 5, device=1)
+    return recording
+
+
+def test_only_the_device_of_the_budget_is_counted(tmp_path) -> None:
+    alone = found(synchronising(300).diagnosed(tmp_path), "sync-bound")
+    beside = found(on_another_device(synchronising(300)).diagnosed(tmp_path), "sync-bound")
+    assert alone is not None
+    assert beside is not None
+    assert [(f.label, f.value) for f in beside.facts] == [(f.label, f.value) for f in alone.facts]
+
+
+def test_kernels_of_another_device_make_no_step_launch_bound(tmp_path) -> None:
+    few = launching(kernels=60, every=16)
+    assert found(few.diagnosed(tmp_path), "launch-bound") is None
+    both = on_another_device(few, every=16, steps=4)
+    assert found(both.diagnosed(tmp_path), "launch-bound") is None
+
+
+def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("perftui.analysis.gaps.MOST", 3)
+    monkeypatch.setattr("perftui.diagnosis.trace_facts.MOST", 3)
+    finding = found(synchronising(300).diagnosed(tmp_path), "sync-bound")
+    assert finding is not None
+    assert next(fact.value for fact in finding.facts if fact.label == "gaps") == "at least 3"
 
 
 @pytest.mark.parametrize(
@@ -211,13 +246,15 @@ def test_a_device_busy_with_waiting_for_others_is_not_called_healthy(tmp_path) -
     )
 
 
-def waiting(wait: float, hidden: bool = False, steps: int = 4) -> Recording:
+def waiting(
+    wait: float, hidden: bool = False, steps: int = 4, iterator: str = "SingleProcess"
+) -> Recording:
     """Steps of 1000 us that begin with ``wait`` us in the loader, hidden behind a kernel or not."""
     recording = Recording()
     for index in range(steps):
         begin = 1000.0 * index
         recording.step(index, begin, 1000)
-        name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        name = f"enumerate(DataLoader)#_{iterator}DataLoaderIter.__next__"
         recording.cpu("user_annotation", name, begin, wait)
         start = begin if hidden else begin + wait
         recording.kernel(begin - 5 if hidden else start, start, begin + 1000 - start)
@@ -229,6 +266,37 @@ def test_fetching_in_the_main_thread_shows_in_a_trace_alone(tmp_path) -> None:
     assert finding is not None
     assert (finding.rule, finding.severity) == ("input-in-main-thread", Severity.CRITICAL)
     assert finding.fixes == ()
+
+
+def fetch(recording: Recording, iterator: str, start: float) -> Recording:
+    name = f"enumerate(DataLoader)#_{iterator}DataLoaderIter.__next__"
+    recording.cpu("user_annotation", name, start, 1)
+    return recording
+
+
+def test_workers_are_told_by_the_loader_that_feeds_the_steps(tmp_path) -> None:
+    """What an evaluation before the steps does is no matter."""
+    for inside, before, rule in (
+        ("MultiProcessing", "SingleProcess", "input-bound"),
+        ("SingleProcess", "MultiProcessing", "input-in-main-thread"),
+    ):
+        diagnosis = fetch(waiting(300, iterator=inside), before, -100).diagnosed(tmp_path)
+        assert [finding.rule for finding in diagnosis.findings] == [rule]
+        assert [abstention.rule for abstention in diagnosis.abstentions] == ["memory-pressure"]
+    recording = fetch(waiting(300), "MultiProcessing", 1500)
+    diagnosis = recording.diagnosed(tmp_path)
+    assert [f.rule for f in diagnosis.findings] == ["input-bound"]
+    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
+    assert reasons["input-in-main-thread"] == "the loader's num_workers was not recorded"
+
+
+def test_steps_shorter_than_a_nanosecond_are_no_steps(tmp_path) -> None:
+    recording = Recording()
+    recording.step(0, 0, 0)
+    recording.step(1, 1, 0.001)
+    recording.kernel(0, 0, 1)
+    diagnosis = recording.diagnosed(tmp_path)
+    assert diagnosis.findings == ()
 
 
 def test_a_wait_behind_queued_work_costs_nothing(tmp_path) -> None:

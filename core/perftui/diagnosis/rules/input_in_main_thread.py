@@ -9,14 +9,15 @@ from perftui.diagnosis.rules.input_wait import facts, fixes, input_wait, judge, 
 
 RULE = "input-in-main-thread"
 
-_SINGLE_PROCESS = "_SingleProcessDataLoaderIter"
-"""PyTorch's iterator without workers; it names the range around each fetch."""
+_MAIN_THREAD = "_SingleProcessDataLoaderIter"
+_WORKERS = "_MultiProcessingDataLoaderIter"
+"""PyTorch's iterators without and with workers; they name the range around each fetch."""
 
 
 def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     """Find ``num_workers=0`` where fetching costs ``policy.main_thread_warning`` of the step."""
-    workers = _workers(evidence)
-    if workers:
+    in_main = _fetches_in_main_thread(evidence)
+    if in_main is False:
         return None
     wait = input_wait(evidence, policy, RULE)
     if isinstance(wait, Abstention):
@@ -24,7 +25,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     severity = judge(wait, policy.main_thread_warning, policy)
     if severity is None:
         return None
-    if workers is None:
+    if in_main is None:
         return Abstention(RULE, "the loader's num_workers was not recorded")
     return Finding(
         RULE,
@@ -41,13 +42,14 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     )
 
 
-def _workers(evidence: Evidence) -> int | None:
-    """The loader's workers, from its configuration or from the iterator that a trace names."""
+def _fetches_in_main_thread(evidence: Evidence) -> bool | None:
+    """By the loader's configuration, else by the iterators that fetch in the steady steps of the
+    trace; None where neither tells, or several loaders do."""
     if evidence.loader and evidence.loader.num_workers is not None:
-        return evidence.loader.num_workers
-    trace = evidence.trace.analysis.trace if evidence.trace else None
-    named = trace and any(_SINGLE_PROCESS in name for name in trace.names)
-    return 0 if named else None
+        return evidence.loader.num_workers == 0
+    names = evidence.trace.names_within() if evidence.trace else frozenset()
+    kinds = {kind for kind in (_MAIN_THREAD, _WORKERS) for name in names if kind in name}
+    return kinds == {_MAIN_THREAD} if len(kinds) == 1 else None
 
 
 def _loader_facts(evidence: Evidence) -> list[Fact]:

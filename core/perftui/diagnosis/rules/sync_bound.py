@@ -44,11 +44,17 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
 
 
 def _where(gaps: list[Gap], trace: TraceFacts) -> str:
-    places = [place_of(gap, trace.analysis.trace) for gap in gaps]
+    places = [place_of(gap, trace) for gap in gaps]
     source = most_common(place.source for place in places)
     operator = most_common(place.operator for place in places)
     named = operator and (f"{operator} at {source}" if source else operator)
     return f" ({named})" if named else ""
+
+
+def _count(gaps: list[Gap], trace: TraceFacts) -> Fact:
+    if trace.lists_all_gaps:
+        return Fact("gaps", len(gaps), "count")
+    return Fact("gaps", f"at least {len(gaps)}")
 
 
 def _facts(idle: int, gaps: list[Gap], trace: TraceFacts, policy: Policy) -> tuple[Fact, ...]:
@@ -56,11 +62,11 @@ def _facts(idle: int, gaps: list[Gap], trace: TraceFacts, policy: Policy) -> tup
     found = [
         Fact("device idle after synchronising", share, "%", 100 * policy.sync_warning),
         Fact("mean idle", idle, "ns"),
-        Fact("gaps", len(gaps), "count"),
+        _count(gaps, trace),
         Fact("steady steps", trace.steps, "count"),
     ]
     for gap in gaps[:_SHOWN_GAPS]:
-        place = place_of(gap, trace.analysis.trace)
+        place = place_of(gap, trace)
         label = place.source or place.operator or "gap"
         found.append(Fact(label, gap.duration, "ns", place=place))
     return tuple(found)

@@ -1,6 +1,7 @@
 """The figures of two runs as rows: what is judged, and what is too small to be."""
 
 from perftui_tui.charts.units import format_ns
+from perftui_tui.format import milliseconds, per_second
 from perftui_tui.panes.comparison import Line, _line
 from perftui_tui.rows import plain
 from tests.tui.recorded import MS
@@ -31,3 +32,17 @@ def test_many_times_more_is_said_in_its_own_unit() -> None:
 
 def test_no_change_at_all_is_left_blank() -> None:
     assert drawn(Line("other", MS, MS, format_ns, matters=False)).endswith("1.00 ms         ")
+
+
+def test_quick_steps_have_no_exponent() -> None:
+    text = drawn(Line("steps/s", 999.4, 1234.0, per_second, lower_is_better=False))
+    assert text.split()[1:3] == ["999", "1,234"]
+
+
+def test_a_short_part_is_not_said_to_take_no_time() -> None:
+    assert [milliseconds(ns) for ns in (0, 4_999, 5_000, 30_000)] == [
+        "0.00",
+        "<0.01",
+        "0.01",
+        "0.03",
+    ]

@@ -85,6 +85,14 @@ async def test_gpu_time_first_where_there_is_a_gpu(host):
     assert words(host.lines()[1]) == ("aten::mm 3 1.00 ms 5.00 ms 6.00 ms 6.00 ms 66.7 % █████▍")
 
 
+async def test_the_mark_of_the_order_is_beside_every_title(host):
+    for _ in range(7):
+        header = host.lines()[0]
+        assert header.count("▼") + header.count("▲") == 1
+        assert "…" not in header
+        await host.pilot.press("greater_than_sign")
+
+
 async def test_sums_agree_with_the_whole(host):
     assert words(host.lines()[-1]) == "3 ops 6 4.00 ms 9.00 ms 100 % ████████"
     assert "+ 1.00 ms of GPU time launched by no operator" in host.text("#ops-title")

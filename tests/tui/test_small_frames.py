@@ -65,8 +65,9 @@ async def test_ascii_means_ascii(
 ) -> None:
     assert screen in SCREENS
     monkeypatch.setattr(RowView, "ascii_only", True)
-    app = PerftuiApp(write_run(tmp_path), clock=lambda: NOW)
-    async with app.run_test(size=(120, 40)) as pilot:
+    app = PerftuiApp(write_run(tmp_path, gpu=True), clock=lambda: NOW)
+    # Wide enough for every note of a meter, the temperature too.
+    async with app.run_test(size=(300, 60)) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
         app.action_show(screen)
         await until(pilot, lambda: app.current_mode == screen, screen)

@@ -8,8 +8,8 @@ from perftui_tui.charts.units import MISSING, format_bytes, format_count, format
 
 
 def milliseconds(ns: float) -> str:
-    """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``."""
-    return _three_digits(ns / 1e6)
+    """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``, never a false 0."""
+    return "<0.01" if 0 < ns < 5_000 else _three_digits(ns / 1e6)
 
 
 def _three_digits(value: float) -> str:
@@ -17,6 +17,11 @@ def _three_digits(value: float) -> str:
     if magnitude >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+
+
+def per_second(count: float) -> str:
+    """How many a second: three digits, ``2.91`` or ``0.0123``, and from 1000 on all: ``1,234``."""
+    return f"{count:.3g}" if abs(count) < 999.5 else f"{count:,.0f}"
 
 
 def rate(bytes_per_second: float) -> str:

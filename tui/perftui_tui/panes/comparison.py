@@ -9,7 +9,7 @@ from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.experiments.figures import RunFigures
 from perftui_tui.budget import NAMES
 from perftui_tui.charts.units import format_ns
-from perftui_tui.format import percent
+from perftui_tui.format import per_second, percent
 from perftui_tui.rows import Row, crop, row, wrap
 
 NAME_WIDTH = 16
@@ -81,7 +81,7 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
 def _lines(result: Comparison) -> list[Line]:
     first, second = result.before, result.after
     lines = [
-        Line("steps/s", _rate(first), _rate(second), lambda value: f"{value:.3g}", False),
+        Line("steps/s", _rate(first), _rate(second), per_second, False),
         *(
             Line(f"step {name}", _of(first, field), _of(second, field), format_ns)
             for name, field in (("mean", "mean"), ("p50", "p50"), ("p95", "p95"))

@@ -7,7 +7,7 @@ from rich.cells import set_cell_size
 from perftui_tui.budget import Budget, Part
 from perftui_tui.charts.bar import apportion
 from perftui_tui.charts.units import format_ns
-from perftui_tui.format import milliseconds, share
+from perftui_tui.format import milliseconds, per_second, share
 from perftui_tui.rows import Row, Span, row
 from perftui_tui.rows import width as width_of
 from perftui_tui.snapshot import Snapshot
@@ -58,7 +58,7 @@ def _figures(budget: Budget) -> tuple[Span, ...]:
         (f"p50 {format_ns(budget.p50)}", ""),
         (f"p95 {format_ns(budget.p95)}", ""),
     )
-    rate = (f"{budget.steps_per_second:.3g} steps/s", "")
+    rate = (f"{per_second(budget.steps_per_second)} steps/s", "")
     return (*(spread if budget.count > 1 else ()), rate, basis)
 
 

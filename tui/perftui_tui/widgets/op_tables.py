@@ -14,6 +14,9 @@ from perftui_tui.charts.units import format_count, format_ns, format_percent
 from perftui_tui.widgets.table_rows import LEFT, Column, TableData
 
 _TIME_WIDTH = 10
+_ARROW = 2
+"""A blank and the mark of the order behind the title of the column it is sorted by."""
+
 _SHARE_BAR = 8
 
 NO_OPERATORS = "no operator calls recorded: press c to capture a window of steps"
@@ -99,7 +102,7 @@ def _time_column(title: str, times: Int64, summed: bool, optional: int = 0) -> C
         title,
         times,
         lambda row: format_ns(int(times[row])),
-        width=_TIME_WIDTH,
+        width=max(_TIME_WIDTH, len(title) + _ARROW),
         total=total if summed else None,
         optional=optional,
     )

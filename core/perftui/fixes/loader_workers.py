@@ -94,7 +94,9 @@ def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
     """Why workers would be wrong or useless here, empty where nothing speaks against them."""
     if wanted == 0:
         cores = evidence.machine.cores
-        return f"no core is free for more workers (of {words.several(cores or 0, 'core')})"
+        if cores is None:
+            return "it is not known how many cores there are for more workers"
+        return f"no core is free for more workers (of {words.several(cores, 'core')})"
     if loader.is_iterable and not loader.shards:
         return (
             "the dataset is iterable and does not divide itself among workers: "

@@ -9,15 +9,22 @@ import msgspec
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
-from perftui.trace.text import encodable
+from perftui.trace.text import encodable, printable
 
 SCHEMA = 1
 
 
 def encode(report: Report) -> str:
-    """One object, indented; times are integer nanoseconds, shares 0 to 1, unknown is null."""
-    encoded = msgspec.json.encode(as_object(report))
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    """One object, indented; times are integer nanoseconds, shares 0 to 1, unknown is null.
+
+    Characters that a terminal acts on are written as JSON escapes.
+    """
+    encoded = msgspec.json.encode(_encodable(as_object(report)))
+    text = msgspec.json.format(encoded, indent=2).decode()
+    # Of these, only the line ends of the layout stand outside strings.
+    unsafe = {char for char in set(text) - {"\n"} if printable(char) != char}
+    escapes = {ord(char): f"\\u{ord(char):04x}" for char in unsafe}
+    return text.translate(escapes) + "\n"
 
 
 def as_object(report: Report) -> dict[str, Any]:
@@ -25,7 +32,7 @@ def as_object(report: Report) -> dict[str, Any]:
     diagnosis = report.diagnosis
     return {
         "schema": SCHEMA,
-        "path": encodable(str(report.subject.path)),
+        "path": str(report.subject.path),
         "run": _run(report),
         "steps": _steps(report),
         "verdict": diagnosis.top.sentence if diagnosis.top else None,
@@ -44,8 +51,17 @@ def as_object(report: Report) -> dict[str, Any]:
         ],
         "operators": msgspec.to_builtins(report.ops),
         "kernels": msgspec.to_builtins(report.kernels),
-        "notes": list(dict.fromkeys((*report.subject.notes, *report.evidence.notes))),
+        "notes": list(report.notes),
     }
+
+
+def _encodable(value: Any) -> Any:
+    """Plain values with no half of a surrogate pair, which names of files can hold, in any text."""
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(item) for item in value]
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _run(report: Report) -> dict[str, Any] | None:

@@ -8,10 +8,12 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import Evidence, gather
 from perftui.diagnosis.model import Diagnosis
-from perftui.diagnosis.policy import Policy
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.subject import Subject
+
+MOST_ROWS = 10
+"""Operators and kernels listed."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,16 @@ class Report:
     """By device time where there is a GPU, else by their own CPU time."""
     kernels: tuple[OpRow, ...]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was passed over, and what the evidence cannot say, each once."""
+        return tuple(dict.fromkeys((*self.subject.notes, *self.evidence.notes)))
 
-def make_report(subject: Subject, top: int = 10, policy: Policy | None = None) -> Report:
-    """Diagnose ``subject``; tables hold the ``top`` rows."""
+
+def make_report(subject: Subject) -> Report:
+    """Diagnose ``subject``."""
     evidence = gather(subject.run, subject.analysis)
-    diagnosis = diagnose(evidence, policy)
+    diagnosis = diagnose(evidence)
     found = diagnosis.top
     return Report(
         subject,
@@ -63,8 +70,8 @@ def make_report(subject: Subject, top: int = 10, policy: Policy | None = None) -
         diagnosis,
         options(found, evidence) if found else (),
         tuple(_budgets(evidence)),
-        _ops(subject.analysis, top) if subject.analysis else (),
-        _kernels(subject.analysis, top) if subject.analysis else (),
+        _ops(subject.analysis) if subject.analysis else (),
+        _kernels(subject.analysis) if subject.analysis else (),
     )
 
 
@@ -79,10 +86,10 @@ def _budgets(evidence: Evidence) -> list[Budget]:
     return found
 
 
-def _ops(analysis: TraceAnalysis, top: int) -> tuple[OpRow, ...]:
+def _ops(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
     ops = analysis.ops
     by = ops.device_self if analysis.has_gpu else ops.cpu_self
-    rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:top]
+    rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:MOST_ROWS]
     return tuple(
         OpRow(
             ops.names[row],
@@ -95,10 +102,10 @@ def _ops(analysis: TraceAnalysis, top: int) -> tuple[OpRow, ...]:
     )
 
 
-def _kernels(analysis: TraceAnalysis, top: int) -> tuple[OpRow, ...]:
+def _kernels(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
     table = analysis.kernels
     rows = sorted(range(len(table)), key=lambda row: (-int(table.total[row]), table.names[row]))
     return tuple(
         OpRow(table.names[row], int(table.calls[row]), None, None, int(table.total[row]))
-        for row in rows[:top]
+        for row in rows[:MOST_ROWS]
     )

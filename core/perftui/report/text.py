@@ -25,7 +25,7 @@ def render(report: Report) -> str:
         _ops("Operators, longest first", report.ops),
         _kernels(report.kernels),
         _listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
-        _listed("Notes", dict.fromkeys((*report.subject.notes, *report.evidence.notes))),
+        _listed("Notes", report.notes),
     )
     return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
 
@@ -61,7 +61,9 @@ def _status(manifest: Manifest) -> str:
 
 def _hardware(manifest: Manifest) -> str:
     gpus = ", ".join(manifest.gpus) or "no GPU"
-    return f"{words.several(manifest.cpu_count, 'core')}, {gpus}"
+    # 0 where an older or foreign manifest does not say.
+    cores = words.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
+    return f"{cores}, {gpus}"
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -106,7 +108,9 @@ def _valued(value: float | int | str, unit: str) -> str:
         return words.duration(value)
     if unit == "B":
         return words.size(value)
-    return f"{value:g} %" if unit == "%" else f"{value:g}"
+    # "g" keeps six digits, so counts are written whole.
+    number = str(value) if isinstance(value, int) else f"{value:g}"
+    return f"{number} %" if unit == "%" else number
 
 
 def _fix(fix: FixOption) -> Iterator[str]:

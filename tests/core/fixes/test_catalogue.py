@@ -115,6 +115,7 @@ def test_workers_without_idle_cores_are_a_risk(script, busy, cpu_ms, scarce) -> 
 
 REFUSED = {
     "one core": ({}, {"cpu_count": 1}, "no core is free"),
+    "unknown cores": ({"num_workers": 2}, {"cpu_count": 0}, "not known how many cores"),
     "as many workers as cores": ({"num_workers": 7}, {}, "no core is free"),
     "iterable": ({"is_iterable": True}, {}, "every sample"),
     "open files": ({"holds_files": True}, {}, "open files"),

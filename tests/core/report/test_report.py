@@ -22,6 +22,7 @@ from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
+from perftui.trace.text import printable
 from tests.core.diagnosis.runs import make_run
 
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "dataset": "Images"}
@@ -152,6 +153,37 @@ def test_names_from_a_trace_cannot_drive_the_terminal(tmp_path) -> None:
     text = text_of(path)
     assert "\x1b" not in text
     assert r"\x1b[2Jx" in text
+
+
+def test_json_cannot_drive_the_terminal_either(tmp_path) -> None:
+    name = "a\x7f\x9b2J\u202eb\u2028\x1bé"
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(TRACE).replace("aten::mm", json.dumps(name)[1:-1]))
+    report = make_report(load_subject(path))
+    encoded = as_json.encode(report)
+    assert printable(encoded).replace("\\x0a", "\n") == encoded
+    assert name in {row["name"] for row in json.loads(encoded)["operators"]}
+    assert "é" in encoded
+
+
+def test_notes_on_a_directory_of_any_name_can_be_encoded(tmp_path) -> None:
+    directory = tmp_path / os.fsdecode(b"traces\xff")
+    directory.mkdir()
+    for name in ("a.json", "b.json"):
+        (directory / name).write_text(json.dumps(TRACE))
+    report = make_report(load_subject(directory))
+    told = json.loads(as_json.encode(report))
+    assert any("of 2 traces" in note and "traces\ufffd" in note for note in told["notes"])
+    assert "of 2 traces" in render(report)
+
+
+def test_counts_are_written_whole_and_unknown_ones_not_as_zero() -> None:
+    run = make_run(
+        count=30, phases={"input_wait": 9, "forward": 1}, cpu_count=0, batches_ready=1234567
+    )
+    text = render(make_report(Subject(run.root, run)))
+    assert re.search(r"batches ready, median +1234567$", text, re.MULTILINE)
+    assert "on box, cores unknown, no GPU" in text
 
 
 def test_a_directory_of_traces_gives_the_newest_and_says_so(tmp_path) -> None:

@@ -8,6 +8,7 @@ from textual.widgets import Input, Static
 from perftui.analysis.model import DeviceActivity, KernelTable, OpTable, TraceAnalysis
 from perftui.trace.model import Trace
 from perftui_tui.screens.ops import OpsView
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.virtual_table import VirtualTable
 
 MS = 1_000_000
@@ -47,12 +48,12 @@ def analysis_of(gpu=True, names=("aten::mm", "aten::add", HOSTILE)):
 
 
 class Host(App):
-    def __init__(self, analysis, note="window at step 40", **options):
+    def __init__(self, analysis, note="window at step 40"):
         super().__init__()
-        self.given, self.options, self.opened = (analysis, note), options, []
+        self.given, self.opened = (analysis, note), []
 
     def compose(self):
-        yield OpsView(**self.options)
+        yield OpsView()
 
     def on_mount(self):
         self.view = self.query_one(OpsView)
@@ -174,8 +175,9 @@ async def test_the_name_and_the_share_stay_at_every_width(width):
         assert "66.7 %" in app.lines()[1] or width < 60
 
 
-async def test_ascii_marks():
-    app = Host(analysis_of(names=("aten::mm" * 30, "aten::add", HOSTILE)), ascii_only=True)
+async def test_ascii_marks(monkeypatch):
+    monkeypatch.setattr(RowView, "ascii_only", True)
+    app = Host(analysis_of(names=("aten::mm" * 30, "aten::add", HOSTILE)))
     async with app.run_test(size=(120, 20)) as pilot:
         await pilot.pause()
         assert all(line.isascii() for line in app.lines())

@@ -11,6 +11,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Trace, Track
 from perftui_tui.screens.timeline import TimelineView
 from perftui_tui.widgets.cells import text_of
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.timeline import Timeline
 from perftui_tui.widgets.timeline_rows import label_width
 from perftui_tui.widgets.viewport import Viewport
@@ -42,12 +43,12 @@ def trace_with(read_arguments=lambda row: {"Input Dims": [row, 8]}):
 
 
 class Host(App):
-    def __init__(self, analysis, **options):
+    def __init__(self, analysis):
         super().__init__()
-        self.analysis, self.options = analysis, options
+        self.analysis = analysis
 
     def compose(self):
-        yield TimelineView(**self.options)
+        yield TimelineView()
 
     def on_mount(self):
         self.view = self.query_one(TimelineView)
@@ -314,8 +315,9 @@ async def test_every_size_shows_lanes_and_detail(size):
         assert all(len(text_of(row)) == size[0] for row in app.timeline.rows)
 
 
-async def test_ascii():
-    app = Host(analyse(trace_with()), ascii_only=True)
+async def test_ascii(monkeypatch):
+    monkeypatch.setattr(RowView, "ascii_only", True)
+    app = Host(analyse(trace_with()))
     async with app.run_test(size=(120, 40)) as pilot:
         app.pilot = pilot
         await app.settle()

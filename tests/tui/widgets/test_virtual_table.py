@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from textual.app import App
 
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.table_rows import LEFT, Column, TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
 
@@ -171,9 +172,9 @@ async def test_a_hundred_thousand_rows_format_only_what_is_on_screen():
         assert len(set(asked)) < 60
 
 
-async def test_ascii_marks():
+async def test_ascii_marks(monkeypatch):
+    monkeypatch.setattr(RowView, "ascii_only", True)
     app = Host(table_of(3))
     async with app.run_test(size=(40, 10)) as pilot:
-        app.table.ascii_only = True
         await pilot.pause()
         assert all(line.isascii() for line in app.lines())

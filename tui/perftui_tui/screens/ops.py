@@ -19,6 +19,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.units import ASCII_TEXT, format_ns
 from perftui_tui.keymap import bindings
 from perftui_tui.widgets.op_tables import kernel_table, operator_table
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.table_rows import TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
 
@@ -45,8 +46,6 @@ class OpsView(Vertical):
 
     kernels_shown: reactive[bool] = reactive(False, init=False)
     """Kernels instead of operators."""
-    ascii_only: reactive[bool] = reactive(False, init=False)
-    """Draw with ASCII marks only."""
 
     class OperatorOpened(Message):
         """The person wants to see ``row`` of the trace on the timeline."""
@@ -55,11 +54,10 @@ class OpsView(Vertical):
             super().__init__()
             self.row = row
 
-    def __init__(self, *, id: str | None = None, ascii_only: bool = False) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._analysis: TraceAnalysis | None = None
         self._note = ""
-        self.set_reactive(OpsView.ascii_only, ascii_only)
 
     def compose(self) -> ComposeResult:
         """Title, filter, table, and the whole name of the selected row."""
@@ -96,15 +94,10 @@ class OpsView(Vertical):
         """Draw the other table."""
         self._refresh()
 
-    def watch_ascii_only(self) -> None:
-        """Draw with the other marks."""
-        self._refresh()
-
     def _refresh(self) -> None:
-        self._table.ascii_only = self.ascii_only
         self._table.show(self._table_data())
         title = printable(self._title())
-        title = title.translate(ASCII_TEXT) if self.ascii_only else title
+        title = title.translate(ASCII_TEXT) if RowView.ascii_only else title
         self.query_one("#ops-title", Static).update(Content(title))
         self._show_detail()
 
@@ -112,8 +105,8 @@ class OpsView(Vertical):
         if self._analysis is None:
             return TableData((), (), empty=printable(self._note) or NO_WINDOW)
         if self.kernels_shown:
-            return kernel_table(self._analysis.kernels, self.ascii_only)
-        return operator_table(self._analysis, self.ascii_only)
+            return kernel_table(self._analysis.kernels, RowView.ascii_only)
+        return operator_table(self._analysis, RowView.ascii_only)
 
     def _title(self) -> str:
         tabs = "Ops [Kernels]" if self.kernels_shown else "[Ops] Kernels"

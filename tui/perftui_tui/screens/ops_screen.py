@@ -12,7 +12,6 @@ from perftui_tui.panes.window_note import window_note
 from perftui_tui.screens.ops import OpsView
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
-from perftui_tui.widgets.row_view import RowView
 
 
 class OpsScreen(RunScreen):
@@ -31,7 +30,7 @@ class OpsScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """The tables."""
-        yield OpsView(id="ops-view", ascii_only=RowView.ascii_only)
+        yield OpsView(id="ops-view")
 
     def show(self, snapshot: Snapshot) -> None:
         """Hand over a window once."""

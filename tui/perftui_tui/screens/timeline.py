@@ -11,7 +11,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.reactive import reactive
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
@@ -24,6 +23,7 @@ from perftui_tui.keymap import bindings
 from perftui_tui.widgets.event_detail import argument_line, event_lines, gap_lines, panel_lines
 from perftui_tui.widgets.legend import legend
 from perftui_tui.widgets.navigation import Selection
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.timeline import Timeline
 from perftui_tui.widgets.timeline_state import TimelineState
 
@@ -59,12 +59,8 @@ class TimelineView(Vertical):
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline.search")
 
-    ascii_only: reactive[bool] = reactive(False, init=False)
-    """Draw with ASCII marks only."""
-
-    def __init__(self, *, id: str | None = None, ascii_only: bool = False) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.set_reactive(TimelineView.ascii_only, ascii_only)
         self._analysis: TraceAnalysis | None = None
         self._pending: _Jump | None = None
         self._detailed: Selection | None = None
@@ -81,7 +77,6 @@ class TimelineView(Vertical):
     def on_mount(self) -> None:
         """Show what was handed over before the view was on screen."""
         self.query_one(Input).cursor_blink = False
-        self._timeline.ascii_only = self.ascii_only
         self._load()
 
     @property
@@ -118,11 +113,6 @@ class TimelineView(Vertical):
         state.jump(start, end, row)
         self._timeline.changed()
 
-    def watch_ascii_only(self, ascii_only: bool) -> None:
-        """Draw with the other marks."""
-        self._timeline.ascii_only = ascii_only
-        self._show_legend()
-
     def _load(self) -> None:
         analysis = self._analysis
         empty = analysis is None or not len(analysis.trace)
@@ -152,7 +142,7 @@ class TimelineView(Vertical):
     def _show_legend(self) -> None:
         if self.state is not None:
             width = self._timeline.size.width
-            text = legend(self._timeline, self.state.trace, self.ascii_only, width)
+            text = legend(self._timeline, self.state.trace, RowView.ascii_only, width)
             self.query_one("#timeline-legend", Static).update(text)
 
     @on(Timeline.SelectionChanged)
@@ -175,7 +165,7 @@ class TimelineView(Vertical):
         panel = self.query_one("#timeline-detail", Static)
         size = panel.content_size
         text = "\n".join(panel_lines(lines, size.width, size.height))
-        text = text.translate(ASCII_TEXT) if self.ascii_only else text
+        text = text.translate(ASCII_TEXT) if RowView.ascii_only else text
         panel.update(Text(text, no_wrap=True))
 
     def on_resize(self) -> None:

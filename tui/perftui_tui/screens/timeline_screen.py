@@ -9,7 +9,6 @@ from textual.widget import Widget
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline import TimelineView
 from perftui_tui.snapshot import Snapshot
-from perftui_tui.widgets.row_view import RowView
 
 
 class TimelineScreen(RunScreen):
@@ -25,7 +24,7 @@ class TimelineScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """The lanes."""
-        yield TimelineView(id="timeline-view", ascii_only=RowView.ascii_only)
+        yield TimelineView(id="timeline-view")
 
     def on_screen_resume(self) -> None:
         """Catch up, and give the keys to the lanes."""

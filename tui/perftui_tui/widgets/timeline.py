@@ -11,7 +11,6 @@ from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
-from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -21,6 +20,7 @@ from perftui_tui.widgets.cells import Row
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.lane_cells import Glyphs
 from perftui_tui.widgets.navigation import Selection
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.throttle import Throttle
 from perftui_tui.widgets.timeline_rows import Scene, head_rows, label_width, lane_row
 from perftui_tui.widgets.timeline_state import TimelineState
@@ -54,9 +54,6 @@ class Timeline(Widget, can_focus=True):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
-
-    ascii_only: reactive[bool] = reactive(False, init=False)
-    """Draw with ASCII marks only."""
 
     class SelectionChanged(Message):
         """Another event or gap is selected; None at first."""
@@ -107,18 +104,13 @@ class Timeline(Widget, can_focus=True):
             KindsOfTrace(analysis.trace),
             self._state.gaps,
             analysis.steps,
-            Glyphs(self.ascii_only, colours=not self.app.no_color),
+            Glyphs(RowView.ascii_only, colours=not self.app.no_color),
         )
 
     def changed(self) -> None:
         """The state has changed: draw it soon and tell what is selected."""
         self._throttle.request()
         self.post_message(self.SelectionChanged(self._state.selected if self._state else None))
-
-    def watch_ascii_only(self) -> None:
-        """Draw with the other marks."""
-        self._make_scene()
-        self._throttle.request()
 
     def on_resize(self) -> None:
         """Draw for the new size."""
@@ -163,7 +155,7 @@ class Timeline(Widget, can_focus=True):
             )
             for shown in lanes
         ]
-        return [_in_ascii(row) for row in rows] if self.ascii_only else rows
+        return [_in_ascii(row) for row in rows] if RowView.ascii_only else rows
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""

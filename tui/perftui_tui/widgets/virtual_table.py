@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from perftui_tui.charts.units import ASCII_TEXT
 from perftui_tui.keymap import bindings
+from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.table_rows import (
     EMPTY,
     TableData,
@@ -61,8 +62,6 @@ class VirtualTable(ScrollView, can_focus=True):
 
     cursor: reactive[int] = reactive(0, repaint=False)
     """Position of the selected row in the shown order."""
-    ascii_only: reactive[bool] = reactive(False)
-    """Draw with ASCII marks only."""
 
     class RowMessage(Message):
         """Something happened to one row of ``table``."""
@@ -245,11 +244,11 @@ class VirtualTable(ScrollView, can_focus=True):
 
     def _line(self, text: str, component: str) -> Strip:
         style = self.get_component_rich_style(component) if component else self.rich_style
-        text = text.translate(ASCII_TEXT) if self.ascii_only else text
+        text = text.translate(ASCII_TEXT) if RowView.ascii_only else text
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:
-        arrow = ("v" if self._descending else "^") if self.ascii_only else None
+        arrow = ("v" if self._descending else "^") if RowView.ascii_only else None
         arrow = arrow or ("▼" if self._descending else "▲")
         segments = []
         for index, width in zip(self._shown(), self._widths(), strict=True):

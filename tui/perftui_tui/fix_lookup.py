@@ -8,7 +8,7 @@ from pathlib import Path
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Finding
 from perftui.fixes.catalogue import options
-from perftui.fixes.command_option import script_of
+from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import FixOption
 
 Key = tuple[object, ...]
@@ -42,7 +42,7 @@ class FixLookup:
 
 def _key(finding: Finding, evidence: Evidence) -> Key:
     loader, manifest = evidence.loader, evidence.manifest
-    script = script_of(manifest.command, Path(manifest.cwd)) if manifest else None
+    script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
     return (
         finding.fixes,
         loader,
@@ -51,7 +51,7 @@ def _key(finding: Finding, evidence: Evidence) -> Key:
         *_cores(evidence),
         repr(manifest.overrides) if manifest else "",
         _modified(Path(loader.file) if loader and loader.file else None),
-        _modified(script[0] if script else None),
+        _modified(script.path if script else None),
     )
 
 

@@ -1,17 +1,21 @@
 """From a finding to the fix: tried by override, written to the source, undone, compared."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status
+from perftui.run.manifest import Override, Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.rows import CONTINUED, plain, width
+from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import START, write_run
@@ -79,6 +83,58 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
         await pilot.press("u")
         await until_shown(pilot, "restored byte for byte")
         assert script.read_text() == SCRIPT
+
+
+async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, script: Path) -> None:
+    """The next picture finds a source that is no longer what runs, and has no patch for it."""
+    live = write_run(tmp_path / "runs", script=script, loader_line=4)
+    async with opened(live, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w")
+        await until_shown(pilot, "Write the fix?")
+        await pilot.press("enter")
+        await until_shown(pilot, "train.py written")
+        read = app.newest
+        await until(pilot, lambda: app.snapshot is not read, "another picture")
+        await until(pilot, lambda: app.screen.query_one(DETAILS, RowView).rows)
+        text = text_of(app)
+        assert "written to the source: u undoes it" in text
+        assert "edited since" not in text
+        assert "w writes it" not in text
+
+
+DETAILS = "#finding-details"
+
+
+def ranked(snapshot: Snapshot, *rules: str) -> Snapshot:
+    """``snapshot`` with findings of ``rules`` in that order, each with two fixes of its own."""
+    found = tuple(Finding(rule, Severity.WARNING, f"{rule} is slow", steps=50) for rule in rules)
+    fixes = {rule: tuple(_fix(f"{rule}-{at}") for at in (1, 2)) for rule in rules}
+    return replace(snapshot, diagnosis=Diagnosis(found, steady_steps=50), options=fixes)
+
+
+def _fix(name: str) -> FixOption:
+    return FixOption(name, f"fix {name}", "", override=Override("DataLoader", {}, None, 1, name))
+
+
+async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
+    ended: Path,
+) -> None:
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        assert app.snapshot is not None
+        before = app.snapshot
+        app.snapshot = ranked(before, "one", "two", "three")
+        await pilot.press("down", "right")
+        await until_shown(pilot, "2/3  two")
+        app.snapshot = ranked(before, "three", "one", "two")
+        await until_shown(pilot, "3/3  two")
+        await pilot.press("a")
+        await until_shown(pilot, "Run again?")
+        assert "fix two-2" in text_of(app)
+        await pilot.press("escape")
+        app.snapshot = ranked(before, "three", "one")
+        await until_shown(pilot, "1/2  three")
 
 
 LONG_SCRIPT = """\

@@ -33,9 +33,9 @@ class SourceFixes:
         """What ``undo`` takes back, where it was written in this session."""
 
     @property
-    def path(self) -> str | None:
-        """The source file that was written in this session."""
-        return self.written.applied.path if self.written else None
+    def fix(self) -> str | None:
+        """Identifier of the fix that was written in this session."""
+        return self.written.option.fix if self.written else None
 
     def write(self, option: FixOption | None) -> None:
         """Show the diff of ``option``, and write it on yes."""

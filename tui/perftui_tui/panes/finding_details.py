@@ -50,7 +50,7 @@ def details(
     written: str | None,
     cells: int,
 ) -> list[Row]:
-    """Everything about ``finding``, to be scrolled."""
+    """Everything about ``finding``, to be scrolled; ``written`` is the fix in the source."""
     rows: list[Row] = []
     if finding is not None:
         rows += wrap(finding.sentence, cells, "bold")
@@ -111,16 +111,22 @@ def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells
 
 
 def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
+    is_written = written == option.fix
     rows = wrap(option.explanation, cells, "", "     ")
     rows.append(row("     ", *risk_row(option.risks)))
     can = [
         key
-        for key, there in (("a tries it", option.override), ("w writes it", option.patch))
+        for key, there in (
+            ("a tries it", option.override),
+            ("w writes it", option.patch and not is_written),
+        )
         if there
     ]
     if can:
         rows.append(row("     ", ("  ".join(can), "accent")))
-    if option.why_not:
+    if is_written:
+        rows.append(row(("     written to the source: u undoes it, r runs it", "good")))
+    elif option.why_not:
         rows += wrap(option.why_not, cells, "warn", "     ")
     if option.advice:
         rows += [
@@ -129,9 +135,6 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
             for folded in fold(row(line), cells - 5)
         ]
     if option.patch is not None:
-        is_written = written == str(option.patch.path.resolve())
-        if is_written:
-            rows.append(row(("     written to the source: u undoes it", "good")))
         rows += [
             row("     ", *folded)
             for line in diff_rows(option.patch)

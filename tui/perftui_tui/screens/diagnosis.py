@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from textual import on
 from textual.containers import Container
@@ -50,10 +50,11 @@ class DiagnosisScreen(RunScreen):
     }
     """
 
-    selected: reactive[int] = reactive(0, init=False, repaint=False)
-    """Which finding, from 0."""
-    chosen: reactive[int] = reactive(0, init=False, repaint=False)
-    """Which of its fixes, from 0."""
+    selected: reactive[str] = reactive("", init=False, repaint=False)
+    """The rule of the selected finding; what is not there (any more) stands for the first. Each
+    picture is ranked anew: a place in the list may be that of another finding a second later."""
+    chosen: reactive[str] = reactive("", init=False, repaint=False)
+    """Which of its fixes, in the same way."""
 
     def body(self) -> Iterable[Widget]:
         """The list and the details."""
@@ -64,36 +65,43 @@ class DiagnosisScreen(RunScreen):
     @property
     def finding(self) -> Finding | None:
         """The selected finding."""
-        found = self.snapshot.diagnosis.findings if self.snapshot else ()
-        return found[min(self.selected, len(found) - 1)] if found else None
+        return self._findings[self._at] if self._findings else None
 
     @property
     def option(self) -> FixOption | None:
         """The chosen fix of the selected finding."""
-        if self.snapshot is None or self.finding is None:
-            return None
-        options = self.snapshot.fixes(self.finding)
-        return options[min(self.chosen, len(options) - 1)] if options else None
+        return self._options[self._chosen_at] if self._options else None
+
+    @property
+    def _findings(self) -> tuple[Finding, ...]:
+        return self.snapshot.diagnosis.findings if self.snapshot else ()
+
+    @property
+    def _options(self) -> tuple[FixOption, ...]:
+        return self.snapshot.fixes(self.finding) if self.snapshot and self.finding else ()
+
+    @property
+    def _at(self) -> int:
+        return _place(self.selected, [finding.rule for finding in self._findings])
+
+    @property
+    def _chosen_at(self) -> int:
+        return _place(self.chosen, [option.fix for option in self._options])
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw both parts."""
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
-        listed.rows = listing(snapshot, self.selected, listed.content_size.width)
-        options = snapshot.fixes(self.finding) if self.finding else ()
-        written = self.session.source_fixes.path
+        listed.rows = listing(snapshot, self._at, listed.content_size.width)
+        written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
         detailed.rows = details(
-            snapshot, self.finding, options, self.chosen, written, detailed.content_size.width - 1
+            snapshot, self.finding, self._options, self._chosen_at, written, cells
         )
         hint = FIX_KEYS if snapshot.run is not None else ""
         if detailed.border_subtitle != hint:
             detailed.border_subtitle = hint
         count = len(snapshot.diagnosis.findings)
-        title = (
-            f"{min(self.selected, count - 1) + 1}/{count}  {self.finding.rule}"
-            if self.finding
-            else "No finding"
-        )
+        title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
         if detailed.border_title != title:
             detailed.border_title = title
 
@@ -104,7 +112,7 @@ class DiagnosisScreen(RunScreen):
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
-        self.chosen = 0
+        self.chosen = ""
         self.query_one("#finding-details", RowView).scroll_home(animate=False)
         self._redraw()
 
@@ -118,14 +126,14 @@ class DiagnosisScreen(RunScreen):
 
     def action_select(self, step: int) -> None:
         """The next finding, or the one before."""
-        count = len(self.snapshot.diagnosis.findings) if self.snapshot else 0
-        self.selected = max(0, min(count - 1, self.selected + step))
+        if self._findings:
+            at = max(0, min(len(self._findings) - 1, self._at + step))
+            self.selected = self._findings[at].rule
 
     def action_choose_fix(self, step: int) -> None:
         """The next fix, or the one before."""
-        options = self.snapshot.fixes(self.finding) if self.snapshot and self.finding else ()
-        if options:
-            self.chosen = (self.chosen + step) % len(options)
+        if self._options:
+            self.chosen = self._options[(self._chosen_at + step) % len(self._options)].fix
 
     def action_scroll_details(self, pages: int) -> None:
         """Scroll the evidence."""
@@ -166,3 +174,8 @@ class DiagnosisScreen(RunScreen):
             return
         self.app.copy_to_clipboard(option.patch.diff())
         self.notify("the patch is in the clipboard, where the terminal lets it")
+
+
+def _place(name: str, names: Sequence[str]) -> int:
+    """Where ``name`` is among ``names``, 0 where it is not there."""
+    return names.index(name) if name in names else 0

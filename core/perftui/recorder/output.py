@@ -16,7 +16,11 @@ print this much costs output in the log, never time in the training."""
 class OutputLog:
     """Appends bytes to ``path`` in order; ``write`` never blocks and never raises.
 
-    Bytes that could not be written leave a line that says how many are missing.
+    Bytes that could not be written leave a line that says how many are missing. Its thread begins
+    with the first ``write``: a log may be opened before the script is forked.
+
+    Raises:
+        OSError: ``path`` cannot be opened.
     """
 
     def __init__(self, path: Path, faults: FaultLog, backlog: int = BACKLOG) -> None:
@@ -27,17 +31,20 @@ class OutputLog:
         self._refused = 0
         """Bytes that found the backlog full since it was last taken."""
         self._lost = 0
-        """Bytes that the disk refused; the line that says so is still to be written."""
+        """Bytes that are missing where the log ends; the line that says so is not written yet."""
         self._busy = False
         self._closed = False
         self._changed = threading.Condition()
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._thread = threading.Thread(target=self._run, name="output", daemon=True)
-        self._thread.start()
+        self._is_running = False
 
     def write(self, data: bytes) -> None:
         """Queue ``data``; while too much waits, leave it out and count it."""
         with self._changed:
+            if not self._is_running:
+                self._is_running = True
+                self._thread.start()
             if self._refused or len(self._waiting) + len(data) > self._limit:
                 self._refused += len(data)
             else:
@@ -54,40 +61,50 @@ class OutputLog:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._thread.join()
+        if self._is_running:
+            self._thread.join()
         os.close(self._file)
 
     def _run(self) -> None:
-        while (data := self._next()) is not None:
-            self._append(data)
+        while (chunk := self._next()) is not None:
+            self._append(*chunk)
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
+        if self._lost:
+            self._append(b"", 0)
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> tuple[bytes, int] | None:
+        """What waits, and how many bytes were refused after it; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if not self._waiting:
                 return None
             data = bytes(self._waiting)
             self._waiting.clear()
-            if self._refused:
-                data += _missing(self._refused)
-                self._refused = 0
+            refused, self._refused = self._refused, 0
             self._busy = True
-            return data
+            return data, refused
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes, refused: int) -> None:
+        """Write ``data``, after how much is missing before it and before how much is after it."""
         note = _missing(self._lost) if self._lost else b""
-        line = note + data
+        written = self._put(note + data)
+        if written >= len(note):
+            self._lost = 0
+        self._lost += len(data) - max(written - len(note), 0) + refused
+        if refused and written == len(note) + len(data):
+            self._append(b"", 0)
+
+    def _put(self, data: bytes) -> int:
+        """Write ``data``; how many bytes of it the disk took."""
         written = 0
         try:
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-            self._lost = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
         except OSError as error:
-            self._lost += min(len(data), len(line) - written)
             self._faults.say(self._path.name, f"{error.strerror}; the training goes on")
+        return written
 
 
 def _missing(count: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -135,6 +136,39 @@ def test_disk_that_hangs_never_stops_the_script(
     assert 1000 <= kept <= 2000
     missing = b"\n[perftui: %d bytes of output are missing here]\n" % (10_000 - kept)
     assert content == b"x" * kept + missing + b"end"
+
+
+@pytest.mark.parametrize("failures", range(5))
+def test_missing_bytes_add_up_on_a_disk_that_hangs_and_is_then_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    hung = threading.Event()
+    write = os.write
+    left = [failures]
+
+    def hang(file: int, data: bytes) -> int:
+        hung.wait()
+        if left[0] and b"x" in data:
+            left[0] -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        # A disk may take a part.
+        return write(file, data[:700])
+
+    log = OutputLog(tmp_path / "output.log", FaultLog(tmp_path / "log"), backlog=1000)
+    monkeypatch.setattr(os, "write", hang)
+    for _ in range(100):
+        log.write(b"x" * 100)
+    hung.set()
+    log.flush()
+    for _ in range(4):
+        log.write(b"x" * 100)
+        log.flush()
+    log.write(b"end")
+    log.close()
+    content = (tmp_path / "output.log").read_bytes()
+    missing = re.findall(rb"\n\[perftui: (\d+) bytes of output are missing here\]\n", content)
+    assert content.endswith(b"end")
+    assert content.count(b"x") + sum(map(int, missing)) == 10_400
 
 
 def test_how_the_training_ended_needs_no_room(

@@ -15,9 +15,9 @@ REFINES = {"input-in-main-thread": "input-bound"}
 """A rule, and the more general one that speaks of the same milliseconds."""
 
 
-def diagnose(evidence: Evidence, policy: Policy | None = None) -> Diagnosis:
-    """Judge ``evidence`` by every rule, under the default policy where none is given."""
-    policy = policy or Policy()
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """Judge ``evidence`` by every rule."""
+    policy = Policy()
     outcomes = [rule(evidence, policy) for rule in RULES]
     findings = without_repeats([found for found in outcomes if isinstance(found, Finding)])
     abstentions = [found for found in outcomes if isinstance(found, Abstention)]

@@ -15,8 +15,6 @@ from perftui.run.manifest import Override
 class Risk(str, enum.Enum):
     """What a fix may change besides speed."""
 
-    NONE = "none"
-    NUMERICS = "changes numerics"
     MEMORY = "uses more memory"
     RANDOMNESS = "changes random augmentation"
     CORES = "may slow the step: too few cores are idle"

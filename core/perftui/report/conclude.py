@@ -6,13 +6,12 @@ from pathlib import Path
 
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.model import Diagnosis
 from perftui.diagnosis.store import write_findings
 from perftui.report.subject import load_subject
 from perftui.run.layout import RunLayout
 
 
-def conclude(root: Path) -> Diagnosis:
+def conclude(root: Path) -> None:
     """Diagnose the run at ``root``, and write ``findings.json`` once nothing more will come.
 
     Raises:
@@ -20,7 +19,6 @@ def conclude(root: Path) -> Diagnosis:
         OSError: the findings cannot be written.
     """
     subject = load_subject(root)
-    diagnosis = diagnose(gather(subject.run, subject.analysis))
     if subject.run is not None and subject.run.manifest.status.is_over:
+        diagnosis = diagnose(gather(subject.run, subject.analysis))
         write_findings(RunLayout(subject.path).findings, diagnosis)
-    return diagnosis

@@ -65,10 +65,9 @@ def describe(option: FixOption) -> list[Row]:
 
 def risk_row(risks: Sequence[Risk]) -> Row:
     """The risks of a fix in words."""
-    real = [risk.value for risk in risks if risk is not Risk.NONE]
-    if not real:
+    if not risks:
         return row(("Risk  ", "dim"), ("none known: results stay the same", "good"))
-    return row(("Risk  ", "dim"), (", ".join(real), "warn"))
+    return row(("Risk  ", "dim"), (", ".join(risk.value for risk in risks), "warn"))
 
 
 def diff_rows(patch: Patch) -> list[Row]:

@@ -18,7 +18,6 @@ class DeclaredOption:
     """Declared with ``type=int`` and taking exactly one value."""
     default: ast.Constant | None
     """The default, where it is a literal whole number."""
-    line: int
 
     @property
     def long_flag(self) -> str:
@@ -69,7 +68,6 @@ def _option(call: ast.Call) -> DeclaredOption | None:
         _dest(flags, keywords.get("dest")),
         takes_one and isinstance(kind, ast.Name) and kind.id == "int",
         whole_number(keywords.get("default")),
-        call.lineno,
     )
 
 

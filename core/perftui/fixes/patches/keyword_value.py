@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from perftui.fixes.patches.declared_options import option_behind
 from perftui.fixes.patches.program import Program, assigned_value
 from perftui.fixes.patches.refused import PatchRefusedError
-
-
-@dataclass(frozen=True)
-class Written:
-    """The literal that an argument's value comes from."""
-
-    literal: ast.Constant
-    in_call: bool
-    """Written in the call itself, rather than in a variable, a dict or an option's default."""
-    flag: str | None = None
-    """The command-line option whose default it is."""
 
 
 def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
@@ -37,7 +25,9 @@ def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None
     return None
 
 
-def written(program: Program, call: ast.Call, name: str, position: int | None) -> Written | None:
+def written(
+    program: Program, call: ast.Call, name: str, position: int | None
+) -> ast.Constant | None:
     """The literal that decides ``name`` in ``call``; None where the call does not give it.
 
     Raises:
@@ -54,17 +44,17 @@ def written(program: Program, call: ast.Call, name: str, position: int | None) -
     return _in_dict(program, call, name, unpacked[0])
 
 
-def _followed(program: Program, name: str, given: ast.expr) -> Written:
+def _followed(program: Program, name: str, given: ast.expr) -> ast.Constant:
     if isinstance(given, ast.Constant):
-        return Written(given, in_call=True)
+        return given
     if isinstance(given, ast.Name):
-        return Written(_module_constant(program, name, given), in_call=False)
+        return _module_constant(program, name, given)
     option = option_behind(program, given)
     if isinstance(option, str):
         raise PatchRefusedError(f"{name}={ast.unparse(given)}: {option}")
     if option.default is None:
         raise PatchRefusedError(f"{option.long_flag} has no default that is a whole number")
-    return Written(option.default, in_call=False, flag=option.long_flag)
+    return option.default
 
 
 def _module_constant(program: Program, name: str, given: ast.Name) -> ast.Constant:
@@ -82,7 +72,9 @@ def _module_constant(program: Program, name: str, given: ast.Name) -> ast.Consta
     return value
 
 
-def _in_dict(program: Program, call: ast.Call, name: str, unpacked: ast.expr) -> Written | None:
+def _in_dict(
+    program: Program, call: ast.Call, name: str, unpacked: ast.expr
+) -> ast.Constant | None:
     """The literal under ``name`` in ``**unpacked``, a dict that is written once and used once."""
     entries = _entries(program, call, name, unpacked)
     values = [value for key, value in entries if key == name]
@@ -92,7 +84,7 @@ def _in_dict(program: Program, call: ast.Call, name: str, unpacked: ast.expr) ->
         return None
     if not isinstance(values[0], ast.Constant):
         raise PatchRefusedError(f"{name} comes from {ast.unparse(values[0])} in a dict")
-    return Written(values[0], in_call=False)
+    return values[0]
 
 
 def _entries(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perftui.fixes.model import Patch
 from perftui.fixes.patches.edits import AddKeyword, Edit, Literal, ReplaceLiteral, edited
-from perftui.fixes.patches.keyword_value import Written, argument, written
+from perftui.fixes.patches.keyword_value import argument, written
 from perftui.fixes.patches.loader_call import loader_call
 from perftui.fixes.patches.program import Program, parse_program, read_source
 from perftui.fixes.patches.refused import PatchRefusedError
@@ -90,7 +90,7 @@ def _refuse_contradicted(
         if had is None or name in NEEDS_WORKERS:
             continue
         present = written(program, call, name, POSITIONS.get(name))
-        says = present.literal.value if present else DEFAULTS[name]
+        says = present.value if present else DEFAULTS[name]
         if says != had:
             raise PatchRefusedError(f"the source says {name}={says!r}, but the run had {had!r}")
 
@@ -99,9 +99,9 @@ def _edit(program: Program, call: ast.Call, name: str, value: Literal) -> list[E
     present = written(program, call, name, POSITIONS.get(name))
     if present is None:
         return [AddKeyword(program.position(call), name, value)]
-    if type(present.literal.value) is not type(value):
-        raise PatchRefusedError(f"{name} is {present.literal.value!r}")
-    if present.literal.value == value:
+    if type(present.value) is not type(value):
+        raise PatchRefusedError(f"{name} is {present.value!r}")
+    if present.value == value:
         return []
     return [_replace(program, present, name, value)]
 
@@ -132,9 +132,8 @@ def _states_workers(program: Program, call: ast.Call, edits: Sequence[Edit]) -> 
     return replaced or bool(given.value)
 
 
-def _replace(program: Program, present: Written, name: str, value: Literal) -> ReplaceLiteral:
-    literal = present.literal
-    return ReplaceLiteral(program.position(literal), name, literal.value, value)
+def _replace(program: Program, present: ast.Constant, name: str, value: Literal) -> ReplaceLiteral:
+    return ReplaceLiteral(program.position(present), name, present.value, value)
 
 
 def _check(before: bytes, after: bytes, edits: Sequence[Edit]) -> None:

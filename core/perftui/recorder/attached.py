@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -13,12 +12,16 @@ from perftui.recorder.output import OutputLog
 from perftui.recorder.own_terminal import KEYBOARD, SCREEN, RawKeyboard, is_foreground_job
 from perftui.recorder.relay import Relay
 from perftui.recorder.terminal import Terminal, window_size
-from perftui.recorder.training import Command, Streams, Training, start_beside, start_in_session
+from perftui.recorder.training import (
+    Command,
+    Streams,
+    Training,
+    no_start,
+    start_beside,
+    start_in_session,
+)
 
 ERRORS = 2
-
-OpenLog = Callable[[], OutputLog]
-"""Opens the output log, which starts a thread, once the command has been started."""
 
 
 class Attachment(Protocol):
@@ -41,7 +44,7 @@ class Attachment(Protocol):
         """Leave our terminal as it was found, and let go of the script's."""
 
 
-def attach(command: Command, open_log: OpenLog) -> Attachment:
+def attach(command: Command, log: OutputLog) -> Attachment:
     """Start ``command`` on a terminal of its own where we have one for keys and screen, else with
     our stdin and a pipe (or an output-only terminal) for each of stdout and stderr.
 
@@ -49,24 +52,25 @@ def attach(command: Command, open_log: OpenLog) -> Attachment:
         StartError: it cannot be started.
     """
     if os.isatty(KEYBOARD) and os.isatty(SCREEN) and is_foreground_job():
-        return OnTerminal(command, open_log)
-    return InPlace(command, open_log)
+        return OnTerminal(command, log)
+    return InPlace(command, log)
 
 
 class OnTerminal:
     """The training leads a session on a terminal that mirrors ours; all keys go to it."""
 
-    def __init__(self, command: Command, open_log: OpenLog) -> None:
-        terminal = Terminal(*window_size(SCREEN))
-        terminal.copy_settings(KEYBOARD)
-        errors = None if os.isatty(ERRORS) else os.pipe()
+    def __init__(self, command: Command, log: OutputLog) -> None:
+        with no_start("no terminal can be made for the script"):
+            terminal = Terminal(*window_size(SCREEN))
+            terminal.copy_settings(KEYBOARD)
+            errors = None if os.isatty(ERRORS) else os.pipe()
         self.training = start_in_session(command, terminal, errors[1] if errors else None)
         terminal.forget_script_side()
         self.terminal: Terminal | None = terminal
-        self.relays = [Relay(terminal.reader(), open_log(), SCREEN)]
+        self.relays = [Relay(terminal.reader(), log, SCREEN)]
         if errors:
             os.close(errors[1])
-            self.relays.append(Relay(errors[0], open_log(), ERRORS, pass_broken=True))
+            self.relays.append(Relay(errors[0], log, ERRORS, pass_broken=True))
         self._raw = RawKeyboard()
         self._raw.enter()
         self._keyboard = KeyboardRelay(terminal)
@@ -111,12 +115,13 @@ class InPlace:
 
     terminal: Terminal | None = None
 
-    def __init__(self, command: Command, open_log: OpenLog) -> None:
-        self._screens = {n: Terminal(*window_size(n)) for n in (SCREEN, ERRORS) if os.isatty(n)}
-        for screen in self._screens.values():
-            # Ours adds the carriage returns.
-            screen.leave_output_untouched()
-        pipes = {n: os.pipe() for n in (SCREEN, ERRORS) if n not in self._screens}
+    def __init__(self, command: Command, log: OutputLog) -> None:
+        with no_start("no stream can be made for the script"):
+            self._screens = {n: Terminal(*window_size(n)) for n in (SCREEN, ERRORS) if os.isatty(n)}
+            for screen in self._screens.values():
+                # Ours adds the carriage returns.
+                screen.leave_output_untouched()
+            pipes = {n: os.pipe() for n in (SCREEN, ERRORS) if n not in self._screens}
         theirs = {n: screen.script_side for n, screen in self._screens.items()}
         theirs |= {n: pipe[1] for n, pipe in pipes.items()}
         ours = {n: screen.reader() for n, screen in self._screens.items()}
@@ -125,9 +130,7 @@ class InPlace:
         self.training = start_beside(command, streams, own_group=not is_foreground_job())
         for file in theirs.values():
             os.close(file)
-        self.relays = [
-            Relay(ours[n], open_log(), n, pass_broken=n in pipes) for n in (SCREEN, ERRORS)
-        ]
+        self.relays = [Relay(ours[n], log, n, pass_broken=n in pipes) for n in (SCREEN, ERRORS)]
 
     def resize(self) -> None:
         """Give each output terminal the size of ours."""

@@ -14,7 +14,7 @@ from perftui.recorder.signals import Received, SignalQueue
 from perftui.recorder.stopping import Stopper
 from perftui.recorder.supervise import supervise
 from perftui.recorder.terminal import Terminal
-from perftui.recorder.training import Command, StartError, Training, start_as_job
+from perftui.recorder.training import Command, StartError, Training, no_start, start_as_job
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import Manifest, read_manifest
@@ -30,9 +30,14 @@ def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
     layout = RunLayout(root)
     manifest = recorded_by_this_process(read_manifest(layout.manifest))
     signals = SignalQueue([signal.SIGTERM], ignored=[signal.SIGHUP, signal.SIGINT])
-    recording = Recording(layout, manifest, sample_seconds)
-    terminal = Terminal(rows, columns)
     try:
+        recording = Recording(layout, manifest, sample_seconds)
+    except StartError:
+        # Said in the manifest, which is where whoever started us looks.
+        return
+    try:
+        with no_start("no terminal can be made for the script"):
+            terminal = Terminal(rows, columns)
         training = _start(recording, manifest, terminal, signals)
     except StartError as error:
         recording.fail(str(error))

@@ -22,6 +22,7 @@ from perftui.recorder.signals import Received, SignalQueue
 from perftui.recorder.stopping import Stopper
 from perftui.recorder.supervise import TURN, supervise
 from perftui.recorder.training import Command, StartError
+from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import read_manifest
 
@@ -50,7 +51,13 @@ def run(launch: Launch) -> int:
     Raises:
         OSError: the run directory cannot be made.
     """
-    returncode = _record(launch)
+    layout = prepare(launch)
+    signals = _take_signals()
+    try:
+        returncode = _record(launch, layout, signals)
+    finally:
+        signals.drain()
+        signals.restore()
     return 128 - returncode if returncode < 0 else returncode
 
 
@@ -60,7 +67,9 @@ def run_as_command(launch: Launch) -> NoReturn:
     Raises:
         OSError: the run directory cannot be made.
     """
-    returncode = _record(launch)
+    layout = prepare(launch)
+    # They are never given back: one that came while the end was written down would replace it.
+    returncode = _record(launch, layout, _take_signals())
     sys.stdout.flush()
     sys.stderr.flush()
     if returncode < 0:
@@ -69,24 +78,24 @@ def run_as_command(launch: Launch) -> NoReturn:
         if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [-returncode])
     os._exit(128 - returncode if returncode < 0 else returncode)
 
 
-def _record(launch: Launch) -> int:
-    layout = prepare(launch)
-    manifest = recorded_by_this_process(read_manifest(layout.manifest))
+def _take_signals() -> SignalQueue:
     # What was ignored when we were started (nohup) stays so, for us and for the script.
-    watched = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
-    signals = SignalQueue(watched)
-    recording = Recording(layout, manifest, launch.sample_seconds)
-    environment = recording.environment(os.environ, launch.options)
-    command = Command(launch.command, launch.cwd, environment, signals.restore)
+    return SignalQueue(n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN)
+
+
+def _record(launch: Launch, layout: RunLayout, signals: SignalQueue) -> int:
+    manifest = recorded_by_this_process(read_manifest(layout.manifest))
     try:
-        attachment = attach(command, lambda: recording.output)
+        recording = Recording(layout, manifest, launch.sample_seconds)
+        environment = recording.environment(os.environ, launch.options)
+        command = Command(launch.command, launch.cwd, environment, signals.restore)
+        attachment = _attach(command, recording)
     except StartError as error:
-        recording.fail(str(error))
         sys.stderr.write(f"perftui: {error}\n")
-        signals.restore()
         return OUR_ERROR
     recording.begin(attachment.training.pid)
     try:
@@ -96,8 +105,15 @@ def _record(launch: Launch) -> int:
     recording.end(returncode)
     recording.attempt("late output", lambda: hand_over(attachment.relays))
     recording.output.close()
-    signals.restore()
     return returncode
+
+
+def _attach(command: Command, recording: Recording) -> Attachment:
+    try:
+        return attach(command, recording.output)
+    except StartError as error:
+        recording.fail(str(error))
+        raise
 
 
 def _follow(recording: Recording, attachment: Attachment, signals: SignalQueue) -> int:

@@ -19,6 +19,7 @@ from perftui.recorder.output import OutputLog
 from perftui.recorder.repeating import Repeating
 from perftui.recorder.sampling import MachineSampling
 from perftui.recorder.spool_directory import SpoolDirectory
+from perftui.recorder.training import StartError, no_start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status
 
@@ -31,15 +32,26 @@ class Recording:
     """Records the run in ``layout``, whose manifest is ``manifest``.
 
     ``begin`` once the training has started (no thread runs before), ``end`` when it has ended.
+    The manifest names our process from the first moment on: whoever reads it later finds out that
+    we are gone.
+
+    Raises:
+        StartError: there is no room for what the training and we share; the manifest says so, too.
     """
 
     def __init__(self, layout: RunLayout, manifest: Manifest, sample_seconds: float) -> None:
         self.layout = layout
         self.faults = FaultLog(layout.recorder_log)
         self.manifest = LiveManifest(layout.manifest, manifest, self.faults)
-        self._spool = SpoolDirectory()
+        self.manifest.update()
+        try:
+            with no_start("there is no place to record to"):
+                self.output = OutputLog(layout.output, self.faults)
+                self._spool = SpoolDirectory()
+        except StartError as error:
+            self._conclude_unstarted(str(error))
+            raise
         self._sample_seconds = sample_seconds
-        self._output: OutputLog | None = None
         self._repeating: list[Repeating] = []
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
@@ -49,13 +61,6 @@ class Recording:
         """The environment to start the training in."""
         overrides = self.manifest.current.overrides
         return training_environment(base, self._spool.spool.root, options, overrides)
-
-    @property
-    def output(self) -> OutputLog:
-        """The output log, opened with its first use: it has a thread."""
-        if self._output is None:
-            self._output = OutputLog(self.layout.output, self.faults)
-        return self._output
 
     def begin(self, pid: int) -> None:
         """The training runs as ``pid``."""
@@ -74,7 +79,8 @@ class Recording:
     def fail(self, message: str) -> None:
         """The training could not be started."""
         self._spool.remove()
-        self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
+        self.output.close()
+        self._conclude_unstarted(message)
 
     def end(self, returncode: int) -> None:
         """The training has ended: write everything down, and last of all that it is over."""
@@ -101,6 +107,9 @@ class Recording:
             work()
         except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on
             self.faults.say(what, f"{type(error).__name__}: {error}")
+
+    def _conclude_unstarted(self, message: str) -> None:
+        self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
 
     def _conclude(self) -> None:
         if self.layout.ranks():

@@ -16,7 +16,7 @@ from perftui.run.spool import CONTROL_SIZE, Spool
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made inside it
 
 ROOM = 512 * 1024 * 1024
-"""Free bytes that shared memory must have: rings of 2.6 MB and windows of some 10 MB each, which
+"""Free bytes that shared memory must have: rings of 1.5 MiB and windows of some 10 MB each, which
 data-loader workers must not miss (a container has 64 MB by default)."""
 
 PREFIX = "perftui-"
@@ -28,12 +28,22 @@ class SpoolDirectory:
 
     It lies in shared memory where there is room: the training writes its ring there, and pages of
     a file on a disk make the writer wait for write-back.
+
+    Raises:
+        OSError: there is no room for it.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
         parent = parent or _parent()
         _sweep(parent)
         self.spool = Spool(Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)))
+        try:
+            self._fill()
+        except BaseException:
+            shutil.rmtree(self.spool.root, ignore_errors=True)
+            raise
+
+    def _fill(self) -> None:
         # Named only once it is locked, so that nobody finds it unlocked.
         unnamed = self.spool.root / f".{OWNER}"
         self._owner = _lock(unnamed)

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import termios
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,16 @@ from perftui.recorder.terminal import Terminal
 
 class StartError(Exception):
     """The command cannot be started; the message is for the user."""
+
+
+@contextmanager
+def no_start(what: str) -> Iterator[None]:
+    """Turn an error of the system into a ``StartError`` that says ``what`` and why."""
+    try:
+        yield
+    except (OSError, termios.error) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise StartError(f"{what}: {reason or error}") from error
 
 
 class Training:

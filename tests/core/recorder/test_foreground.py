@@ -324,3 +324,83 @@ def test_output_of_processes_left_behind_arrives(tmp_path: Path, lines: int, pau
     assert time.monotonic() - start > lines * pause
     if lines > 1:
         assert ended < lines * pause
+
+
+ENDING_SLOWLY = (
+    "import sys, time\n"
+    "from perftui.recorder.drain import SpoolDrain\n"
+    "def slow(self):\n"
+    "    sys.stderr.write('ending\\n')\n"
+    "    time.sleep(0.5)\n"
+    "SpoolDrain.finish = slow\n" + FOREGROUND
+)
+
+
+@pytest.mark.parametrize(("ending", "code"), [("sys.exit(7)", 7), ("os.kill(os.getpid(), 2)", -2)])
+def test_signal_that_comes_after_the_script_has_ended_changes_nothing(
+    tmp_path: Path, ending: str, code: int
+) -> None:
+    script = [sys.executable, "-c", f"import os, sys; {ending}"]
+    command = [sys.executable, "-c", ENDING_SLOWLY, str(tmp_path / "runs"), *script]
+    recorded = subprocess.Popen(command, stderr=subprocess.PIPE)
+    assert recorded.stderr is not None
+    while b"ending" not in (line := recorded.stderr.readline()):
+        assert line
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        recorded.send_signal(number)
+    recorded.stderr.read()
+    assert recorded.wait() == code
+    recorded.stderr.close()
+    assert _manifest(tmp_path).exit_code == (code if code >= 0 else 128 - code)
+
+
+def _broken(tmp_path: Path, broken: str) -> list[str]:
+    script = [sys.executable, "-c", "print('on')"]
+    return [sys.executable, "-c", broken + FOREGROUND, str(tmp_path / "runs"), *script]
+
+
+def test_run_that_has_no_room_to_record_to_is_over(tmp_path: Path) -> None:
+    broken = (
+        "import tempfile\n"
+        "def full(**_):\n"
+        "    raise OSError(28, 'No space left on device')\n"
+        "tempfile.mkdtemp = full\n"
+    )
+    done = subprocess.run(_broken(tmp_path, broken), capture_output=True, check=False)
+    said = "there is no place to record to: No space left on device"
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == f"perftui: {said}\n".encode()
+    assert (_manifest(tmp_path).status, _manifest(tmp_path).message) == (Status.EXITED, said)
+
+
+def test_run_that_gets_no_terminal_is_over(tmp_path: Path) -> None:
+    broken = (
+        "import os\n"
+        "def none_left():\n"
+        "    raise OSError(28, 'out of pty devices')\n"
+        "os.openpty = none_left\n"
+    )
+    pid, ours = pty.fork()
+    if pid == 0:
+        command = _broken(tmp_path, broken)
+        os.execv(command[0], command)  # noqa: S606 - the test's own command
+    seen = b""
+    while b"\n" not in seen:
+        seen += os.read(ours, 4096)
+    said = "no terminal can be made for the script: out of pty devices"
+    assert seen == f"perftui: {said}\r\n".encode()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
+    os.close(ours)
+    assert (_manifest(tmp_path).status, _manifest(tmp_path).message) == (Status.EXITED, said)
+
+
+def test_run_whose_recorder_was_killed_before_the_script_started_is_lost(tmp_path: Path) -> None:
+    broken = (
+        "import os, subprocess\n"
+        "def killed(*_, **__):\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "subprocess.Popen = killed\n"
+    )
+    done = subprocess.run(_broken(tmp_path, broken), capture_output=True, check=False)
+    assert done.returncode == -9
+    assert _manifest(tmp_path).status is Status.LOST

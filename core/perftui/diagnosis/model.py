@@ -45,8 +45,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Fact:
-    """One number of evidence. ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` or
-    empty for text; ``threshold`` is the policy's limit in the same unit, where one was crossed."""
+    """One piece of evidence. ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of
+    whole things), or empty for text and for other numbers; ``threshold`` is the policy's limit in the same unit, where one was crossed."""
 
     label: str
     value: float | int | str
@@ -98,7 +98,8 @@ class Abstention:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The outcome of all rules, findings ranked by severity of cost."""
+    """The outcome of all rules; findings are ranked by their share of the step, then by severity,
+    the healthy one first."""
 
     findings: tuple[Finding, ...] = ()
     abstentions: tuple[Abstention, ...] = ()

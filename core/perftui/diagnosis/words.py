@@ -18,8 +18,10 @@ def duration(ns: float) -> str:
 def size(count: float) -> str:
     """``78.1 GiB``, ``512 MiB``, ``12 B``."""
     for unit_size, unit in _SIZES:
-        if abs(count) >= unit_size:
-            return f"{count / unit_size:.1f} {unit}"
+        # A value that would round up to 1024 of the smaller unit belongs to this one.
+        if abs(count) >= unit_size * (1 - 0.5 / 1024):
+            value = count / unit_size
+            return f"{value:.0f} {unit}" if abs(value) >= 99.95 else f"{value:.1f} {unit}"
     return f"{count:.0f} B"
 
 

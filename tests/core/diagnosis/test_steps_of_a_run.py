@@ -184,7 +184,7 @@ def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> N
     if severity is not None:
         assert found["memory-pressure"].severity is severity
         assert found["memory-pressure"].cost_ns == 0
-        assert "of its 100.0 GiB" in found["memory-pressure"].sentence
+        assert "of its 100 GiB" in found["memory-pressure"].sentence
 
 
 def cards(mine: int | None, *used: float, busy: tuple[float, ...] = ()):

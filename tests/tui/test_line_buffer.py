@@ -62,7 +62,6 @@ def test_a_progress_bar_is_one_line() -> None:
     for done in range(101):
         buffer.feed(f"\r{done:3}%|{'█' * (done // 10):<10}| {done}/100")
     assert buffer.lines == ("100%|██████████| 100/100",)
-    assert buffer.is_open
 
 
 def test_nested_bars_move_up_and_down() -> None:

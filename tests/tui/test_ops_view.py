@@ -81,8 +81,7 @@ async def host():
 
 
 async def test_gpu_time_first_where_there_is_a_gpu(host):
-    table = host.query_one(VirtualTable)
-    assert table.sorted_by == ("self GPU", True)
+    assert "self GPU ▼" in host.lines()[0]
     assert words(host.lines()[1]) == ("aten::mm 3 1.00 ms 5.00 ms 6.00 ms 6.00 ms 66.7 % █████▍")
 
 
@@ -103,7 +102,7 @@ async def test_cpu_time_first_where_there_is_none():
     app = Host(analysis_of(gpu=False))
     async with app.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        assert app.query_one(VirtualTable).sorted_by == ("self CPU", True)
+        assert "self CPU ▼" in app.lines()[0]
         assert "GPU" not in app.lines()[0]
         await pilot.press("k")
         assert "no GPU activity" in app.lines()[1]
@@ -135,11 +134,11 @@ async def test_a_filter_without_hits_names_no_row(host):
 
 async def test_the_filter_works_as_you_type(host):
     await host.pilot.press("slash", "a", "d", "d")
-    assert host.query_one(VirtualTable).shown_rows == [1]
+    assert [line.split()[0] for line in host.lines()[1:-1] if line] == ["aten::add"]
     await host.pilot.press("enter", "enter")
     assert host.opened == [8]
     await host.pilot.press("escape")
-    assert len(host.query_one(VirtualTable).shown_rows) == 3
+    assert len([line for line in host.lines()[1:-1] if line]) == 3
     assert host.query_one(Input).value == ""
     assert not host.query_one(Input).display
 

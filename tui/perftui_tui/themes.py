@@ -148,6 +148,3 @@ THEMES = (
         ansi=True,
     ),
 )
-
-SHORT_NAMES = {theme.name.removeprefix("perftui-"): theme.name for theme in THEMES}
-"""What ``--theme`` accepts."""

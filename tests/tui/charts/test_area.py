@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui_tui.charts.area import area, resample, sparkline
-from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
+from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
 
@@ -26,10 +26,6 @@ def test_fewer_values_than_columns_stand_at_the_right():
 
 def test_peaks_survive_resampling():
     assert resample([1, 9, 1, 1, 2, 1], 3) == [9, 1, 2]
-
-
-def test_poor_terminals_get_ascii():
-    assert area([1, 2, 4], 3, 2, 0, 4, ASCII_LEVELS) == ["  #", ":##"]
 
 
 @given(VALUES, st.integers(1, 40), st.integers(1, 8))

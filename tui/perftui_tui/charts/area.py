@@ -36,27 +36,20 @@ def column_steps(value: float, low: float, high: float, steps: int) -> int:
     return max(filled_steps((value - low) / span if span > 0 else 0.0, steps), 1)
 
 
-def area(
-    values: Sequence[float],
-    width: int,
-    height: int,
-    low: float,
-    high: float,
-    ramp: str = LOWER_EIGHTHS,
-) -> list[str]:
+def area(values: Sequence[float], width: int, height: int, low: float, high: float) -> list[str]:
     """Rows, top first, of an area chart ``width`` by ``height`` from ``low`` to ``high``.
 
-    Values outside the range are clamped; NaN is blank. ``ramp`` goes from empty to full;
-    ``blocks.ASCII_LEVELS`` suits terminals without block characters.
+    Values outside the range are clamped; NaN is blank.
     """
-    full = len(ramp) - 1
+    full = len(LOWER_EIGHTHS) - 1
     steps = [column_steps(v, low, high, height * full) for v in resample(values, width)]
     floors = [row * full for row in reversed(range(height))]
-    return ["".join(ramp[min(max(step - floor, 0), full)] for step in steps) for floor in floors]
+    return [
+        "".join(LOWER_EIGHTHS[min(max(step - floor, 0), full)] for step in steps)
+        for floor in floors
+    ]
 
 
-def sparkline(
-    values: Sequence[float], width: int, low: float, high: float, ramp: str = LOWER_EIGHTHS
-) -> str:
+def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
     """The one-row ``area``."""
-    return area(values, width, 1, low, high, ramp)[0]
+    return area(values, width, 1, low, high)[0]

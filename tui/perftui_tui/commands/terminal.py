@@ -28,9 +28,7 @@ def draws_ascii(line: CommandLine) -> bool:
     """Whether only ASCII is safe: asked for, or the terminal or its encoding has no blocks."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
     return (
-        "ascii" in line.flags
-        or os.environ.get("TERM", "") in ASCII_TERMINALS
-        or encoding not in ("utf8", "utf8mb4")
+        "ascii" in line.flags or os.environ.get("TERM", "") in ASCII_TERMINALS or encoding != "utf8"
     )
 
 
@@ -44,4 +42,10 @@ def theme_name(line: CommandLine) -> str:
 def splash() -> None:
     """Something on the screen while the framework is imported, which takes a quarter second."""
     sys.stdout.write("\x1b[?1049h\x1b[2J\x1b[Hperftui is starting...")
+    sys.stdout.flush()
+
+
+def leave_splash() -> None:
+    """Back to the screen that the command was typed on."""
+    sys.stdout.write("\x1b[?1049l")
     sys.stdout.flush()

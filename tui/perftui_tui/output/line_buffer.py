@@ -47,11 +47,6 @@ class LineBuffer:
         """The screen, top to bottom; the last line is empty right after a newline."""
         return tuple(line.rstrip() for line in self._lines)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the line of the cursor has text and no newline yet: a progress bar, a prompt."""
-        return bool(self._lines[self._row].strip())
-
     def feed(self, text: str) -> list[str]:
         """Take in ``text``; returns the lines that it pushed off the top of the screen."""
         text = self._pending + text

@@ -21,13 +21,11 @@ class Output:
     """What the script has printed so far, or the newest part of it."""
 
     lines: tuple[str, ...] = ()
-    """Oldest first; the last one may still change while ``is_open``."""
+    """Oldest first; the last may still change: a progress bar has no newline yet."""
     dropped: int = 0
     """Lines before these that are not kept."""
     skipped_bytes: int = 0
     """Bytes at the beginning of the file that were not read, so that opening it is quick."""
-    is_open: bool = False
-    """Whether the last line has no newline yet, as a progress bar."""
 
 
 class OutputTail:
@@ -68,9 +66,5 @@ class OutputTail:
         screen = self._buffer.lines
         if screen and not screen[-1]:
             screen = screen[:-1]
-        return Output(
-            (*self._ring, *screen),
-            self._finished - len(self._ring),
-            self._skipped,
-            self._buffer.is_open,
-        )
+        dropped = self._finished - len(self._ring)
+        return Output((*self._ring, *screen), dropped, self._skipped)

@@ -32,11 +32,6 @@ class Viewport:
         """How long the view is."""
         return self.end - self.start
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything is in view."""
-        return (self.start, self.end) == (self.first, self.last)
-
     def showing(self, start: int, end: int) -> Viewport:
         """The view ``start`` to ``end``, made long enough and moved inside what there is."""
         span = min(max(end - start, SHORTEST_VIEW), self.last - self.first)

@@ -105,16 +105,6 @@ class VirtualTable(ScrollView, can_focus=True):
         self._reorder(selected)
 
     @property
-    def data(self) -> TableData:
-        """What is shown."""
-        return self._data
-
-    @property
-    def shown_rows(self) -> list[int]:
-        """Rows of the data in the order on screen."""
-        return [int(row) for row in self._order]
-
-    @property
     def selected_row(self) -> int | None:
         """Row of the data under the cursor."""
         return int(self._order[self.cursor]) if 0 <= self.cursor < len(self._order) else None
@@ -124,12 +114,6 @@ class VirtualTable(ScrollView, can_focus=True):
         """Name of the row under the cursor."""
         row = self.selected_row
         return None if row is None else self._data.names[row]
-
-    @property
-    def sorted_by(self) -> tuple[str, bool]:
-        """Title of the sort column, and whether the largest come first."""
-        title = self._data.columns[self._sort_column].title if self._data.columns else ""
-        return title, self._descending
 
     def _reorder(self, selected: str | None) -> None:
         self._order = ordered_rows(self._data, self._sort_column, self._descending, self._needle)

@@ -1,6 +1,7 @@
 """What the command line means, and what is said where it means nothing."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from perftui_tui.cli import main
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine, parse
+from perftui_tui.commands.show import show
 
 
 def test_everything_after_the_script_is_its_own() -> None:
@@ -130,6 +132,61 @@ def test_runs_are_listed(
     assert "20231114-221320-train" in output
     assert "exited 3" in output
     assert "damaged" in output
+
+
+@pytest.mark.parametrize("named", ["", ".perftui/runs"])
+def test_runs_of_another_directory_are_listed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    named: str,
+) -> None:
+    from tests.tui.recorded import write_run
+
+    write_run(tmp_path / "here" / ".perftui" / "runs", run_id="20231114-000000-here")
+    write_run(tmp_path / "there" / ".perftui" / "runs", run_id="20231114-000000-there")
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(["runs", str(tmp_path / "there" / named)]) == 0
+    listed = capsys.readouterr().out
+    assert "-there" in listed
+    assert "-here" not in listed
+    assert main(["runs", "nowhere"]) == 2
+    assert "nowhere is not a directory" in capsys.readouterr().err
+    assert main(["runs", ".", "."]) == 2
+    assert "one too many" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError("a bug of ours")])
+def test_what_ends_the_app_before_it_begins_leaves_the_terminal_and_says_what_goes_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+) -> None:
+    from tests.tui.recorded import write_run
+
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("perftui_tui.app.PerftuiApp.__init__", broken)
+    run = write_run(tmp_path / "runs")
+    code = show(run, CommandLine("replay"), is_replay=False)
+    printed = capsys.readouterr()
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 70)
+    assert printed.out.endswith("\x1b[?1049l")
+    assert "train.py still runs" in printed.err
+    assert f"perftui replay {run}" in printed.err
+
+
+def test_a_run_that_has_vanished_is_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.tui.recorded import write_run
+
+    run = write_run(tmp_path / "runs")
+    monkeypatch.setattr("perftui_tui.app.PerftuiApp.run", lambda _: shutil.rmtree(run))
+    assert show(run, CommandLine("replay"), is_replay=False) == 2
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_the_newest_run_of_a_project_is_reported(

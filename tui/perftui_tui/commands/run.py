@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -114,6 +113,6 @@ def _script(word: str) -> Path:
 
 def _executable(word: str) -> str:
     found = shutil.which(word)
-    if found is None or not os.access(found, os.X_OK):
+    if found is None:
         raise UsageError(f"the command {word} is not found")
     return found

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.target import runs_directory
 
 
 def runs(line: CommandLine) -> int:
-    """Print one line for each run."""
+    """Print one line for each run of the project or runs directory that ``line`` names.
+
+    Raises:
+        UsageError: it names several, or what is no directory.
+    """
     from perftui.run.history import list_runs
     from perftui.trace.text import printable
 
-    directory = runs_directory(line)
+    directory = _directory(line)
     entries = list_runs(directory)
     if not entries:
         print(printable(f"no runs in {directory}"))
@@ -28,3 +34,17 @@ def runs(line: CommandLine) -> int:
         status = f"{manifest.status.value}{code}"
         print(printable(f"{entry.run_id:<40} {status:<14} {started}  {manifest.script}"))
     return 0
+
+
+def _directory(line: CommandLine) -> Path:
+    from perftui.run.layout import RUNS_DIRECTORY
+
+    if not line.words:
+        return runs_directory(line)
+    directory = Path(line.words[0]).absolute()
+    if len(line.words) > 1:
+        raise UsageError(f"runs takes one directory; {line.words[1]!r} is one too many")
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory")
+    inside = directory / RUNS_DIRECTORY
+    return inside if inside.is_dir() else directory

@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.crash import report_crash
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.tell import tell
-from perftui_tui.commands.terminal import draws_ascii, splash, theme_name
+from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
+
+if TYPE_CHECKING:
+    from perftui_tui.app import PerftuiApp
+
+INTERRUPTED = 130
+"""The exit code of a command that an interrupt (SIGINT) ended, as shells give it."""
 
 
 def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
     """Show the run or trace at ``target`` until the user leaves; returns the exit code."""
-    splash()
+    is_run = target.is_dir()
+    try:
+        splash()
+        app = _make_app(target, line, is_replay=is_replay)
+        app.run()
+    except KeyboardInterrupt:
+        leave_splash()
+        if is_run:
+            farewell(target, is_replay=True)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - reported: a training may have been started
+        leave_splash()
+        return report_crash(error, target)
+    if app.crash is not None:
+        return report_crash(app.crash, app.target)
+    if app.failure is not None:
+        tell(f"perftui: {app.failure}")
+        return 2
+    if not is_run:
+        return app.return_code or 0
+    is_replay = is_replay and app.target == target
+    return farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)
+
+
+def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp:
     no_color = os.environ.get("NO_COLOR")
     theme = theme_name(line)
     from perftui_tui.app import PerftuiApp
@@ -25,13 +56,4 @@ def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
     if no_color is not None:
         # Textual takes the variable out of the environment; a training started again needs it.
         os.environ["NO_COLOR"] = no_color
-    app.run()
-    if app.crash is not None:
-        return report_crash(app.crash, app.target)
-    if app.failure is not None:
-        tell(f"perftui: {app.failure}")
-        return 2
-    if not app.target.is_dir():
-        return app.return_code or 0
-    is_replay = is_replay and app.target == target
-    return farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)
+    return app

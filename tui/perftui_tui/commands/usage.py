@@ -9,7 +9,7 @@ perftui: why is this training slow, and what to do about it
   perftui PATH                            open a trace (.json, .json.gz) or a recorded run
   perftui replay [PATH or RUN]            the same; the newest run where none is named
   perftui report PATH [--json]            print the diagnosis
-  perftui runs                            list the recorded runs
+  perftui runs [DIR]                      list the recorded runs, of DIR or of the project here
   perftui demo                            a small training with a slow data loader
 
 Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:

@@ -28,6 +28,11 @@ DRAIN_SECONDS = 0.25
 recorder that is killed loses little more than a second."""
 
 
+PATIENCE = 2.0
+"""Seconds for what is still being asked when the training ends: a driver that lost its card never
+answers, and whoever waits for the exit code must not wait for that."""
+
+
 class Recording:
     """Records the run in ``layout``, whose manifest is ``manifest``.
 
@@ -52,9 +57,11 @@ class Recording:
             self._conclude_unstarted(str(error))
             raise
         self._sample_seconds = sample_seconds
-        self._repeating: list[Repeating] = []
+        self._draining: Repeating | None = None
+        self._sampled: Repeating | None = None
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
+        self._is_ending = threading.Event()
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def environment(self, base: Mapping[str, str], options: AgentOptions) -> dict[str, str]:
@@ -66,10 +73,9 @@ class Recording:
         """The training runs as ``pid``."""
         self.manifest.update(status=Status.RUNNING, pid=pid)
         self._sampling = MachineSampling(pid, self.layout, self.manifest, self.faults)
-        self._repeating = [
-            Repeating("drain", DRAIN_SECONDS, self._drain.poll, self.faults),
-            Repeating("sample", self._sample_seconds, self._sampling.turn, self.faults),
-        ]
+        self._draining = Repeating("drain", DRAIN_SECONDS, self._drain.poll, self.faults)
+        turn = self._sampling.turn
+        self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
         self._git.start()
 
     def count_capture(self) -> None:
@@ -85,12 +91,11 @@ class Recording:
     def end(self, returncode: int) -> None:
         """The training has ended: write everything down, and last of all that it is over."""
         ended_ns = time.time_ns()
-        for work in self._repeating:
-            work.stop()
+        if self._draining is not None:
+            self._draining.stop()
         self.attempt("the last records", self._drain.finish)
-        if self._sampling is not None:
-            self.attempt("the last sample", self._sampling.finish)
-        self._git.join()
+        self.attempt("the last sample", self._finish_sampling)
+        self._finish_git()
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
         killed = returncode < 0
@@ -107,6 +112,19 @@ class Recording:
             work()
         except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on
             self.faults.say(what, f"{type(error).__name__}: {error}")
+
+    def _finish_sampling(self) -> None:
+        if self._sampled is None or self._sampling is None:
+            return
+        if self._sampled.stop(PATIENCE):
+            self._sampling.finish()
+        else:
+            self.faults.say("sample", f"a source did not answer for {PATIENCE:g} s at the end")
+
+    def _finish_git(self) -> None:
+        self._git.join(PATIENCE)
+        self._is_ending.set()
+        self._git.join(PATIENCE)
 
     def _conclude_unstarted(self, message: str) -> None:
         self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
@@ -126,6 +144,6 @@ class Recording:
         self.manifest.update(**{name: value for name, value in changes.items() if value})
 
     def _ask_git(self) -> None:
-        state = git_state(Path(self.manifest.current.cwd))
+        state = git_state(Path(self.manifest.current.cwd), self._is_ending)
         if state.commit is not None:
             self.manifest.update(git_commit=state.commit, git_dirty=state.dirty)

@@ -30,10 +30,14 @@ class Repeating:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Let the current turn end, and no other begin."""
+    def stop(self, patience: float | None = None) -> bool:
+        """Let the current turn end, and no other begin.
+
+        Waits for the turn, at most ``patience`` seconds; whether it has ended.
+        """
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(patience)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         _give_way()

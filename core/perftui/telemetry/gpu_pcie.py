@@ -12,6 +12,9 @@ from perftui.telemetry.nvml import answer
 INTERVAL = 2.0
 """Seconds between two readings: two directions of 20 ms each are 2 % of the thread's time."""
 
+PATIENCE = 1.0
+"""Seconds a reading under way may take to end: one of eight cards takes a third of that."""
+
 _DIRECTIONS = (
     ("pcie_receive", "to the GPU", "NVML_PCIE_UTIL_RX_BYTES"),
     ("pcie_transmit", "from the GPU", "NVML_PCIE_UTIL_TX_BYTES"),
@@ -51,10 +54,10 @@ class PcieSource:
         return self._latest
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread; one that a lost card keeps waiting is left to the end of the process."""
         self._closed.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(PATIENCE)
 
     def _follow(self) -> None:
         while not self._closed.wait(self._interval):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -228,21 +229,22 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done = subprocess.run(command, capture_output=True, check=True)
         return done.stdout.decode().strip()
 
+    wanted = threading.Event()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_state(tmp_path) == GitState()
+    assert git_state(tmp_path, wanted) == GitState()
     git("init", "-q")
-    assert git_state(tmp_path) == GitState()
+    assert git_state(tmp_path, wanted) == GitState()
     (tmp_path / "f").write_text("1")
     git("add", "f")
     git("commit", "-q", "-m", "m")
     commit = git("rev-parse", "HEAD")
-    assert git_state(tmp_path) == GitState(commit, dirty=False)
+    assert git_state(tmp_path, wanted) == GitState(commit, dirty=False)
     (tmp_path / "untracked").write_text("")
-    assert git_state(tmp_path) == GitState(commit, dirty=False)
+    assert git_state(tmp_path, wanted) == GitState(commit, dirty=False)
     (tmp_path / "f").write_text("2")
-    assert git_state(tmp_path) == GitState(commit, dirty=True)
+    assert git_state(tmp_path, wanted) == GitState(commit, dirty=True)
     monkeypatch.setenv("PATH", "")
-    assert git_state(tmp_path) == GitState()
+    assert git_state(tmp_path, wanted) == GitState()
 
 
 def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -126,6 +127,19 @@ def test_memory_of_our_processes_only() -> None:
     assert _sampled(source) == {"gpu0.process_memory": None}
     refused = fake_nvml(nvmlDeviceGetComputeRunningProcesses=_refuse)
     assert GpuMemorySource(refused, frozenset).columns == ()
+
+
+def test_card_that_never_answers_again_does_not_hold_up_the_end() -> None:
+    nvml = fake_nvml()
+    is_asked, never = threading.Event(), threading.Event()
+    source = PcieSource(nvml, interval=0.001)
+    nvml.nvmlDeviceGetPcieThroughput = lambda *_: is_asked.set() or never.wait()
+    assert is_asked.wait(20)
+    closing = threading.Thread(target=source.close, daemon=True)
+    closing.start()
+    closing.join(20)
+    assert not closing.is_alive()
+    never.set()
 
 
 def test_pcie_traffic_is_read_beside_the_loop() -> None:

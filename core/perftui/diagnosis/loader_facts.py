@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perftui.diagnosis import words
 from perftui.run.table import Table
 
 
@@ -45,7 +46,7 @@ class LoaderFacts:
     @property
     def source(self) -> str | None:
         """``file:line`` of the call that made it."""
-        return f"{self.file}:{self.line}" if self.file and self.line else None
+        return words.source(self.file, self.line)
 
 
 def training_loader(events: Table) -> LoaderFacts | None:

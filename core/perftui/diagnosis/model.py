@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from perftui.diagnosis import words
+
 
 class Severity(enum.IntEnum):
     """Ordered from worst to best."""
@@ -40,13 +42,17 @@ class Place:
     @property
     def source(self) -> str | None:
         """``file:line`` where known."""
-        return f"{self.file}:{self.line}" if self.file and self.line else None
+        return words.source(self.file, self.line)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One piece of evidence. ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of
-    whole things), or empty for text and for other numbers; ``threshold`` is the policy's limit in the same unit, where one was crossed."""
+    """One piece of evidence.
+
+    ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of whole things), or empty for
+    text and for other numbers; ``threshold`` is the policy's limit in the same unit, where one was
+    crossed.
+    """
 
     label: str
     value: float | int | str

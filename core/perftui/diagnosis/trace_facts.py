@@ -12,6 +12,7 @@ import numpy as np
 
 from perftui.analysis.gaps import MOST
 from perftui.analysis.model import Gap, GapCause, Step, StepBudget, TraceAnalysis
+from perftui.diagnosis.installed import is_installed
 from perftui.diagnosis.model import Place
 from perftui.run.steady import Mask, warm_up_length
 from perftui.run.step_budget import exact_means
@@ -184,6 +185,5 @@ def most_common(names: Iterable[str | None]) -> str | None:
 def _is_library(file: str) -> bool:
     """Code that came with Python or a package. A checkout called ``torch`` is not one."""
     parts = PurePath(file).parts
-    installed = {"site-packages", "dist-packages"} & set(parts)
     standard = any(part.startswith("python3.") for part in parts)
-    return bool(installed) or standard or file.startswith("<") or parts[:1] == ("torch",)
+    return is_installed(file) or standard or file.startswith("<") or parts[:1] == ("torch",)

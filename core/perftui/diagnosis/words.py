@@ -36,6 +36,11 @@ def several(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def source(file: str | None, line: int | None) -> str | None:
+    """``train.py:31``, None where either is unknown."""
+    return f"{file}:{line}" if file and line else None
+
+
 def part_of_step(cost: int, step: int) -> str:
     """``21 ms of each 35 ms step (60 %)``."""
     return f"{duration(cost)} of each {duration(step)} step ({percent(cost / step)})"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from perftui.diagnosis.evidence import Evidence
-from perftui.fixes.loader_source import loader_change
+from perftui.fixes.loader_option import LoaderFix
 from perftui.fixes.model import FixOption, Risk
-from perftui.run.manifest import Override
 
 FIX = "loader-pin"
 
@@ -22,26 +21,11 @@ def option(evidence: Evidence) -> FixOption | None:
     loader = evidence.loader
     if loader is None:
         return None
+    fix = LoaderFix(FIX, _TITLE, _EXPLANATION)
     refusal = refused(evidence)
     if refusal:
-        return FixOption(
-            FIX, _TITLE, _EXPLANATION, why_not=refusal, file=loader.file, line=loader.line
-        )
-    arguments = {"pin_memory": True}
-    change = loader_change(evidence, arguments)
-    where = f"At {loader.source}: " if loader.source else ""
-    return FixOption(
-        FIX,
-        _TITLE,
-        _EXPLANATION,
-        (Risk.MEMORY,),
-        Override("DataLoader", dict(arguments), loader.file, loader.line, FIX),
-        change.patch,
-        change.why_not,
-        f"{where}DataLoader(..., pin_memory=True)",
-        loader.file,
-        loader.line,
-    )
+        return fix.refused(loader, refusal)
+    return fix.offered(evidence, loader, {"pin_memory": True}, (Risk.MEMORY,))
 
 
 def refused(evidence: Evidence) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.installed import is_installed
 from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
@@ -19,8 +20,6 @@ from perftui.fixes.patches.loader_arguments import POSITIONS, loader_arguments
 from perftui.fixes.patches.loader_call import loader_call
 from perftui.fixes.patches.program import parse_program, read_source
 from perftui.fixes.patches.refused import PatchRefusedError
-
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def loader_change(evidence: Evidence, arguments: Mapping[str, Literal]) -> Sourc
     if loader is None or loader.file is None or loader.line is None:
         return SourceChange(why_not="the run does not say where the loader is made")
     path = Path(loader.file)
-    if any(part in _INSTALLED for part in path.parts):
+    if is_installed(path):
         return SourceChange(why_not=f"the loader is made inside an installed package ({path})")
     if not loader.certain:
         return SourceChange(

@@ -9,12 +9,11 @@ from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.fixes.launched_script import launched_script
-from perftui.fixes.loader_source import loader_change
+from perftui.fixes.loader_option import LoaderFix
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.patches.program import parse_program, read_source
 from perftui.fixes.patches.refused import PatchRefusedError
 from perftui.fixes.worker_count import worker_count
-from perftui.run.manifest import Override
 
 FIX = "loader-workers"
 
@@ -36,45 +35,22 @@ def option(evidence: Evidence) -> FixOption | None:
         return None
     current = loader.num_workers or 0
     machine = evidence.machine
-    elsewhere = machine.other_cores or 0.0
     wanted = worker_count(
         current,
         machine.cores,
-        evidence.ranks,
-        elsewhere,
-        machine.idle_cores,
-        evidence.fetch_cpu,
+        ranks=evidence.ranks,
+        busy_elsewhere=machine.other_cores or 0.0,
+        idle=machine.idle_cores,
+        fetch_cpu=evidence.fetch_cpu,
     )
+    more = f"more than {words.several(current, 'worker')}"
+    title = f"num_workers {current} -> {wanted}" if wanted else more
+    fix = LoaderFix(FIX, title, _EXPLANATION)
     refusal = refused(evidence, loader, wanted)
     if refusal:
-        return FixOption(
-            FIX,
-            _title(current, wanted) if wanted else f"more than {words.several(current, 'worker')}",
-            _EXPLANATION,
-            why_not=refusal,
-            file=loader.file,
-            line=loader.line,
-        )
-    return _offered(evidence, loader, current, wanted)
-
-
-def _offered(evidence: Evidence, loader: LoaderFacts, current: int, wanted: int) -> FixOption:
+        return fix.refused(loader, refusal)
     arguments = {"num_workers": wanted, "persistent_workers": True}
-    change = loader_change(evidence, arguments)
-    where = f"At {loader.source}: " if loader.source else ""
-    return FixOption(
-        FIX,
-        _title(current, wanted),
-        _EXPLANATION,
-        _risks(evidence, wanted - current),
-        Override("DataLoader", arguments, loader.file, loader.line, FIX),
-        change.patch,
-        change.why_not,
-        f"{where}DataLoader(..., num_workers={wanted}, persistent_workers=True)",
-        loader.file,
-        loader.line,
-        change.argv,
-    )
+    return fix.offered(evidence, loader, arguments, _risks(evidence, wanted - current))
 
 
 def _risks(evidence: Evidence, added: int) -> tuple[Risk, ...]:
@@ -140,7 +116,3 @@ def _has_main_guard(evidence: Evidence) -> bool | None:
         return None
     tests = (node.test for node in program.tree.body if isinstance(node, ast.If))
     return any("__name__" in ast.unparse(test) for test in tests)
-
-
-def _title(current: int, wanted: int) -> str:
-    return f"num_workers {current} -> {wanted}"

@@ -84,8 +84,8 @@ def _window(
 ) -> TraceAnalysis | str:
     """The analysis of a window, or why it is left out: a killed training may leave half of one."""
     try:
-        return analyse(load_trace(path, progress, cancelled))
-    except TraceError as error:
+        return _analysed(path, progress, cancelled)
+    except SubjectError as error:
         return f"a profiled window was left out: {error}"
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.model import Abstention, Fact, Finding, Place
+from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.rules.input_wait import facts, fixes, input_wait, judge, sure, would_help
+from perftui.diagnosis.rules.input_wait import (
+    cores_fact,
+    facts,
+    fixes,
+    input_wait,
+    judge,
+    sure,
+    workers_fact,
+    would_help,
+)
 
 RULE = "input-bound"
 
@@ -45,15 +54,9 @@ def _because(evidence: Evidence) -> str:
 
 
 def _loader_facts(evidence: Evidence) -> list[Fact]:
-    loader = evidence.loader
-    found = []
-    if loader and loader.num_workers is not None:
-        place = Place(rank=evidence.rank, file=loader.file, line=loader.line)
-        found.append(Fact("num_workers", loader.num_workers, "count", place=place))
+    found = workers_fact(evidence)
     if evidence.batches_ready is not None:
         found.append(Fact("batches ready, median", evidence.batches_ready, "count"))
     if evidence.machine.tree_cores is not None:
         found.append(Fact("cores used by the training", round(evidence.machine.tree_cores, 1)))
-    if evidence.machine.cores is not None:
-        found.append(Fact("cores", evidence.machine.cores, "count"))
-    return found
+    return [*found, *cores_fact(evidence)]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding, Place
 from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.rules.input_wait import facts, fixes, input_wait, judge, sure, would_help
+from perftui.diagnosis.rules.input_wait import (
+    cores_fact,
+    facts,
+    fixes,
+    input_wait,
+    judge,
+    sure,
+    workers_fact,
+    would_help,
+)
 
 RULE = "input-in-main-thread"
 
@@ -54,14 +63,10 @@ def _fetches_in_main_thread(evidence: Evidence) -> bool | None:
 
 def _loader_facts(evidence: Evidence) -> list[Fact]:
     loader = evidence.loader
-    found = []
-    if loader:
+    found = workers_fact(evidence)
+    if loader and loader.dataset:
+        found.append(Fact("dataset", loader.dataset))
+    if loader and loader.source:
         place = Place(rank=evidence.rank, file=loader.file, line=loader.line)
-        found.append(Fact("num_workers", 0, "count", place=place))
-        if loader.dataset:
-            found.append(Fact("dataset", loader.dataset))
-        if loader.source:
-            found.append(Fact("loader made at", loader.source, place=place))
-    if evidence.machine.cores is not None:
-        found.append(Fact("cores", evidence.machine.cores, "count"))
-    return found
+        found.append(Fact("loader made at", loader.source, place=place))
+    return [*found, *cores_fact(evidence)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perftui.analysis.model import GapCause
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.model import Abstention, Confidence, Fact, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Fact, Place, Severity
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import (
     collected,
@@ -111,6 +111,21 @@ def facts(wait: InputWait, evidence: Evidence, warning: float) -> list[Fact]:
     if evidence.wait_p95 is not None and wait.from_run:
         found.append(Fact("95 % of waits are below", evidence.wait_p95, "ns"))
     return found
+
+
+def workers_fact(evidence: Evidence) -> list[Fact]:
+    """The loader's number of workers, where it is known, at the line that makes the loader."""
+    loader = evidence.loader
+    if loader is None or loader.num_workers is None:
+        return []
+    place = Place(rank=evidence.rank, file=loader.file, line=loader.line)
+    return [Fact("num_workers", loader.num_workers, "count", place=place)]
+
+
+def cores_fact(evidence: Evidence) -> list[Fact]:
+    """The cores the training may use, where they are known."""
+    cores = evidence.machine.cores
+    return [] if cores is None else [Fact("cores", cores, "count")]
 
 
 def fixes(wait: InputWait, evidence: Evidence) -> tuple[str, ...]:

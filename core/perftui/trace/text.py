@@ -7,7 +7,7 @@ import re
 # C0 controls, DEL, C1 controls (some terminals act on them), the line and paragraph separators,
 # and the characters that reorder or hide what surrounds them (CVE-2021-42574).
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

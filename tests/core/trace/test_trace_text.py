@@ -17,6 +17,7 @@ from perftui.trace.text import printable
         ("a\tb\nc", "a\\x09b\\x0ac"),
         ("\x9b2J", "\\x9b2J"),
         ("abc\u202edef", "abc\\u202edef"),
+        ("abc\u061cdef", "abc\\u061cdef"),
         ("\ud800", "\\ud800"),
         ("Größe 批 🙂", "Größe 批 🙂"),
     ],

@@ -37,11 +37,6 @@ class Source:
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
         self.total = status.st_size
 
-    @property
-    def checkpoints(self) -> int:
-        """How many places there are from which inflating can be taken up."""
-        return len(self._states)
-
     def pieces(self) -> Iterator[bytes]:
         """The whole text in order; at its end ``damage`` is set if some of it was lost."""
         with self._open() as file:
@@ -50,7 +45,7 @@ class Source:
     def read_at(self, offset: int, length: int) -> bytes:
         """A part of the (inflated) text that ``pieces`` has given out.
 
-        Raises TraceError if the file is gone or has changed since.
+        Raises TraceError if the file is gone, has changed since or can no longer be inflated.
         """
         with self._open() as file:
             if self.compressed:
@@ -89,9 +84,14 @@ class Source:
         before = [known for known in self._states if known[0] <= offset]
         position, state = before[-1] if before else (0, None)
         text = bytearray()
-        for piece, _ in inflate(file, PIECE, state):
-            text += piece[max(0, offset - position) :]
-            position += len(piece)
-            if len(text) >= length:
-                break
+        try:
+            for piece, _ in inflate(file, PIECE, state):
+                text += piece[max(0, offset - position) :]
+                position += len(piece)
+                if len(text) >= length:
+                    break
+        except DamagedGzip as damage:
+            # What stands before the damage was loaded, and is still there.
+            if len(text) < length:
+                raise TraceError(f"cannot read {self.path}: {damage}") from damage
         return bytes(text[:length])

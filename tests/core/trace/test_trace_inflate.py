@@ -64,3 +64,34 @@ def test_a_wrong_checksum_is_damage() -> None:
 def test_anything_else_is_damage(raw: bytes) -> None:
     with pytest.raises(DamagedGzip):
         list(inflate(io.BytesIO(b"\x1f\x8b" + raw), 16))
+
+
+@pytest.mark.parametrize("size", [1, 100, 4096, 1 << 20])
+def test_all_before_a_fault_is_given_out(size: int) -> None:
+    whole = b"".join(b"%d;" % number for number in range(60_000))
+    packed = bytearray(gzip.compress(whole, mtime=0))
+    packed[-8] ^= 1
+    pieces: list[bytes] = []
+    stream = (piece for piece, _ in inflate(io.BytesIO(bytes(packed)), size))
+    with pytest.raises(DamagedGzip, match="damaged"):
+        pieces.extend(stream)
+    assert b"".join(pieces) == whole
+
+
+@given(st.integers(12, len(PACKED) - 1), st.integers(1, 255), st.sampled_from([1, 50, 1 << 18]))
+def test_the_size_of_pieces_decides_on_a_few_bytes_at_most(at: int, bits: int, size: int) -> None:
+    damaged = bytearray(PACKED)
+    damaged[at] ^= bits
+    shorter, longer = sorted((salvaged(bytes(damaged), size), salvaged(bytes(damaged), 7)), key=len)
+    assert longer.startswith(shorter)
+    assert len(longer) - len(shorter) < 16
+
+
+def salvaged(packed: bytes, size: int) -> bytes:
+    text = bytearray()
+    try:
+        for piece, _ in inflate(io.BytesIO(packed), size):
+            text += piece
+    except DamagedGzip:
+        pass
+    return bytes(text)

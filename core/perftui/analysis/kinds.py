@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
-from perftui.trace.model import NONE, Int32, Trace
+from perftui.trace.model import NONE, Int64, Trace
 
 Mask = npt.NDArray[np.bool_]
 
@@ -55,10 +55,10 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     return mask
 
 
-def devices(trace: Trace) -> Int32:
+def devices(trace: Trace) -> Int64:
     """Device of each row, NONE on the CPU."""
-    of_track = np.array([track.device for track in trace.tracks], dtype=np.int32)
-    column: Int32 = of_track[trace.track]
+    of_track = np.array([track.device for track in trace.tracks], dtype=np.int64)
+    column: Int64 = of_track[trace.track]
     return column
 
 

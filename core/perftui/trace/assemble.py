@@ -10,7 +10,7 @@ import numpy as np
 from perftui.trace.arguments import ArgumentReader, StretchTable
 from perftui.trace.batches import Batches
 from perftui.trace.categories import RANGES, normalise
-from perftui.trace.columns import Columns
+from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
 from perftui.trace.head import top_level_fields
 from perftui.trace.model import Int32, Int64, LoadWarning, Trace
@@ -21,6 +21,11 @@ from perftui.trace.times import UNTIMED
 _WALL_CLOCK = 10**18
 """Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""
 
+_LONGEST = 30
+"""Digits from which on a number is no time."""
+
+_NOTHING = np.empty(0, dtype=np.int64)
+
 
 def assemble(
     source: Source, head: bytes, batches: Batches, columns: Columns, table: StretchTable
@@ -30,7 +35,8 @@ def assemble(
         raise TraceError(_without_rows(source, columns))
     metadata, understood = top_level_fields(head, batches.tail)
     warnings = _warnings(source, batches, columns, understood)
-    track = _joined(columns, "track")
+    tracks, among_tracks = columns.tracks.tracks()
+    track = among_tracks[_joined(columns, "track")]
     start, duration = _joined(columns, "start"), _joined(columns, "duration")
     timed = np.flatnonzero(start != UNTIMED)
     if not len(timed):
@@ -55,7 +61,7 @@ def assemble(
         depth=nesting.depth,
         names=tuple(columns.names),
         categories=categories,
-        tracks=columns.tracks.tracks(),
+        tracks=tracks,
         origin=origin,
         wall_origin=_wall_origin(metadata, origin),
         complete_events=columns.complete_events,
@@ -69,7 +75,7 @@ def _joined(columns: Columns, name: str) -> Any:
     """One column whole; its parts are let go, so that no more than one column exists twice."""
     joined = np.concatenate([getattr(part, name) for part in columns.parts])
     for part in columns.parts:
-        setattr(part, name, joined[:0])
+        setattr(part, name, _NOTHING)  # an empty slice would keep the whole column alive
     return joined
 
 
@@ -84,7 +90,7 @@ def _categories(columns: Columns, rows: Int64) -> tuple[tuple[str, ...], Int32]:
 
 def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
     base = metadata.get("baseTimeNanoseconds")
-    if isinstance(base, str) and base.isdecimal():
+    if isinstance(base, str) and base.isdecimal() and len(base) < _LONGEST:
         base = int(base)
     if isinstance(base, int) and not isinstance(base, bool):
         return base + origin
@@ -107,27 +113,27 @@ def _without_rows(source: Source, columns: Columns) -> str:
 def _warnings(
     source: Source, batches: Batches, columns: Columns, understood: bool
 ) -> tuple[LoadWarning, ...]:
+    end = batches.offset if batches.cut is None else batches.cut
+    unit = " of the inflated text" if source.compressed else ""
     found = []
     if source.damage:
-        found.append(LoadWarning(f"{source.damage}; loaded up to there", batches.offset))
+        found.append(LoadWarning(f"{source.damage}; loaded up to byte {end:,}{unit}", end))
     elif not batches.closed:
-        message = "the file ends before its list of events does; loaded up to the last whole event"
-        found.append(LoadWarning(message, batches.offset))
-    skipped = _skipped(batches)
-    if skipped:
-        message = f"left out {len(skipped)} events that are not valid JSON, the first here"
-        found.append(LoadWarning(message, skipped[0]))
+        message = f"the file ends before its list of events does; loaded up to byte {end:,}{unit}"
+        found.append(LoadWarning(message, end))
     if not understood:
         found.append(LoadWarning("the fields around the list of events are not valid JSON"))
+    unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
     counts = (
+        (unread, "left out {} events that are not valid JSON"),
         (columns.untimed, "left out {} events whose time is no number"),
-        (columns.negative, "{} events have a negative duration, taken as 0"),
+        (columns.unknown, "left out {} events that do not say what they are"),
         (columns.unpaired, "left out {} begin and end events: only whole ones are read"),
+        (columns.unmeasured, "{} events have a duration that is no number, taken as 0"),
+        (columns.negative, "{} events have a negative duration, taken as 0"),
     )
-    found += [LoadWarning(message.format(count)) for count, message in counts if count]
+    for tally, message in counts:
+        if tally.first is not None:
+            place = f"; the first is at byte {tally.first:,}{unit}"
+            found.append(LoadWarning(message.format(tally.count) + place, tally.first))
     return tuple(found)
-
-
-def _skipped(batches: Batches) -> list[int]:
-    """Events that could not be read, without the one that the end of the file cuts off."""
-    return batches.skipped if batches.closed else batches.skipped[:-1]

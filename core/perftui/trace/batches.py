@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perftui.trace.events import EVENTS, NOT_STRICT, OBJECTS, Event, event_of
-from perftui.trace.recover import recover
+from perftui.trace.mend import fields_behind
+from perftui.trace.recover import holds_event, recover
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _WINDOW = 16 * 1024
@@ -31,6 +32,13 @@ class Batch:
     length: int
     strict: bool
     """Whether the text is plain JSON, or had to be read event by event."""
+    starts: list[int] = field(default_factory=list)
+    """Where each event begins, counted from ``offset``; empty if strict."""
+
+    def offset_of(self, number: int) -> int:
+        """Where in the file (inflated) one event of the batch begins."""
+        starts = recover(self.text[1:-1], last=True).starts if self.strict else self.starts
+        return self.offset + starts[number]
 
 
 @dataclass
@@ -40,6 +48,9 @@ class Batches:
     offset: int
     """Of the first event in the file (inflated)."""
     skipped: list[int] = field(default_factory=list)
+    """Where in the file the events begin that could not be read."""
+    cut: int | None = None
+    """Where in the file the event begins that its end cuts off."""
     closed: bool = False
     """Whether the array ended with its bracket."""
     tail: bytes = b""
@@ -51,11 +62,16 @@ class Batches:
         for piece in pieces:
             if self.closed:
                 self._keep_tail(piece)
-                continue
-            self._held += piece
-            batch = self._whole_events()
+            else:
+                self._held += piece
+            batch = None if self.closed else self._whole_events()
             if batch is not None:
                 yield batch
+        yield from self._rest()
+        while self._reopened():
+            yield from self._rest()
+
+    def _rest(self) -> Iterator[Batch]:
         batch = self._whole_events()
         if batch is not None:
             yield batch
@@ -65,6 +81,15 @@ class Batches:
     def _keep_tail(self, piece: bytes) -> None:
         if len(self.tail) < _TAIL_LIMIT:
             self.tail += piece
+            if len(self.tail) >= _TAIL_LIMIT:
+                self._reopened()
+
+    def _reopened(self) -> bool:
+        """Go on behind a bracket that did not close the array: events follow, and no fields."""
+        if not self.closed or fields_behind(self.tail) is not None or not holds_event(self.tail):
+            return False
+        self.closed, self._held, self.tail = False, self.tail, b""
+        return True
 
     def _whole_events(self) -> Batch | None:
         """The batch of all whole events held, if any."""
@@ -86,8 +111,12 @@ class Batches:
         if not found.consumed and len(self._held) > _GIVE_UP:
             found.consumed, found.skipped = len(self._held), [0]
         self.skipped += [self.offset + offset for offset in found.skipped]
+        self.cut = None if found.cut is None else self.offset + found.cut
         events = [event_of(fields) for fields in found.objects]
-        batch = Batch(events, b"", self.offset, found.consumed, strict=False)
+        # Where inflating met damage another pass may end a few bytes earlier: none of the text is
+        # missing then if it ends before the event that was cut.
+        length = found.consumed if found.cut is None else found.cut
+        batch = Batch(events, b"", self.offset, length, False, found.starts)
         self._advance(found.consumed)
         if found.closed:
             self.closed, self.tail, self._held = True, self._held, b""

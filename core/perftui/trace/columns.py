@@ -7,21 +7,41 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.trace import identifiers, times
 from perftui.trace.batches import Batch
-from perftui.trace.categories import ON_DEVICE, SPAN, normalise
+from perftui.trace.categories import SPAN, normalise
 from perftui.trace.events import TIMES, Event
 from perftui.trace.model import NONE, Int32, Int64
-from perftui.trace.tracks import Numbering, TrackTable
+from perftui.trace.tracks import Numbering, Side, TrackTable, label, side_of
 
 COMPLETE = "X"
 METADATA = "M"
+_PAIRED = frozenset("BE")
+_KNOWN = frozenset("XMBEIiCbnesftSTpFPNODVvRc(),")
+"""Every kind of event that the trace event format names."""
 
 
 def becomes_row(event: Event) -> bool:
     """Whether an event is a row: it has a duration, and is not the recording itself."""
     return event.ph == COMPLETE and (event.cat is None or event.cat.lower() != SPAN)
+
+
+@dataclass
+class Tally:
+    """Events with one fault."""
+
+    count: int = 0
+    first: int | None = None
+    """Where in the file (inflated) the first of them begins."""
+
+    def note(self, batch: Batch, faulty: Sequence[Event]) -> None:
+        """Count events of a batch."""
+        if faulty and self.first is None:
+            number = next(i for i, event in enumerate(batch.events) if event is faulty[0])
+            self.first = batch.offset_of(number)
+        self.count += len(faulty)
 
 
 @dataclass
@@ -51,20 +71,25 @@ class Columns:
     """Events of any kind."""
     complete_events: int = 0
     """Events with a duration, those that are no rows too."""
-    untimed: int = 0
+    untimed: Tally = field(default_factory=Tally)
     """Events left out because their time is no number."""
-    negative: int = 0
+    unmeasured: Tally = field(default_factory=Tally)
+    """Events whose duration is no number, and counts as zero."""
+    negative: Tally = field(default_factory=Tally)
     """Events whose duration is below zero, and counts as zero."""
-    unpaired: int = 0
+    unpaired: Tally = field(default_factory=Tally)
     """Begin and end events, which PyTorch does not write."""
+    unknown: Tally = field(default_factory=Tally)
+    """Events that do not say what they are."""
 
     def add(self, batch: Batch) -> int:
         """Append the rows of a batch; how many there are."""
-        for event in batch.events:
+        others = [event for event in batch.events if event.ph != COMPLETE]
+        for event in others:
             if event.ph == METADATA:
                 self.tracks.name(event)
-            elif event.ph in {"B", "E"}:
-                self.unpaired += 1
+        self.unpaired.note(batch, [event for event in others if event.ph in _PAIRED])
+        self.unknown.note(batch, [event for event in others if event.ph not in _KNOWN])
         self.events += len(batch.events)
         complete = [event for event in batch.events if event.ph == COMPLETE]
         self.complete_events += len(complete)
@@ -78,29 +103,39 @@ class Columns:
         arguments = [event.args for event in rows]
         external = identifiers.column([each.external_id for each in arguments])
         legacy = identifiers.column([each.legacy_external_id for each in arguments])
+        category = self._categories(rows)
+        sides = self._sides(category)
         part = Part(
             start=start,
             duration=duration,
             name=_numbers(self.names, [event.name for event in rows]),
-            category=self._categories(rows),
-            track=_numbers(self.tracks.index, [(event.pid, event.tid) for event in rows]),
+            category=category,
+            track=self._tracks(rows, sides),
             correlation=identifiers.column([each.correlation for each in arguments]),
             external_id=np.where(external == NONE, legacy, external),
             bytes=identifiers.column([each.bytes for each in arguments]),
         )
-        self._place(rows, part)
+        self._place(rows, part, sides == Side.DEVICE)
         return part
 
     def _categories(self, rows: list[Event]) -> Int32:
         return _numbers(
             self.categories,
-            [(event.cat, "" if event.cat is not None else str(event.pid)) for event in rows],
+            [(event.cat, "" if event.cat is not None else label(event.pid)) for event in rows],
         )
 
-    def _place(self, rows: list[Event], part: Part) -> None:
+    def _sides(self, category: Int32) -> Int32:
+        known = [side_of(normalise(*key)) for key in self.categories]
+        column: Int32 = np.array(known, dtype=np.int32)[category]
+        return column
+
+    def _tracks(self, rows: list[Event], sides: Int32) -> Int32:
+        pairs = zip(rows, sides.tolist(), strict=True)
+        return _numbers(self.tracks.index, [(event.pid, event.tid, side) for event, side in pairs])
+
+    def _place(self, rows: list[Event], part: Part, on_device: npt.NDArray[np.bool_]) -> None:
         """Tell the tracks' table of rows on devices, as long as it does not know their place."""
         labels = [normalise(*key) for key in self.categories]
-        on_device = np.isin(part.category, [i for i, s in enumerate(labels) if s in ON_DEVICE])
         pairs = np.stack([part.track[on_device], part.category[on_device]], axis=1)
         unique, first = np.unique(pairs, axis=0, return_index=True)
         places = np.flatnonzero(on_device)[first]
@@ -114,10 +149,11 @@ class Columns:
         if start is None or duration is None:
             start, duration = self._exact_times(rows, batch)
         negative = duration < 0
-        self.negative += int(np.count_nonzero(negative))
+        self.negative.note(batch, [rows[row] for row in np.flatnonzero(negative).tolist()])
         return start, np.where(negative, 0, duration)
 
     def _exact_times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
+        spelled: list[tuple[Any, Any]]
         if batch.strict:
             texts = zip(batch.events, TIMES.decode(batch.text), strict=True)
             pairs = [(bytes(t.ts), bytes(t.dur)) for event, t in texts if becomes_row(event)]
@@ -126,11 +162,16 @@ class Columns:
             spelled = [(event.ts, event.dur) for event in rows]
         start = [times.nanoseconds(pair[0]) for pair in spelled]
         duration = [times.nanoseconds(pair[1]) for pair in spelled]
-        self.untimed += sum(each is None for each in start)
+        self.untimed.note(batch, _without(rows, start))
+        self.unmeasured.note(batch, _without(rows, duration))
         return (
             np.array([times.UNTIMED if each is None else each for each in start], dtype=np.int64),
-            np.array([each or 0 for each in duration], dtype=np.int64),
+            np.array([0 if each is None else each for each in duration], dtype=np.int64),
         )
+
+
+def _without(rows: list[Event], values: list[int | None]) -> list[Event]:
+    return [event for event, value in zip(rows, values, strict=True) if value is None]
 
 
 def _unquoted(text: bytes) -> str:

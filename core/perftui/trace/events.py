@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -27,15 +28,18 @@ NO_ARGUMENTS = Arguments()
 
 
 class Event(msgspec.Struct, gc=False, kw_only=True):
-    """One event. Times are microseconds, as a number or as text."""
+    """One event. Times are microseconds, as a number or as text.
+
+    Lists and objects in place of ids and times are refused here, and read event by event.
+    """
 
     ph: str = ""
     name: str = ""
     cat: str | None = None
-    pid: Any = ""
-    tid: Any = ""
-    ts: Any = None
-    dur: Any = 0
+    pid: int | float | str | None = None
+    tid: int | float | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
     args: Arguments = NO_ARGUMENTS
 
 
@@ -43,7 +47,7 @@ class Times(msgspec.Struct, gc=False):
     """The text of an event's times, for files whose times a float cannot hold."""
 
     ts: msgspec.Raw = msgspec.Raw(b"")
-    dur: msgspec.Raw = msgspec.Raw(b"0")
+    dur: msgspec.Raw = msgspec.Raw(b"")
 
 
 NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -61,10 +65,10 @@ def event_of(fields: dict[str, Any]) -> Event:
         ph=_text(fields.get("ph")),
         name=_text(fields.get("name")),
         cat=None if fields.get("cat") is None else _text(fields["cat"]),
-        pid=_scalar(fields.get("pid")),
-        tid=_scalar(fields.get("tid")),
-        ts=fields.get("ts"),
-        dur=fields.get("dur", 0),
+        pid=_plain(_scalar(fields.get("pid"))),
+        tid=_plain(_scalar(fields.get("tid"))),
+        ts=_scalar(fields.get("ts")),
+        dur=_scalar(fields.get("dur")),
         args=_arguments(arguments) if isinstance(arguments, dict) else NO_ARGUMENTS,
     )
 
@@ -72,12 +76,12 @@ def event_of(fields: dict[str, Any]) -> Event:
 def _arguments(fields: dict[str, Any]) -> Arguments:
     name = fields.get("name", "")
     return Arguments(
-        correlation=fields.get("correlation", NONE),
-        external_id=fields.get("External id", NONE),
-        legacy_external_id=fields.get("external id", NONE),
-        device=fields.get("device", NONE),
-        stream=fields.get("stream", NONE),
-        bytes=fields.get("bytes", NONE),
+        correlation=_plain(fields.get("correlation", NONE)),
+        external_id=_plain(fields.get("External id", NONE)),
+        legacy_external_id=_plain(fields.get("external id", NONE)),
+        device=_plain(fields.get("device", NONE)),
+        stream=_plain(fields.get("stream", NONE)),
+        bytes=_plain(fields.get("bytes", NONE)),
         name=encodable(name) if isinstance(name, str) else name,
     )
 
@@ -87,5 +91,10 @@ def _text(value: Any) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """A value that can key a table."""
-    return value if isinstance(value, (int, float)) else _text(value)
+    """A number (a Decimal keeps its digits) or text; what is neither is spelled as text."""
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    return value if value is None or is_number else _text(value)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value

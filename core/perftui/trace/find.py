@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
+from perftui.trace.head import BYTE_ORDER_MARK
 from perftui.trace.source import Source
 
-_SUFFIXES = (".json", ".json.gz", ".gz", ".trace")
+_SUFFIXES = (".json", ".gz", ".trace")
 
 _SIGNS = re.compile(
     rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
@@ -41,5 +42,5 @@ def is_trace(path: Path) -> bool:
         begin = next(Source(path).pieces(), b"")
     except TraceError:
         return False
-    text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = begin.removeprefix(BYTE_ORDER_MARK).lstrip()
     return text[:1] in (b"{", b"[") and _SIGNS.search(text) is not None

@@ -32,7 +32,7 @@ def column(values: Sequence[Any]) -> Int64:
         numbers = np.array(values)
     except (ValueError, OverflowError):
         numbers = np.array([], dtype=object)
-    if numbers.dtype != np.int64 or len(numbers) != len(values):
+    if numbers.dtype != np.int64 or numbers.shape != (len(values),):
         return np.array([identifier(value) for value in values], dtype=np.int64)
     numbers[(numbers == _UNSIGNED_MINUS_ONE[0])] = NONE
     result: Int64 = numbers

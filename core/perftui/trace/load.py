@@ -14,7 +14,7 @@ from perftui.trace.columns import Columns
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.head import LIMIT, start_of_events, unproven_start
 from perftui.trace.model import Trace
-from perftui.trace.source import Source
+from perftui.trace.source import PIECE, Source
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and in all, as they are on disk."""
@@ -59,18 +59,18 @@ def _watched(
 
 def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     """The text before the first event, and the text after that which was read with it."""
-    text, searched = b"", 0
+    text, searched = bytearray(), 0
+    begin = None
     for piece in pieces:
         text += piece
-        begin = start_of_events(text, searched)
-        if begin is not None:
-            return text[:begin], text[begin:]
+        begin = start_of_events(path, text, searched)
         searched = len(text)
-        if searched > LIMIT:
+        if begin is not None or searched > LIMIT:
             break
-    begin = unproven_start(text)
+    if begin is None:
+        begin = unproven_start(text)
     if begin is not None:
-        return text[:begin], text[begin:]
+        return bytes(text[:begin]), bytes(text[begin:])
     if not text.strip():
         raise TraceError(f"{path} holds no text: the profiler did not finish writing; record again")
     raise TraceError(
@@ -79,7 +79,9 @@ def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
 
 
 def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
+    """All text behind the head, none of it longer than a piece: what is read at once is kept so."""
+    for begin in range(0, len(first), PIECE):
+        yield first[begin : begin + PIECE]
     yield from pieces
 
 

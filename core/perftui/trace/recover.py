@@ -1,26 +1,34 @@
 """Events out of text that a strict parser refuses, one at a time.
 
-An event that cannot be read is left out, and reading resumes at the next text that looks like the
-start of one. Files in use hold bare ``NaN``, ``Infinity`` and ``N/A``, Windows paths with single
-backslashes, control characters, and bytes that are no UTF-8; those are read as what they mean.
+An event that cannot be read is left out, and reading resumes at the next one that can. Files in use
+hold bare ``NaN``, ``Infinity`` and ``N/A``, Windows paths with single backslashes, control
+characters, and bytes that are no UTF-8; those are read as what they mean.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
-_START = re.compile(r'[,\[]\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args)"\s*:)', re.ASCII)
-"""Before the brace of an event. An object nested in an event follows a colon."""
+from perftui.trace.mend import decoder, exact, fields_behind, mend
+from perftui.trace.text import encodable
 
-_BETWEEN = re.compile(r"\s*,?\s*", re.ASCII)
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
-_NOT_AVAILABLE = re.compile(r"(:\s*)(?:N/A|-?nan|-?inf|None|undefined)(?=\s*[,}\]])")
+_START = re.compile(
+    r'(?P<nested>:\s*)?\{(?=\s*"(?:ph|cat|name|pid|tid|ts|dur|id|id2|bp|s|args|tts|tdur|cname|sf|esf'
+    r'|stack|scope|bind_id)"\s*:)',
+    re.ASCII,
+)
+"""The brace of an event, or of an object nested in one: that follows a colon, or has no ``ph``."""
+
+_KIND = "ph"
+"""The field that every event has."""
+
+_BETWEEN = re.compile(r"[\s,]*", re.ASCII)
+_CLOSE = re.compile(r"\](?=\s*(?:\Z|\}|,\s*(?:\"|\Z)))", re.ASCII)
+"""A bracket that may close the array: a field follows, or nothing more."""
 
 
 @dataclass
@@ -28,98 +36,149 @@ class Recovered:
     """What was read of one stretch of text; offsets are bytes from its start."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    """Where each object begins."""
     consumed: int = 0
     """How far the text need not be looked at again."""
     closed: bool = False
     """Whether the array of events ends at ``consumed``."""
     skipped: list[int] = field(default_factory=list)
     """Where the events begin that could not be read."""
+    cut: int | None = None
+    """Where the event begins that the text ends within."""
 
 
-def recover(raw: bytes, last: bool, fraction: Callable[[str], Any] = Decimal) -> Recovered:
+def recover(raw: bytes, last: bool, fraction: Callable[[str], Any] = exact) -> Recovered:
     """Read the text, which begins with an event, and take every event that is whole.
 
-    Unless ``last``, the text goes on after its end, and the last event is left for later.
-    ``fraction`` makes numbers with decimals: by default it keeps every digit.
+    Unless ``last``, the text goes on after its end, and what cannot be read is left for later until
+    an event follows that can. ``fraction`` makes numbers with decimals: by default it keeps every
+    digit.
     """
-    # Control characters may stand in strings; NaN and Infinity are read without asking.
-    return _Walk(raw, last, json.JSONDecoder(strict=False, parse_float=fraction)).run()
+    return _Walk(raw, last, decoder(fraction)).run()
+
+
+def holds_event(raw: bytes) -> bool:
+    """Whether an event can be read anywhere in the text."""
+    walk = _Walk(raw, True, decoder(float))
+    return any(walk.is_event(match.end() - 1) for match in walk.starts(0))
 
 
 class _Walk:
-    def __init__(self, raw: bytes, last: bool, decoder: json.JSONDecoder) -> None:
+    def __init__(self, raw: bytes, last: bool, reader: json.JSONDecoder) -> None:
         # One character for every byte that is no UTF-8, so that offsets can be computed back.
         self._bytes = raw.decode("utf-8", "surrogateescape")
-        self._text = _SURROGATE.sub("�", self._bytes)
+        self._text = encodable(self._bytes)
         self._last = last
-        self._decoder = decoder
+        self._reader = reader
         self._found = Recovered()
+        self._known = (0, 0)
 
     def run(self) -> Recovered:
         at = self._next(0)
-        if self._text.startswith("]", at):
-            at, self._found.closed = at + 1, True
         while at < len(self._text) and not self._found.closed:
-            following = self._take(at)
+            following = self._close(at) if self._text[at] == "]" else self._take(at)
             if following is None:
                 break
             at = following
         self._found.consumed = self._offset(at)
         return self._found
 
+    def starts(self, at: int) -> Iterator[re.Match[str]]:
+        """Everything from ``at`` on that looks like the start of an event."""
+        return _START.finditer(self._text, at)
+
+    def is_event(self, at: int) -> bool:
+        """Whether an event can be read there."""
+        decoded = self._decode(at)
+        return decoded is not None and _KIND in decoded[0]
+
     def _offset(self, index: int) -> int:
-        return len(self._bytes[:index].encode("utf-8", "surrogateescape"))
-
-    def _take(self, at: int) -> int | None:
-        """Read or skip the event at ``at``; where the next begins, None to wait for more text."""
-        resume = self._resume(at + 1)
-        decoded = self._decode(at, resume)
-        if decoded is None:
-            if resume == len(self._text) and not self._last:
-                return None
-            self._found.skipped.append(self._offset(at))
-            return resume
-        value, end = decoded
-        return self._follow(value, self._next(end))
-
-    def _follow(self, value: dict[str, Any], following: int) -> int | None:
-        """Take an event, and find what comes after it."""
-        behind = self._text[following : following + 1]
-        if not behind and not self._last:
-            return None
-        self._found.objects.append(value)
-        if behind == "]":
-            self._found.closed = True
-            return following + 1
-        return following if behind in {"{", ""} else self._resume(following)
+        """Bytes before a character, counted on from the one that was asked for last."""
+        known, offset = self._known if index >= self._known[0] else (0, 0)
+        offset += len(self._bytes[known:index].encode("utf-8", "surrogateescape"))
+        self._known = (index, offset)
+        return offset
 
     def _next(self, at: int) -> int:
         between = _BETWEEN.match(self._text, at)
         return between.end() if between else at
 
-    def _resume(self, at: int) -> int:
-        match = _START.search(self._text, max(0, at - 1))
-        return match.end() if match else len(self._text)
+    def _close(self, at: int) -> int:
+        """End the array at a bracket, or pass over one that stands where an event should."""
+        if _CLOSE.match(self._text, at):
+            self._found.closed = True
+            return at + 1
+        return self._next(at + 1)
 
-    def _decode(self, at: int, resume: int) -> tuple[dict[str, Any], int] | None:
-        decoded = self._object_at(self._text, at)
-        if decoded is not None:
-            return decoded
-        piece = self._text[at:resume]
-        mended = _NOT_AVAILABLE.sub(r"\1null", _ESCAPE.sub(_whole_escape, piece))
-        decoded = self._object_at(mended, 0)
+    def _take(self, at: int) -> int | None:
+        """Read or skip the event at ``at``; where the next begins, None to wait for more text."""
+        decoded = self._decode(at) if self._text[at] == "{" else None
         if decoded is None:
-            return None
-        return decoded[0], resume - (len(mended) - decoded[1])
+            return self._skip(at)
+        self._found.objects.append(decoded[0])
+        self._found.starts.append(self._offset(at))
+        return self._next(decoded[1])
 
-    def _object_at(self, text: str, at: int) -> tuple[dict[str, Any], int] | None:
+    def _skip(self, at: int) -> int | None:
+        """Pass over what is no event, up to one that is."""
+        lost = [at] if self._text[at] == "{" else []
+        for match in self.starts(at + 1):
+            start = match.end() - 1
+            if self.is_event(start):
+                if not lost and '"' in self._text[at:start]:
+                    lost = [at]
+                self._found.skipped += [self._offset(index) for index in lost]
+                return start
+            if not match.group("nested") and self._shows_kind(start):
+                lost.append(start)
+        if self._last:
+            return self._to_the_end(at, lost or [at])
+        # All but the last are surely whole; they are not looked at again with every piece of text.
+        self._found.skipped += [self._offset(index) for index in lost[:-1]]
+        return lost[-1] if len(lost) > 1 else None
+
+    def _shows_kind(self, start: int) -> bool:
+        """Whether what cannot be read is an event, and not an object in the list of another."""
+        return f'"{_KIND}"' in self._text[start : next(self._ends(start))]
+
+    def _to_the_end(self, at: int, lost: list[int]) -> int:
+        """Pass over the last events of the file, up to the array's end if the text has one."""
+        for match in _CLOSE.finditer(self._text, at):
+            if fields_behind(self._text[match.end() :].encode()) is not None:
+                self._found.closed = True
+                whole = [start for start in lost if start < match.end()]
+                self._found.skipped += [self._offset(start) for start in whole]
+                return match.end()
+        self._found.skipped += [self._offset(start) for start in lost[:-1]]
+        self._found.cut = self._offset(lost[-1])
+        return len(self._text)
+
+    def _decode(self, at: int) -> tuple[dict[str, Any], int] | None:
+        """The object at ``at`` and where it ends."""
         try:
-            value, end = self._decoder.raw_decode(text, at)
-        except (ValueError, ArithmeticError, RecursionError):
-            return None
+            value, end = self._reader.raw_decode(self._text, at)
+        except (ValueError, RecursionError):
+            return self._decode_mended(at)
         return (value, end) if isinstance(value, dict) else None
 
+    def _decode_mended(self, at: int) -> tuple[dict[str, Any], int] | None:
+        """The same once mended: up to the next start, or further while the object goes on."""
+        for end in self._ends(at):
+            mended = mend(self._text[at:end])
+            try:
+                value, length = self._reader.raw_decode(mended.text)
+            except json.JSONDecodeError as error:
+                if error.pos < len(mended.text):
+                    return None
+            except RecursionError:
+                return None
+            else:
+                return (value, at + mended.original(length)) if isinstance(value, dict) else None
+        return None
 
-def _whole_escape(match: re.Match[str]) -> str:
-    """A backslash that escapes nothing stands for itself."""
-    return match.group() if match.group(1) else "\\\\"
+    def _ends(self, at: int) -> Iterator[int]:
+        for match in self.starts(at + 1):
+            if not match.group("nested"):
+                yield match.start()
+        yield len(self._text)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from perftui.trace.arguments import ArgumentReader
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
+from perftui.trace.source import PIECE
 
 Load = Callable[..., Trace]
 Make = Callable[..., dict[str, Any]]
@@ -55,9 +58,19 @@ def test_damage_inside_gzip_is_said(load: Load, event: Make) -> None:
     half = len(raw) // 2
     raw[half:] = random.Random(3).randbytes(len(raw) - half)  # noqa: S311 - damages a test file
     trace = load(bytes(raw))
-    assert len(trace) > 500
-    assert len(trace.warnings) == 1
+    assert len(trace) > 9_000
     assert "damaged" in trace.warnings[0].message
+
+
+def test_a_wrong_checksum_loses_no_event(load: Load, event: Make) -> None:
+    raw = bytearray(gzip.compress(document(event, 3000)))
+    raw[-8] ^= 1
+    trace = load(bytes(raw))
+    assert len(trace) == 3001
+    assert [warning.message.split(";")[0] for warning in trace.warnings] == [
+        "the gzip data is damaged (Error -3 while decompressing data: incorrect data check)"
+    ]
+    assert [trace.read_arguments(row)["n"] for row in (0, 2999)] == [0, 2999]
 
 
 def test_gzip_members_follow_one_another(load: Load, event: Make) -> None:
@@ -116,6 +129,92 @@ def test_a_missing_end_loses_no_event(load: Load, event: Make, tail: bytes) -> N
     assert names(load(raw)) == ["op"]
 
 
+def test_a_bad_event_is_said_beside_a_missing_end(load: Load, event: Make) -> None:
+    raw = document(event).replace(b'"n": 5', b'"n": [5}', 1)
+    cut = raw.index(b'"op9"')
+    trace = load(raw[:cut])
+    assert names(trace) == [f"op{i}" for i in range(9) if i != 5]
+    unended, unread = trace.warnings
+    assert unended.message.endswith(f"loaded up to byte {unended.offset:,}")
+    assert raw[unended.offset : cut].startswith(b"{")
+    assert "left out 1 events" in unread.message
+    assert b'"op5"' in raw[unread.offset or 0 :][:60]
+
+
+def test_a_bad_last_event_leaves_the_fields_behind_it(load: Load, event: Make) -> None:
+    raw = document(event).replace(b'"correlation": 1', b'"correlation": [1}', 1)
+    trace = load(raw)
+    assert names(trace) == [f"op{i}" for i in range(12)]
+    assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
+    (warning,) = trace.warnings
+    assert "left out 1 events" in warning.message
+    assert b'"gemm"' in raw[warning.offset or 0 :][:80]
+
+
+def test_objects_in_a_bad_event_are_no_events(load: Load, event: Make) -> None:
+    nested = b'"n": [{"name": 1}, {"ts": 2}], "m": o"5'
+    raw = document(event).replace(b'"n": 5', nested, 1)
+    trace = load(raw)
+    assert names(trace) == [*(f"op{i}" for i in range(12) if i != 5), "gemm"]
+    assert "left out 1 events" in trace.warnings[0].message
+
+
+@pytest.mark.parametrize("stray", [b"]", b"]}", b'], "x": 1', b",,", b"}"])
+def test_a_stray_bracket_does_not_end_the_events(load: Load, event: Make, stray: bytes) -> None:
+    raw = document(event)
+    at = raw.index(b',\n  {\n   "ph"', raw.index(b'"op7"'))
+    trace = load(raw[:at] + stray + raw[at:])
+    assert set(names(trace)) == {*(f"op{i}" for i in range(12)), "gemm"}
+    assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
+
+
+@pytest.mark.parametrize("value", [b"N/A", b"nan", b"-nan(ind)", b"[1, inf, -inf]", b"C:\\x"])
+def test_a_mended_last_event_ends_where_it_ends(load: Load, event: Make, value: bytes) -> None:
+    odd = b'"correlation": "C:\\p\\q"' if value.startswith(b"C") else b'"correlation": ' + value
+    raw = document(event).replace(b'"correlation": 1', odd, 1)
+    raw = raw.replace(b"t.json", b"N/A, None: C:\\users\\a.json")
+    trace = load(raw)
+    assert names(trace)[-1] == "gemm"
+    assert trace.metadata == {"schemaVersion": 1, "traceName": "N/A, None: C:\\users\\a.json"}
+    assert trace.warnings == ()
+
+
+def test_words_in_strings_stay_where_something_is_mended(load: Load, event: Make) -> None:
+    odd = event("a, None]", 1, 2, x="@", list=[{"name": 1}, {"ts": 2}])
+    trace = load(json.dumps([odd]).replace("@", "C:\\q").encode())
+    assert names(trace) == ["a, None]"]
+    assert trace.read_arguments(0) == {"x": "C:\\q", "list": [{"name": 1}, {"ts": 2}]}
+
+
+def test_a_name_with_single_backslashes_costs_no_other_field(load: Load, event: Make) -> None:
+    around = b'{"deviceProperties": [{"id": 0, "memory": NaN}], "log": "C:\\logs", "traceEvents": ['
+    behind = b'], "traceName": "C:\\users\\a.json", "record_shapes": 1}'
+    trace = load(around + json.dumps(event("op", 1, 2)).encode() + behind)
+    assert trace.warnings == ()
+    assert trace.metadata["log"] == "C:\\logs"
+    assert trace.metadata["traceName"] == "C:\\users\\a.json"
+    assert trace.metadata["record_shapes"] == 1
+    assert trace.metadata["deviceProperties"][0]["id"] == 0
+
+
+def test_numbers_beyond_any_meaning_do_not_shift_arguments(load: Load, event: Make) -> None:
+    events = [event(f"op{i}", i, 1, n=i, x="@") for i in range(3)]
+    for number in ("9" * 5000, "1e99999999999999999999"):
+        trace = load(json.dumps(events).replace('"@"', number).encode())
+        assert [trace.read_arguments(row)["n"] for row in range(3)] == [0, 1, 2]
+
+
+def test_a_head_that_cannot_be_read_is_passed_over(load: Load, event: Make) -> None:
+    """Even where that takes reading on to the limit: the events still come in pieces."""
+    events = [event("op", i, 1, n=i) for i in range(5000)]
+    trace = load(b'{"bad": C:\\x, "traceEvents": [' + json.dumps(events)[1:].encode() + b"}")
+    assert len(trace) == 5000
+    reader = trace.read_arguments
+    assert isinstance(reader, ArgumentReader)
+    assert max(stretch.length for stretch in reader.table.stretches) <= 2 * PIECE
+    assert reader(4999)["n"] == 4999
+
+
 def test_fields_around_the_events_may_be_broken(load: Load, event: Make) -> None:
     raw = b'{"bad": C:\\x, "traceEvents": [' + json.dumps(event("op", 1, 2)).encode() + b"]}"
     trace = load(raw)
@@ -129,7 +228,7 @@ def test_fields_around_the_events_may_be_broken(load: Load, event: Make) -> None
         (b"", "is empty"),
         (b"  \n", "holds no text"),
         (gzip.compress(b"", mtime=0), "holds no text"),
-        (b"hello", "not JSON"),
+        (b"hello", "trace.json is not a trace: it is not JSON"),
         (b"\x80\x04pickle", "not JSON"),
         (b'{"a": 1}', "no traceEvents"),
         (b"[]", "no events"),
@@ -185,3 +284,16 @@ def test_no_mutation_raises_anything_but_trace_error(
         for row in range(len(trace)):
             trace.read_arguments(row)
     assert loaded > 50
+
+
+def test_what_was_inflated_at_first_and_no_longer_is_said(
+    load: Load, event: Make, tmp_path: Path
+) -> None:
+    raw = gzip.compress(document(event, 3000))
+    trace = load(raw)
+    path = tmp_path / "trace.json"
+    status = path.stat()
+    path.write_bytes(raw[:200] + bytes(len(raw) - 200))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(TraceError, match="damaged"):
+        trace.read_arguments(2999)

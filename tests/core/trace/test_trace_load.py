@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perftui.trace.arguments import ArgumentReader
+from perftui.analysis.analyse import analyse
+from perftui.trace import source
 from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.inflate import State, inflate
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE, Trace
 
@@ -156,6 +158,96 @@ def test_negative_durations_count_as_zero_and_are_said(load: Load, event: Make) 
     assert "negative" in trace.warnings[0].message
 
 
+@pytest.mark.parametrize("dur", ["N/A", None, float("nan"), [1], True])
+def test_durations_that_are_no_number_count_as_zero_and_are_said(
+    load: Load, event: Make, dur: Any
+) -> None:
+    raw = json.dumps([event("op", 5, 2), event("odd", 9, dur), event("odd", 12, dur)]).encode()
+    trace = load(raw)
+    assert trace.duration.tolist() == [2000, 0, 0]
+    where = raw.index(b'{"ph"', 2)
+    assert [(warning.message, warning.offset) for warning in trace.warnings] == [
+        (
+            f"2 events have a duration that is no number, taken as 0; the first is at byte {where}",
+            where,
+        )
+    ]
+
+
+def test_a_duration_that_is_missing_is_said(load: Load) -> None:
+    trace = load([{"ph": "X", "name": "op", "ts": 5}])
+    assert trace.duration.tolist() == [0]
+    assert "1 events have a duration that is no number" in trace.warnings[0].message
+
+
+@pytest.mark.parametrize("kind", ["", "Z", None])
+def test_events_that_do_not_say_what_they_are_are_left_out(
+    load: Load, event: Make, kind: str | None
+) -> None:
+    trace = load([event("op", 5, 2), {**event("odd", 7, 2), "ph": kind}])
+    assert rows(trace) == [("op", 0, 2000)]
+    assert "left out 1 events that do not say what they are" in trace.warnings[0].message
+
+
+@pytest.mark.parametrize("pid", [[1], {"a": 1}, None, 1.5, "", 2**70, "\ud800"])
+def test_any_process_id_makes_one_track(load: Load, event: Make, pid: Any) -> None:
+    odd = {**event("op", 5, 2), "pid": pid}
+    plain = load([odd, {**odd, "ts": 9}])
+    damaged = load(
+        json.dumps([odd, {**odd, "ts": 9, "args": {"x": "@"}}]).replace("@", "\\q").encode()
+    )
+    assert len(plain.tracks) == len(damaged.tracks) == 1
+    assert plain.tracks == damaged.tracks
+
+
+def test_ids_spelled_as_numbers_and_as_text_are_one_track(load: Load, event: Make) -> None:
+    trace = load([{**event("op", 5, 2), "pid": pid} for pid in (100, "100", 100.0)])
+    assert [(track.process, track.thread) for track in trace.tracks] == [("100", "7")]
+
+
+def test_a_device_number_may_have_any_size(load: Load, event: Make) -> None:
+    analysis = analyse(load([event("gemm", 5, 2, "kernel", device=2**40, stream=1)]))
+    assert [each.device for each in analysis.activity] == [2**40]
+
+
+@pytest.mark.parametrize("field", ["correlation", "External id", "bytes"])
+def test_lists_in_place_of_ids_are_none(load: Load, event: Make, field: str) -> None:
+    trace = load([event(f"op{i}", i, 2, **{field: [i]}) for i in range(3)])
+    for column in (trace.correlation, trace.external_id, trace.bytes):
+        assert column.tolist() == [NONE] * 3
+
+
+def test_a_thread_and_a_stream_of_the_same_ids_are_two_tracks(load: Load, event: Make) -> None:
+    def named_thread(name: str) -> dict[str, Any]:
+        ids = {"pid": 1, "tid": 1}
+        return {"ph": "M", "name": "thread_name", **ids, "args": {"name": name}}
+
+    activity = event("gemm", 12, 5, "kernel", tid=1, device=1, stream=1, correlation=4)
+    trace = load(
+        [
+            named_thread("stream 1 "),
+            named_thread("thread 1 (python)"),
+            {**activity, "pid": 1},
+            {**event("step", 1, 30, "user_annotation", tid=1), "pid": 1},
+            {**event("aten::mm", 10, 6, "cpu_op", tid=1), "pid": 1},
+            {**event("cudaLaunchKernel", 11, 2, "cuda_runtime", tid=1, correlation=4), "pid": 1},
+        ]
+    )
+    by_name = {name: trace.tracks[int(trace.track[named(trace, name)])] for name in trace.names}
+    assert by_name["gemm"].thread_name == "stream 1 "
+    assert (by_name["gemm"].device, by_name["gemm"].stream) == (1, 1)
+    for name in ("step", "aten::mm", "cudaLaunchKernel"):
+        assert by_name[name].thread_name == "thread 1 (python)"
+        assert not by_name[name].is_device
+    assert len(trace.tracks) == 2
+
+
+def test_ranges_alone_beside_kernels_are_on_their_track(load: Load, event: Make) -> None:
+    ranged = {**event("note", 4, 3, "user_annotation", tid=1), "pid": 0}
+    trace = load([ranged, event("gemm", 5, 1, "kernel", tid=1, device=0, stream=1)])
+    assert [(track.device, track.stream) for track in trace.tracks] == [(0, 1)]
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda raw: raw[:0] + raw])
 def test_content_decides_not_the_name(load: Load, event: Make, pack: Any) -> None:
     raw = json.dumps([event("op", 1, 2)]).encode()
@@ -190,15 +282,25 @@ def test_arguments_are_read_when_asked_for(load: Load, event: Make, pack: Any) -
         assert trace.read_arguments(row)["sizes"][0] == [row, {"deep": row}]
 
 
-def test_arguments_far_inside_a_large_gzip_file(load: Load, event: Make) -> None:
-    """Beyond the first state that is kept for taking up the inflating."""
+def test_arguments_far_inside_a_large_gzip_file(
+    load: Load, event: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inflating is taken up on the way, not begun anew: 16 MiB and a piece at most."""
     events = [event("op", i, 1, index=i, filler="y" * 2000) for i in range(20_000)]
     trace = load(gzip.compress(json.dumps(events).encode(), 1))
-    reader = trace.read_arguments
-    assert isinstance(reader, ArgumentReader)
-    assert reader.source.checkpoints > 1
+    inflated = 0
+
+    def counting(*arguments: Any) -> Iterator[tuple[bytes, State]]:
+        nonlocal inflated
+        for piece, state in inflate(*arguments):
+            inflated += len(piece)
+            yield piece, state
+
+    monkeypatch.setattr(source, "inflate", counting)
     for row in (0, 9_000, 19_999):
+        inflated = 0
         assert trace.read_arguments(row)["index"] == row
+        assert 0 < inflated <= 17 * 1024 * 1024
 
 
 def test_arguments_of_a_file_that_changed_are_refused(

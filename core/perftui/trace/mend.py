@@ -1,0 +1,117 @@
+"""JSON as files in use misspell it, mended so that a decoder takes it.
+
+Windows paths are written with single backslashes, and values that are not known as ``N/A``, ``nan``
+or ``None``. Both are read as what they mean; text inside strings keeps its words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+_TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]+|\\.)*"?)'
+    r"|(?P<lead>[:,\[]\s*)(?:N/A|-?nan(?:\(\w+\))?|-?inf|-NaN|None|undefined)(?=\s*[,}\]])",
+    re.ASCII | re.DOTALL,
+)
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+
+
+@dataclass
+class Mended:
+    """Text that was mended, and where its parts stood before."""
+
+    text: str
+    _mended_ends: list[int] = field(default_factory=list)
+    _original_ends: list[int] = field(default_factory=list)
+
+    def original(self, index: int) -> int:
+        """Index before mending of what stands at ``index`` now, outside of what was mended."""
+        edit = bisect_right(self._mended_ends, index) - 1
+        if edit < 0:
+            return index
+        return self._original_ends[edit] + index - self._mended_ends[edit]
+
+
+def mend(text: str) -> Mended:
+    """Double backslashes that escape nothing, and write values that are none as ``null``."""
+    parts: list[str] = []
+    mended = Mended("")
+    copied = length = 0
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        whole = _whole(match, token)
+        if whole == token:
+            continue
+        parts += [text[copied : match.start()], whole]
+        length += match.start() - copied + len(whole)
+        copied = match.end()
+        mended._mended_ends.append(length)
+        mended._original_ends.append(copied)
+    mended.text = "".join([*parts, text[copied:]])
+    return mended
+
+
+def _whole(match: re.Match[str], token: str) -> str:
+    lead: str | None = match.group("lead")
+    if lead is not None:
+        return lead + "null"
+    return _ESCAPE.sub(_whole_escape, token) if "\\" in token else token
+
+
+def _whole_escape(match: re.Match[str]) -> str:
+    """A backslash that escapes nothing stands for itself."""
+    return match.group() if match.group(1) else "\\\\"
+
+
+def decoder(fraction: Callable[[str], Any]) -> json.JSONDecoder:
+    """A decoder that takes control characters in strings, NaN, Infinity and numbers of any size.
+
+    ``fraction`` makes numbers with decimals.
+    """
+    return json.JSONDecoder(strict=False, parse_float=fraction, parse_int=_integer)
+
+
+def exact(text: str) -> Any:
+    """A number with all its digits; infinity where its exponent is beyond any meaning."""
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return float(text)
+
+
+def _integer(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:  # more digits than Python is willing to convert
+        return float(text)
+
+
+_FLOATS = decoder(float)
+
+
+def fields_before(head: bytes) -> dict[str, Any] | None:
+    """Fields of a document up to its array of events, which is empty; None if unreadable."""
+    return {} if head.startswith(b"[") else _object(head + b"]}")
+
+
+def fields_behind(tail: bytes) -> dict[str, Any] | None:
+    """Fields of a document from the end of its array of events on; None if unreadable."""
+    return _object(b'{"traceEvents":[]' + tail) if tail.strip() else {}
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    """The object that the whole text spells, mended where it must be."""
+    text = raw.decode("utf-8", "replace")
+    for spelled in (text, mend(text).text):
+        try:
+            value = _FLOATS.decode(spelled)
+        except (ValueError, RecursionError):
+            continue
+        return value if isinstance(value, dict) else None
+    return None

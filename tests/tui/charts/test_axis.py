@@ -3,7 +3,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.axis import exact_ns, nice_step, ruler, time_ticks
+from perftui_tui.charts.axis import exact_ns, nice_step, round_ticks, ruler, time_ticks, usual_top
 
 
 def test_ticks_are_round():
@@ -51,3 +51,21 @@ def test_steps_are_one_two_or_five(span, count):
 def test_exact_times_read_back(ns):
     figure, unit = exact_ns(ns).split(" ")
     assert Fraction(figure) * {"s": 10**9, "ms": 10**6, "µs": 10**3, "ns": 1}[unit] == ns
+
+
+def test_ticks_of_a_plot_are_round():
+    assert round_ticks(55.9, 7) == [0, 10, 20, 30, 40, 50]
+    assert round_ticks(60, 6) == [0, 10, 20, 30, 40, 50, 60]
+
+
+@given(st.floats(1e-3, 1e9), st.integers(1, 40))
+def test_ticks_of_a_plot_are_in_it(top, count):
+    ticks = round_ticks(top, count)
+    assert ticks[0] == 0
+    assert ticks[-1] <= top * (1 + 1e-6)
+    assert len(ticks) <= count + 1
+
+
+def test_a_slow_first_step_does_not_set_the_scale():
+    assert usual_top([900.0, *[10.0] * 99]) == 11.0
+    assert usual_top([0.0, 0.0]) == 1.0

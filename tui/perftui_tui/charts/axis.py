@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _TICK = "╷"
 _ASCII_TICK = "|"
@@ -11,6 +12,9 @@ _LABEL_CELLS = 12
 
 _PLAIN_LABEL = 8
 """A longer label repeats digits that do not change on screen: an offset says it better."""
+
+_USUAL_SHARE = 0.98
+"""Of the values, those for which a scale is made."""
 
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
@@ -22,6 +26,21 @@ def nice_step(span: float, count: int) -> float:
     raw = span / count
     power = 10.0 ** math.floor(math.log10(raw))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+
+
+def round_ticks(top: float, count: int) -> list[float]:
+    """From 0 to at most ``top``, at most ``count`` steps of 1, 2 or 5 times a power of ten."""
+    step = nice_step(top, count)
+    return [number * step for number in range(math.floor(top / step + 1e-9) + 1)]
+
+
+def usual_top(values: Sequence[float]) -> float:
+    """The top of a scale from 0 on which a slow first step does not flatten all others.
+
+    A tenth above what 98 % of the ``values``, of which there is one at least, stay below; never 0.
+    """
+    ordered = sorted(values)
+    return 1.1 * ordered[min(len(ordered) - 1, int(_USUAL_SHARE * len(ordered)))] or 1.0
 
 
 def exact_ns(nanoseconds: int) -> str:

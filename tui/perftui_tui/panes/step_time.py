@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from perftui_tui.charts.axis import usual_top
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import share
 from perftui_tui.panes.meter import Meter
 from perftui_tui.snapshot import Snapshot
 
-SCALE_QUANTILE = 0.98
-"""The top of the scale: one slow first step must not flatten all others."""
-
 UNSTEADY_RATIO = 1.5
-"""p95 over p50 from which steps are called uneven, as ``slow-steps`` does."""
+"""p95 over p50 from which steps are called uneven: one in twenty takes half as long again."""
 
 
 def step_time(snapshot: Snapshot) -> Meter:
@@ -19,8 +17,7 @@ def step_time(snapshot: Snapshot) -> Meter:
     values = snapshot.step_ms
     if not values:
         return Meter("Step", absent="no training step yet")
-    ordered = sorted(values)
-    top = ordered[min(len(ordered) - 1, int(SCALE_QUANTILE * len(ordered)))] * 1.1
+    top = usual_top(values)
     budget = snapshot.budget
     word, style = ("", "")
     if budget is not None and budget.count > 1:

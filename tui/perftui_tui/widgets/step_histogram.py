@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from rich.text import Text
+from textual.app import RenderResult
 from textual.color import Color
 from textual_plotext import PlotextPlot
 
-BINS = 40
-QUANTILE = 0.98
-"""Where the scale ends: a slow first step must not squeeze all others into one bin."""
+from perftui_tui.charts.axis import round_ticks, usual_top
+from perftui_tui.widgets.row_view import ASCII_GLYPHS, RowView
 
+BINS = 40
+TICK_CELLS, TICK_ROWS = 8, 3
+"""Room for the number at a tick of either axis."""
 
 BEFORE, AFTER = "part-input-wait", "part-forward"
 """Variables of the theme for the two runs."""
+
+MARKERS = ("dot", "braille")
+ASCII_MARKERS = ("o", "x")
+"""What the two runs are drawn with, so that they can be told apart without colour."""
 
 
 class StepHistogram(PlotextPlot):
     """Two distributions of step times in ms, each as a share of its run's steps."""
 
+    _tops = (1.0, 1.0)
+    """Where the scales of both axes end, ms and per cent."""
+
     def show(self, before: Sequence[float], after: Sequence[float]) -> None:
         """Draw both; nothing is drawn for a run without steps."""
         plot = self.plt
         plot.clear_figure()
-        top = max((_quantile(values) for values in (before, after) if values), default=1.0)
-        for values, label, ground in ((before, "before", BEFORE), (after, "after", AFTER)):
+        top, highest = max((usual_top(one) for one in (before, after) if one), default=1.0), 0.0
+        first, second = ASCII_MARKERS if RowView.ascii_only else MARKERS
+        runs = ((before, "before", BEFORE, first), (after, "after", AFTER, second))
+        for values, label, ground, marker in runs:
             if values:
-                edges, shares = histogram(values, top)
+                middles, shares = histogram(values, top)
+                highest = max(highest, *shares)
                 colour = Color.parse(self.app.theme_variables[ground]).rgb
-                plot.plot(edges, shares, label=label, marker="braille", fillx=True, color=colour)
+                plot.plot(middles, shares, label=label, marker=marker, fillx=True, color=colour)
         plot.xlabel("step time, ms")
         plot.ylabel("% of steps")
         plot.xlim(0, top)
+        self._tops = (top, highest or 1.0)
         self.refresh()
 
+    def render(self) -> RenderResult:
+        """The plot at the size it has now."""
+        top, highest = self._tops
+        _set_ticks(self.plt.xticks, top, self.size.width // TICK_CELLS)
+        _set_ticks(self.plt.yticks, highest, self.size.height // TICK_ROWS)
+        drawn = super().render()
+        if RowView.ascii_only and isinstance(drawn, Text):
+            drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
+        return drawn
 
-def _quantile(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(QUANTILE * len(ordered)))] * 1.1
+
+def _set_ticks(
+    set_ticks: Callable[[list[float], list[str]], object], top: float, room: int
+) -> None:
+    ticks = round_ticks(top, max(room, 1))
+    set_ticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def histogram(values: Sequence[float], top: float) -> tuple[list[float], list[float]]:

@@ -9,11 +9,9 @@ import numpy as np
 
 from perftui.analysis.lanes import Lane
 from perftui.analysis.model import Gap
+from perftui.trace.categories import LAUNCHES
 from perftui.trace.model import NONE, Int64, Trace
 from perftui_tui.widgets.viewport import Viewport
-
-LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver")
-"""Categories of the calls that launch work on a device."""
 
 
 @dataclass(frozen=True)

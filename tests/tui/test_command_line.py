@@ -242,6 +242,20 @@ def test_without_a_terminal_the_script_runs_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.subprocess
+def test_the_command_does_not_import_what_pythonpath_holds_for_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("typing", "textwrap", "msgspec"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "job.py").write_text("print('result')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    result = run_perftui("--headless", "job.py", cwd=tmp_path / "job")
+    assert (result.returncode, result.stdout) == (0, "result\n")
+    assert "wrong module" not in result.stderr
+
+
+@pytest.mark.subprocess
 def test_a_syntax_error_is_the_scripts_own(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def train(:\n")
     result = run_perftui("--headless", "broken.py", cwd=tmp_path)

@@ -43,5 +43,5 @@ def view_trace(
         budget=budget.of_trace(evidence.trace),
         step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
         train_steps=len(analysis.steps),
-        problems=(*analysis.notes, *(warning.message for warning in analysis.trace.warnings)),
+        problems=analysis.notes,
     )

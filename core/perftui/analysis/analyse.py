@@ -24,7 +24,7 @@ from perftui.trace.model import NONE, Trace
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
-    """Every table of the trace, and notes on what it cannot say."""
+    """Every table of the trace, and notes on what it cannot say: what was not read comes first."""
     links = link(trace)
     activity = device_activities(trace, links)
     view = _View(trace, links, Host(trace))
@@ -115,6 +115,7 @@ def _notes(
     steps: tuple[Step, ...],
     idle: Mapping[int, Idle],
 ) -> Iterable[str]:
+    yield from (warning.message for warning in view.trace.warnings)
     if not activity:
         yield "no GPU activity recorded"
     if not steps:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perftui.analysis.analyse import analyse
 from perftui.trace.arguments import ArgumentReader
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
@@ -139,6 +140,13 @@ def test_a_bad_event_is_said_beside_a_missing_end(load: Load, event: Make) -> No
     assert raw[unended.offset : cut].startswith(b"{")
     assert "left out 1 events" in unread.message
     assert b'"op5"' in raw[unread.offset or 0 :][:60]
+
+
+def test_half_a_trace_is_not_analysed_as_if_it_were_whole(load: Load, event: Make) -> None:
+    raw = document(event)
+    trace = load(raw[: raw.index(b'"op9"')])
+    assert analyse(trace).notes[0] == trace.warnings[0].message
+    assert f"byte {trace.warnings[0].offset:,}" in trace.warnings[0].message
 
 
 def test_a_bad_last_event_leaves_the_fields_behind_it(load: Load, event: Make) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 import perftui
 from perftui.recorder.interpreter import our_module
@@ -123,12 +127,28 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + PATIENCE
     while read_manifest(layout.manifest).status is Status.STARTING:
         ended = recorder.poll() is not None
-        if ended or time.monotonic() > until:
+        if ended or (time.monotonic() > until and _end(layout, recorder)):
             _give_up(layout, "ended" if ended else "did not answer")
             break
         time.sleep(0.01)
     # A recorder that has ended would stay a zombie, which looks alive, until somebody waits.
     threading.Thread(target=recorder.wait, name="recorder", daemon=True).start()
+
+
+def _end(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> bool:
+    """Kill a recorder that has not started the training, so that it never will, with everything
+    below it; one that has done it meanwhile goes on. Whether it was killed."""
+    # It is held still first, so that what is decided here stays true.
+    recorder.send_signal(signal.SIGSTOP)
+    if read_manifest(layout.manifest).status is not Status.STARTING:
+        recorder.send_signal(signal.SIGCONT)
+        return False
+    with suppress(psutil.Error):
+        for process in psutil.Process(recorder.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                process.kill()
+    recorder.kill()
+    return True
 
 
 def _give_up(layout: RunLayout, what: str) -> None:

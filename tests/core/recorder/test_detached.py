@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -13,8 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from perftui.recorder import launch
 from perftui.recorder.launch import Launch
 from perftui.run.control import request
 from perftui.run.manifest import Override, Status
@@ -344,3 +347,52 @@ def test_process_left_behind_keeps_its_terminal(run_script: Starter, tmp_path: P
     run_script.wait_for((tmp_path / "proof").exists, "the process left behind")
     run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
     assert run.output == "main is over\r\n1234\r\n"
+
+
+STUCK = """
+import subprocess, sys, time
+# As if the training had been forked and the manifest not been written.
+subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
+time.sleep(2)
+open("second", "w").write("started")
+time.sleep(600)
+"""
+
+
+def test_recorder_that_does_not_answer_starts_nothing_later(
+    run_script: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = f"import time; open({str(tmp_path / 'first')!r}, 'w').write('on'); time.sleep(600)"
+    stuck = [sys.executable, "-c", STUCK, child]
+    monkeypatch.setattr(launch, "our_module", lambda *_: stuck)
+    monkeypatch.setattr(launch, "PATIENCE", 1.0)
+    run = run_script("print('never')")
+    assert run.manifest.status is Status.EXITED
+    assert "the recorder did not answer" in str(run.manifest.message)
+
+    def is_left() -> bool:
+        commands = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+        return any(str(tmp_path) in " ".join(command or ()) for command in commands)
+
+    run_script.wait_for(lambda: not is_left(), "the end of the recorder and its children")
+    assert not (run.root / "second").exists()
+
+
+def test_recorder_that_answers_at_the_last_moment_goes_on(
+    run_script: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The wait is over at once, the look whether it has started comes much later.
+    read = launch.read_manifest
+    looks = itertools.count()
+
+    def slow(path: Path) -> Any:
+        manifest = read(path)
+        if next(looks) == 0:
+            run_script.wait_for(lambda: read(path).status is not Status.STARTING, "the start")
+        return manifest
+
+    monkeypatch.setattr(launch, "read_manifest", slow)
+    monkeypatch.setattr(launch, "PATIENCE", 0.0)
+    run = run_script("raise SystemExit(3)")
+    assert run.wait().exit_code == 3
+    assert run.manifest.message is None

@@ -94,11 +94,20 @@ class Manifest:
 
     @property
     def script(self) -> str:
-        """The part of the command a person recognises: the script, or ``-m module``."""
+        """The part of the command a person recognises: the script, or ``-m module``.
+
+        Launchers and interpreters come before it with options of their own: it is the first word
+        that ends in ``.py``, or the first ``-m``. Without either it is the word after the command,
+        or the command itself where that word is an option.
+        """
         rest = self.command[1:]
-        if len(rest) >= 2 and rest[0] == "-m":
-            return f"-m {rest[1]}"
-        return Path(rest[0]).name if rest else Path(self.command[0]).name
+        for word, following in zip(rest, (*rest[1:], ""), strict=True):
+            if word == "-m" and following:
+                return f"-m {following}"
+            if word.endswith(".py"):
+                return Path(word).name
+        named = rest[0] if rest and not rest[0].startswith("-") else self.command[0]
+        return Path(named).name
 
 
 class ManifestError(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,6 @@ def list_runs(runs: Path) -> list[RunEntry]:
         roots = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    # Names begin with the local time of the start; the manifest decides between equal ones.
     return sorted(map(_entry, roots), key=_age, reverse=True)
 
 
@@ -85,5 +85,17 @@ def _entry(root: Path) -> RunEntry:
         return RunEntry(root, None, str(error))
 
 
-def _age(entry: RunEntry) -> tuple[str, int]:
-    return entry.run_id[:15], entry.manifest.started_ns if entry.manifest else 0
+def _age(entry: RunEntry) -> tuple[int, str]:
+    started = entry.manifest.started_ns if entry.manifest else _time_in(entry.run_id)
+    return started, entry.run_id
+
+
+def _time_in(run_id: str) -> int:
+    """The local time that a name begins with, as ns since the epoch; 0 where it has none.
+
+    An hour may be ambiguous where clocks are set back, so a manifest is asked first.
+    """
+    try:
+        return int(time.mktime(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))) * 1_000_000_000
+    except (ValueError, OverflowError):
+        return 0

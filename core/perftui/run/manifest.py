@@ -101,9 +101,9 @@ class Manifest:
         or the command itself where that word is an option.
         """
         rest = self.command[1:]
-        for word, following in zip(rest, (*rest[1:], ""), strict=True):
-            if word == "-m" and following:
-                return f"-m {following}"
+        for number, word in enumerate(rest):
+            if word == "-m" and number + 1 < len(rest):
+                return f"-m {rest[number + 1]}"
             if word.endswith(".py"):
                 return Path(word).name
         named = rest[0] if rest and not rest[0].startswith("-") else self.command[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 
 import psutil
@@ -34,19 +35,33 @@ def make_run(runs: Path, run_id: str, **changes: object) -> Path:
     return layout.root
 
 
+def at(day: str) -> int:
+    """Noon of that day here, in ns."""
+    return int(time.mktime(time.strptime(day + "12", "%Y%m%d%H"))) * 1_000_000_000
+
+
 def test_newest_first_and_damaged_ones_with_the_reason(tmp_path: Path) -> None:
-    make_run(tmp_path, "20260101-120000-old-aaaa", started_ns=1)
-    make_run(tmp_path, "20260301-120000-new-bbbb", started_ns=3)
-    damaged = make_run(tmp_path, "20260201-120000-mid-cccc", started_ns=2)
+    make_run(tmp_path, "20260101-120000-old-aaaa", started_ns=at("20260101"))
+    make_run(tmp_path, "20260301-120000-new-bbbb", started_ns=at("20260301"))
+    damaged = make_run(tmp_path, "20260201-120000-mid-cccc")
     (damaged / "run.json").write_text('{"run_id": "x"')
     (tmp_path / "20260115-120000-empty-dddd").mkdir()
     (tmp_path / "a-file").write_text("")
     (tmp_path / "a-link").symlink_to(damaged)
     entries = list_runs(tmp_path)
+    (tmp_path / "no time at all").mkdir()
+    assert list_runs(tmp_path)[-1].run_id == "no time at all"
     assert [entry.run_id[-4:] for entry in entries] == ["bbbb", "cccc", "dddd", "aaaa"]
     assert [entry.manifest is None for entry in entries] == [False, True, True, False]
     assert "not a run manifest" in (entries[1].problem or "")
     assert "No such file" in (entries[2].problem or "")
+
+
+def test_clock_that_was_set_back_does_not_change_the_order(tmp_path: Path) -> None:
+    # Half past two comes twice in the night in which summer time ends.
+    make_run(tmp_path, "20261025-025900-t-aaaa", started_ns=at("20261025"))
+    make_run(tmp_path, "20261025-020100-t-bbbb", started_ns=at("20261025") + 120_000_000_000)
+    assert [entry.run_id[-4:] for entry in list_runs(tmp_path)] == ["bbbb", "aaaa"]
 
 
 def test_runs_of_one_second_are_in_the_order_of_their_start(tmp_path: Path) -> None:
@@ -116,8 +131,15 @@ def test_fields_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
     [
         (("python", "/a/b/train.py", "--lr", "1"), "train.py"),
         (("python", "-m", "pkg.train"), "-m pkg.train"),
+        (("python", "-u", "train.py"), "train.py"),
+        (("python", "-X", "dev", "-m", "pkg.train", "other.py"), "-m pkg.train"),
+        (("torchrun", "--nproc-per-node", "2", "/a/train.py", "-m", "x"), "train.py"),
+        (("torchrun", "--nproc-per-node=2", "-m", "pkg.train"), "-m pkg.train"),
+        (("/usr/bin/accelerate", "launch", "train.py"), "train.py"),
+        (("/bin/bash", "/a/run.sh"), "run.sh"),
+        (("/usr/bin/python", "-c", "pass"), "python"),
         (("torchrun",), "torchrun"),
-        (("python", "-m"), "-m"),
+        (("python", "-m"), "python"),
     ],
 )
 def test_script_is_what_a_person_recognises(command: tuple[str, ...], script: str) -> None:

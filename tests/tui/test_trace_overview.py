@@ -8,7 +8,9 @@ import pytest
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Fact, Finding, Place, Severity
 from perftui_tui.evidence_place import place_of
+from perftui_tui.panes.findings import findings
 from perftui_tui.panes.gap_list import GapList
+from perftui_tui.rows import plain
 from perftui_tui.trace_view import view_trace
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.traces import write_trace
@@ -26,6 +28,18 @@ async def test_it_shows_devices_gaps_and_kernels_and_no_empty_meters(tmp_path: P
         assert "gemm" in text
         assert "Disk" not in text
         assert "Log" not in text.splitlines()[-8]
+
+
+def test_only_what_could_not_be_read_is_a_warning(tmp_path: Path) -> None:
+    path = write_trace(tmp_path, gpu=False)
+    path.write_text(path.read_text()[:-40])
+    snapshot = view_trace(path, 0, lambda _: None, lambda: False)
+    (damage,) = snapshot.analysis.trace.warnings if snapshot.analysis else ()
+    styles = {
+        plain(line): {style for _, style in line if style} for line in findings(snapshot, 300, 0)
+    }
+    assert styles[damage.message] == {"warn"}
+    assert styles["no GPU activity recorded"] == {"dim"}
 
 
 async def test_a_trace_without_a_gpu_shows_its_operators(tmp_path: Path) -> None:

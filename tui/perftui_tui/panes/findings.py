@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui_tui.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.snapshot import Phase, Snapshot
 
 MARKS: dict[Severity, Span] = {
     Severity.CRITICAL: ("!!", "bad"),
@@ -49,9 +49,18 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
             rows.append(crop(row((" " * 18 + "fix: ", "dim"), options[0].title), cells))
     if not rows:
         rows = [row((_nothing_yet(snapshot), "dim"))]
+    notes = _notes(snapshot)
     for problem in snapshot.problems:
-        rows += wrap(problem, cells, "warn")
+        rows += wrap(problem, cells, "dim" if problem in notes else "warn")
     return rows[:height] if height else rows
+
+
+def _notes(snapshot: Snapshot) -> set[str]:
+    """Problems that only say what a trace was recorded without, not that it could not be read."""
+    if snapshot.phase is not Phase.TRACE or snapshot.analysis is None:
+        return set()
+    damage = {warning.message for warning in snapshot.analysis.trace.warnings}
+    return set(snapshot.analysis.notes) - damage
 
 
 def _nothing_yet(snapshot: Snapshot) -> str:

@@ -23,7 +23,9 @@ NOISE_FEW = 0.40
 exp(2 * sqrt(2) * s) - 1, where s is the standard deviation of the logarithm between runs, measured
 as 0.02 from ``MANY_STEPS`` steps on and up to 0.12 on 40 or fewer. Steps of one run are not
 independent, so more of them do not shrink it further. Means have no such limit: one step of 1.5 s
-among 120 of 10 ms makes the mean 2.2 times as long. On a busy machine no limit holds: where others
+among 120 of 10 ms makes the mean 2.2 times as long. So the usual step, which such steps do not
+move, has to have changed by more than this too; a median would miss waits that come every few
+steps. On a busy machine no limit holds: where others
 kept 1.7 of 2 cores busy, one program's mean step was 14 ms in one run and 38 ms in another."""
 
 
@@ -52,8 +54,9 @@ class Comparison:
     before: RunFigures
     after: RunFigures
     speedup: float | None
-    """Step before over step after: of the mean or of the median step, whichever changed less (1.0
-    where they changed in opposite directions); None where a run has no steady steps."""
+    """Step before over step after: of the mean step or of the usual one (``StepShare.usual``),
+    whichever changed less, 1.0 where they changed in opposite directions; None where a run has no
+    steady steps."""
     verdict: Verdict
     reason: str
     phases: tuple[PhaseChange, ...]
@@ -71,7 +74,11 @@ def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
     significant in up to half of all cases where there is none. The verdict therefore asks for more
     than two runs of one program differ by.
     """
-    first, second = run_figures(before), run_figures(after)
+    return compare_figures(run_figures(before), run_figures(after))
+
+
+def compare_figures(first: RunFigures, second: RunFigures) -> Comparison:
+    """The same from figures that have been worked out already."""
     ratios = _ratios(first.share, second.share)
     verdict, reason = _judge(first, second, ratios)
     return Comparison(
@@ -91,27 +98,27 @@ class _Ratios:
     """Step before over step after, > 1 where the second run is faster."""
 
     mean: float
-    median: float
+    usual: float
 
     @property
     def opposite(self) -> bool:
         """One says faster, the other slower."""
-        return (self.mean - 1) * (self.median - 1) < 0
+        return (self.mean - 1) * (self.usual - 1) < 0
 
     @property
     def cautious(self) -> float:
-        """The ratio closer to 1: what both the mean and the median step vouch for."""
+        """The ratio closer to 1: what both the mean and the usual step vouch for."""
         if self.opposite:
             return 1.0
-        return min(self.mean, self.median, key=lambda ratio: abs(math.log(ratio)))
+        return min(self.mean, self.usual, key=lambda ratio: abs(math.log(ratio)))
 
 
 def _ratios(before: StepShare | None, after: StepShare | None) -> _Ratios | None:
     if before is None or after is None:
         return None
-    if not (before.mean and after.mean and before.p50 and after.p50):
+    if not (before.mean and after.mean and before.usual and after.usual):
         return None
-    return _Ratios(before.mean / after.mean, before.p50 / after.p50)
+    return _Ratios(before.mean / after.mean, before.usual / after.usual)
 
 
 def _phases(before: StepShare | None, after: StepShare | None) -> tuple[PhaseChange, ...]:
@@ -163,14 +170,14 @@ def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
     beyond = math.log1p(noise)
     if abs(math.log(ratios.cautious)) > beyond:
         return (Verdict.FASTER if ratios.cautious > 1 else Verdict.SLOWER), f"beyond noise: {usual}"
-    if max(abs(math.log(ratios.mean)), abs(math.log(ratios.median))) <= beyond:
+    if max(abs(math.log(ratios.mean)), abs(math.log(ratios.usual))) <= beyond:
         return Verdict.NO_CLEAR_DIFFERENCE, usual
     if ratios.opposite:
-        unlike = "the mean step and the median step changed in opposite directions"
+        unlike = "the mean step and the usual step changed in opposite directions"
     else:
         unlike = (
-            f"the mean step is {ratios.mean:.2f}x as fast and the median step "
-            f"{ratios.median:.2f}x: a few steps make the difference"
+            f"the mean step is {ratios.mean:.2f}x as fast and the usual step "
+            f"{ratios.usual:.2f}x: the slowest or fastest tenth makes the difference"
         )
     return Verdict.NO_CLEAR_DIFFERENCE, unlike
 

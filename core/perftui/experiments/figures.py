@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.evidence import Evidence, gather
 from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.diagnosis.machine_facts import MachineFacts
 from perftui.run.manifest import Manifest
@@ -55,9 +55,13 @@ class RunFigures:
 
 def run_figures(run: RunSnapshot) -> RunFigures:
     """Figures of the steady training steps of ``run``."""
-    evidence = gather(run, None)
+    return figures_of(run.manifest, gather(run, None))
+
+
+def figures_of(manifest: Manifest, evidence: Evidence) -> RunFigures:
+    """The same from what has been gathered already, which takes long for a long run."""
     return RunFigures(
-        run.manifest,
+        manifest,
         evidence.share,
         evidence.loader,
         evidence.machine,

@@ -18,7 +18,7 @@ from perftui_tui.rows import CONTINUED, plain, width
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import START, write_run
+from tests.tui.recorded import NOW, START, write_run
 
 SCRIPT = """\
 from torch.utils.data import DataLoader
@@ -277,6 +277,26 @@ async def test_a_baseline_can_be_chosen(ended: Path) -> None:
         await pilot.press("1")
         await until_shown(pilot, "FASTER")
         assert app.current_mode == "compare"
+
+
+async def test_the_run_that_is_repeated_is_the_baseline_of_its_own_accord(ended: Path) -> None:
+    """Also where the comparison is opened before anything has been read."""
+    child = write_run(
+        ended.parent, run_id="20231114-231320-train", wait_ms=0, workers=4, parent=ended.name
+    )
+    app = PerftuiApp(child, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.switch_mode("compare")
+        await until_shown(pilot, "FASTER")
+
+
+async def test_a_baseline_that_is_gone_is_said_once(ended: Path) -> None:
+    child = write_run(ended.parent, run_id="20231114-231320-train", parent="20230101-000000-gone")
+    async with opened(child) as (app, pilot):
+        await pilot.press("5")
+        await until_shown(pilot, "20230101-000000-gone")
+        await pilot.pause(0.5)
+        assert len(app._notifications) == 1
 
 
 async def test_figures_are_drawn_for_the_width_they_have(ended: Path) -> None:

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.evidence import Evidence, gather
+from perftui.experiments.figures import figures_of
 from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
-from perftui.run.steady import steady
 from perftui.run.step_budget import step_budget
+from perftui.run.table import Table
 from perftui_tui import budget
 from perftui_tui.fix_lookup import FixLookup
-from perftui_tui.snapshot import Snapshot, phase_of
+from perftui_tui.snapshot import RecordingCost, Snapshot, phase_of
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
@@ -88,11 +91,15 @@ class RunView:
             run=run,
             analysis=self._analysis,
             diagnosis=diagnosis,
-            budget=_budget(rank),
+            budget=_budget(evidence, train),
             step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
             if train is not None
             else (),
             train_steps=len(train) if train is not None else 0,
+            train=train,
+            recording=_recording(train),
+            loader=evidence.loader,
+            figures=figures_of(run.manifest, evidence),
             problems=self._problems(run),
             options=self._fixes.of(diagnosis.findings, evidence),
         )
@@ -102,12 +109,19 @@ class RunView:
         return (*own, *problems(run))
 
 
-def _budget(rank: RankSnapshot | None) -> budget.Budget | None:
-    if rank is None:
+def _budget(evidence: Evidence, train: Table | None) -> budget.Budget | None:
+    if evidence.share is not None:
+        return budget.of_run(evidence.share, f"{evidence.share.count} steady steps")
+    if train is None:
         return None
-    mask = steady(rank.steps)
-    share = step_budget(rank.steps, mask)
-    if share is not None:
-        return budget.of_run(share, f"{share.count} steady steps")
-    share = step_budget(rank.steps, rank.steps["kind"] == "train")
+    share = step_budget(train, np.ones(len(train), dtype=np.bool_))
     return budget.of_run(share, f"{share.count} steps, warming up") if share else None
+
+
+def _recording(train: Table | None) -> RecordingCost | None:
+    """What recording adds to a step, by the agent's own account; profiled steps pay for more."""
+    if train is None or "overhead" not in train:
+        return None
+    plain = train["profiled"] == 0
+    whole = int(train["duration"][plain].sum())
+    return RecordingCost(int(train["overhead"][plain].sum()), whole) if whole else None

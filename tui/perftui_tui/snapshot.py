@@ -13,8 +13,11 @@ from perftui.fixes.model import FixOption
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
+    from perftui.diagnosis.loader_facts import LoaderFacts
+    from perftui.experiments.figures import RunFigures
     from perftui.run.manifest import Manifest
     from perftui.run.reader import RankSnapshot, RunSnapshot
+    from perftui.run.table import Table
     from perftui_tui.budget import Budget
 
 
@@ -35,9 +38,22 @@ class Phase(enum.Enum):
         return self in (Phase.STARTING, Phase.LIVE)
 
 
+@dataclass(frozen=True)
+class RecordingCost:
+    """What recording took of the training steps that were not profiled, ns."""
+
+    cost: int
+    whole: int
+    """Those steps in all."""
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Everything on screen at one moment. ``run`` is None for a trace, ``analysis`` without one."""
+    """Everything on screen at one moment. ``run`` is None for a trace, ``analysis`` without one.
+
+    What takes time to work out for a long run is in it, worked out on the reading thread: screens
+    only draw.
+    """
 
     source: Path
     """The run directory or the trace file."""
@@ -53,6 +69,13 @@ class Snapshot:
     """Durations of the newest training steps, oldest first."""
     train_steps: int = 0
     """Training steps so far."""
+    train: Table | None = None
+    """All training steps, rows of ``STEP_COLUMNS``; None without a run."""
+    recording: RecordingCost | None = None
+    loader: LoaderFacts | None = None
+    """The loader that feeds the training, where it is known."""
+    figures: RunFigures | None = None
+    """What a comparison with another run sets side by side; None without a run."""
     problems: tuple[str, ...] = ()
     """What could not be read or judged, in words."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)

@@ -29,13 +29,9 @@ def loader(snapshot: Snapshot) -> Meter:
     rank = snapshot.rank
     if rank is None or not len(rank.steps):
         return Meter("Loader", absent="no step yet")
-    from perftui.diagnosis.loader_facts import training_loader
-
-    steps = rank.steps.where(rank.steps["kind"] == "train")
-    facts = training_loader(rank.events)
-    if not len(steps):
+    if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
-    return _meter(steps, facts)
+    return _meter(snapshot.train, snapshot.loader)
 
 
 def _meter(steps: Table, facts: LoaderFacts | None) -> Meter:

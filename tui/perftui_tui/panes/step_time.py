@@ -24,7 +24,7 @@ def step_time(snapshot: Snapshot) -> Meter:
         even = budget.p95 < UNSTEADY_RATIO * budget.p50
         word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
     reading = format_ns(values[-1] * 1e6)
-    notes = (_overhead(snapshot),) if _overhead(snapshot) else ()
+    overhead = _overhead(snapshot)
     return Meter(
         "Step",
         reading,
@@ -33,21 +33,15 @@ def step_time(snapshot: Snapshot) -> Meter:
         values,
         high=top,
         limit=_scale(top),
-        notes=notes,
+        notes=(overhead,) if overhead else (),
         total=snapshot.train_steps,
     )
 
 
 def _overhead(snapshot: Snapshot) -> str:
-    """What recording adds to a step, by the agent's own account."""
-    rank = snapshot.rank
-    if rank is None or "overhead" not in rank.steps:
-        return ""
-    steps = rank.steps.where((rank.steps["kind"] == "train") & (rank.steps["profiled"] == 0))
-    if not len(steps):
-        return ""
-    cost, whole = int(steps["overhead"].sum()), int(steps["duration"].sum())
-    return f"perftui {share(cost, whole)}" if whole else ""
+    """What recording adds to a step."""
+    recording = snapshot.recording
+    return f"perftui {share(recording.cost, recording.whole)}" if recording else ""
 
 
 def _scale(milliseconds: float) -> str:

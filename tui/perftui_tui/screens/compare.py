@@ -9,7 +9,7 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from perftui.experiments.comparison import compare
+from perftui.experiments.comparison import compare_figures
 from perftui_tui.keymap import bindings
 from perftui_tui.panes.comparison import comparison
 from perftui_tui.panes.step_bar import budget_bar
@@ -61,24 +61,20 @@ class CompareScreen(RunScreen):
         yield RowView(id="budgets")
         yield Container(figures, plot, id="compare")
 
-    def on_mount(self) -> None:
-        """Take the run that this one repeats as the baseline, where none was chosen."""
-        super().on_mount()
-        self.session.baseline.find()
-
     def show(self, snapshot: Snapshot) -> None:
         """Draw both runs, or how to get a second."""
+        self.session.baseline.find()
         budgets, figures = self.query_one("#budgets", RowView), self.query_one("#figures", RowView)
         cells = figures.scrollable_content_region.width - 1
         pair = self._pair(snapshot)
-        runs = [one.run for one in pair or () if one.run is not None]
-        if pair is None or len(runs) < 2:
+        known = [one.figures for one in pair or () if one.figures is not None]
+        if pair is None or len(known) < 2:
             budgets.rows = []
             figures.rows = wrap(NOTHING, max(20, cells))
             return
         before, after = pair
         budgets.rows = budget_rows(before, after, budgets.size.width)
-        figures.rows = comparison(compare(*runs), cells)
+        figures.rows = comparison(compare_figures(*known), cells)
         self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
 
     def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:

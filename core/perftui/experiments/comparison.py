@@ -25,8 +25,8 @@ as 0.02 from ``MANY_STEPS`` steps on and up to 0.12 on 40 or fewer. Steps of one
 independent, so more of them do not shrink it further. Means have no such limit: one step of 1.5 s
 among 120 of 10 ms makes the mean 2.2 times as long. So the usual step, which such steps do not
 move, has to have changed by more than this too; a median would miss waits that come every few
-steps. On a busy machine no limit holds: where others
-kept 1.7 of 2 cores busy, one program's mean step was 14 ms in one run and 38 ms in another."""
+steps. On a busy machine no limit holds: where others kept 1.7 of 2 cores busy, one program's mean
+step was 14 ms in one run and 38 ms in another."""
 
 
 class Verdict(str, enum.Enum):
@@ -176,8 +176,8 @@ def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
         unlike = "the mean step and the usual step changed in opposite directions"
     else:
         unlike = (
-            f"the mean step is {ratios.mean:.2f}x as fast and the usual step "
-            f"{ratios.usual:.2f}x: the slowest or fastest tenth makes the difference"
+            f"the mean step is {ratios.mean:.2f}x as fast, but {ratios.usual:.2f}x without "
+            "the slowest and the fastest tenth of the steps"
         )
     return Verdict.NO_CLEAR_DIFFERENCE, unlike
 

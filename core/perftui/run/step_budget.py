@@ -28,6 +28,9 @@ class StepShare:
     p5: int
     p50: int
     p95: int
+    usual: int
+    """Mean of the steps without the fastest and the slowest tenth of them: a few extreme steps do
+    not move it, and waits that come every few steps are part of it, which a median leaves out."""
     inconsistent: int = 0
     """Steps left out because their recorded phases do not sum to their duration."""
 
@@ -55,7 +58,13 @@ def step_budget(steps: Table, mask: Mask) -> StepShare | None:
     ordered = np.sort(chosen["duration"][whole])
     p5, p50, p95 = (nearest_rank(ordered, percent) for percent in (5, 50, 95))
     named = tuple(zip(PHASES, parts, strict=True))
-    return StepShare(count, mean, named, p5, p50, p95, len(chosen) - count)
+    return StepShare(count, mean, named, p5, p50, p95, _usual(ordered), len(chosen) - count)
+
+
+def _usual(ordered: npt.NDArray[np.int64]) -> int:
+    tenth = len(ordered) // 10
+    middle = ordered[tenth : len(ordered) - tenth]
+    return int(middle.sum()) // len(middle)
 
 
 def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:

@@ -60,6 +60,23 @@ def test_the_mask_chooses_the_steps() -> None:
     assert share.steps_per_second == pytest.approx(5e7)
 
 
+@pytest.mark.parametrize(
+    ("durations", "usual"),
+    [
+        ([10] * 19 + [5_000], 10),
+        ([10] * 18 + [1, 5_000], 10),
+        ([30, 10] * 10, 20),
+        ([10, 30], 20),
+        ([7], 7),
+    ],
+)
+def test_the_usual_step_leaves_extreme_ones_out_and_regular_waits_in(durations, usual) -> None:
+    rows = [[duration, 0, 0, 0, 0, 0, 0] for duration in durations]
+    share = step_budget(steps(rows), np.ones(len(rows), dtype=bool))
+    assert share is not None
+    assert share.usual == usual
+
+
 def test_steps_whose_phases_do_not_sum_are_left_out_and_counted() -> None:
     row = [10, 0, 5, 5, 0, 0, 0]
     share = step_budget(steps([row, row, row], wrong_by={1: 7}), np.ones(3, dtype=bool))

@@ -32,6 +32,21 @@ async def test_a_trace_shows_budget_timeline_and_kernels(trace: Path) -> None:
         await until_shown(pilot, "stream 7")
 
 
+async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("a bug of ours")
+
+    monkeypatch.setattr("perftui_tui.screens.timeline.build_lanes", broken)
+    async with opened(trace, replay=True) as (app, pilot):
+        await pilot.press("2")
+        await until_shown(pilot, "a bug of ours")
+        await pilot.press("1")
+        await until_shown(pilot, "Largest gaps")
+        assert app.crash is None
+
+
 async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("3")

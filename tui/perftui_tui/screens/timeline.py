@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Static
-from textual.worker import get_current_worker
+from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.model import TraceAnalysis
@@ -122,7 +122,7 @@ class TimelineView(Vertical):
         else:
             self._index(analysis)
 
-    @work(thread=True, exclusive=True, group="timeline-lanes")
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-lanes")
     def _index(self, analysis: TraceAnalysis) -> None:
         """Sort the events into lanes beside the screen: a long trace takes a while."""
         worker = get_current_worker()
@@ -177,7 +177,7 @@ class TimelineView(Vertical):
         self._show_legend()
         self._say(*self._said)
 
-    @work(thread=True, exclusive=True, group="timeline-arguments")
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-arguments")
     def _read_arguments(self, trace: Trace, selected: Selection) -> None:
         """Read an event's arguments beside the screen: the file may be slow, or gone."""
         worker = get_current_worker()
@@ -191,6 +191,11 @@ class TimelineView(Vertical):
     def _show_arguments(self, trace: Trace, selected: Selection, line: str) -> None:
         if selected == self._detailed:
             self._say(*event_lines(trace, selected), line)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Say what failed beside the screen; the app hears of its own work only."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
     @on(Timeline.NothingFound)
     def _nothing_found(self, event: Timeline.NothingFound) -> None:

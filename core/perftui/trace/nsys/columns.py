@@ -1,0 +1,144 @@
+"""Columns of an export while it is being read, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from perftui.trace.model import NONE, Int32, Int64
+from perftui.trace.nsys.database import Database
+from perftui.trace.nsys.names import Label
+from perftui.trace.nsys.scan import Rows
+from perftui.trace.nsys.tracks import TrackTable
+from perftui.trace.tracks import Numbering
+
+ENDLESS = -(2**62)
+"""End of a row that has none."""
+
+OWNER = 7
+"""Where rows have the global id of their process or thread: see ``place``."""
+
+KEYS = 8
+"""Where the columns begin that rows are named by."""
+
+
+def place(database: Database, table: str, owner: str, on_device: bool) -> tuple[str, ...]:
+    """SQL of what is read of every row, next to its id and before what names it."""
+
+    def column(name: str) -> str:
+        return database.column(table, name)
+
+    return (
+        column("start"),
+        f'ifnull(cast("end" as integer), {ENDLESS})',
+        f"max({column('deviceId')}, 0)" if on_device else str(NONE),
+        column("streamId") if on_device else str(NONE),
+        column("correlationId"),
+        column("bytes"),
+        column(owner),
+    )
+
+
+@dataclass
+class Part:
+    """Rows of one batch."""
+
+    start: Int64
+    duration: Int64
+    name: Int32
+    category: Int32
+    track: Int32
+    correlation: Int64
+    bytes: Int64
+    table: Int32
+    row_id: Int64
+
+
+@dataclass
+class Columns:
+    """What has been read so far."""
+
+    tracks: TrackTable
+    parts: list[Part] = field(default_factory=list)
+    names: Numbering = field(default_factory=Numbering)
+    categories: Numbering = field(default_factory=Numbering)
+    tables: Numbering = field(default_factory=Numbering)
+    processes: Numbering = field(default_factory=Numbering)
+    endless: int = 0
+    """Rows left out because they never end."""
+    negative: int = 0
+    """Rows that end before they start, and count as lasting 0."""
+
+    def span(self) -> tuple[int, int]:
+        """First start and last end of all rows; empty where there are none."""
+        starts = [int(part.start.min()) for part in self.parts]
+        ends = [int((part.start + part.duration).max()) for part in self.parts]
+        return min(starts, default=0), max(ends, default=0)
+
+    def add(
+        self,
+        table: str,
+        rows: Rows,
+        labels: Callable[[Iterable[tuple[Any, ...]]], Sequence[Label]],
+    ) -> int:
+        """Append a batch of rows (id, ``place``, keys); ``labels`` makes labels of the keys.
+
+        Returns how many became events.
+        """
+        if not rows:
+            return 0
+        columns = list(zip(*rows, strict=True))
+        numbers = [np.array(column, dtype=np.int64) for column in columns[:KEYS]]
+        row_id, start, end, device, stream, correlation, size, owner = numbers
+        named = labels(zip(*columns[KEYS:], strict=True))
+        part = Part(
+            start=start,
+            duration=np.maximum(end - start, 0),
+            name=_numbers(self.names, [each.name for each in named]),
+            category=_numbers(self.categories, [each.category for each in named]),
+            track=self._tracks(owner, device, stream),
+            correlation=self._correlation(correlation, owner),
+            bytes=size,
+            table=np.full(len(rows), self.tables[table], dtype=np.int32),
+            row_id=row_id,
+        )
+        return self._keep(part, end)
+
+    def _keep(self, part: Part, end: Int64) -> int:
+        # Exports of old wrote 0 for the end of what never ended, where new ones have NULL.
+        finished = (end > 0) | ((part.start <= 0) & (end != ENDLESS))
+        self.endless += int(np.count_nonzero(~finished))
+        self.negative += int(np.count_nonzero(finished & (end < part.start)))
+        if not finished.all():
+            part = Part(**{name: column[finished] for name, column in vars(part).items()})
+        if len(part.start):
+            self.parts.append(part)
+        return len(part.start)
+
+    def joined(self, name: str) -> Any:
+        """One column whole; its parts are let go, so that no more than one column exists twice."""
+        joined = np.concatenate([getattr(part, name) for part in self.parts])
+        for part in self.parts:
+            setattr(part, name, joined[:0])
+        return joined
+
+    def _tracks(self, owner: Int64, device: Int64, stream: Int64) -> Int32:
+        places = zip(owner.tolist(), device.tolist(), stream.tolist(), strict=True)
+        numbers = (
+            self.tracks.thread(who) if on == NONE else self.tracks.stream(who, on, queue)
+            for who, on, queue in places
+        )
+        return np.fromiter(numbers, np.int32, len(owner))
+
+    def _correlation(self, correlation: Int64, owner: Int64) -> Int64:
+        """Ids are counted by each process: those of the second and later ones are moved apart."""
+        found, inverse = np.unique(owner >> 24, return_inverse=True)
+        number = np.array([self.processes[each] for each in found.tolist()], dtype=np.int64)
+        return np.where(correlation > 0, correlation + (number[inverse] << 32), NONE)
+
+
+def _numbers(table: Numbering, keys: list[str]) -> Int32:
+    return np.fromiter(map(table.__getitem__, keys), np.int32, len(keys))

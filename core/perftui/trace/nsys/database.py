@@ -1,0 +1,138 @@
+"""One export, opened so that nothing about it can change: no lock, no journal, no write."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perftui.trace.errors import TraceError
+
+EVENT_TABLES = (
+    "NVTX_EVENTS",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "CUPTI_ACTIVITY_KIND_OVERHEAD",
+    "PROFILER_OVERHEAD",
+)
+"""Tables whose rows become events. An export holds only those that have rows."""
+
+STRINGS = "StringIds"
+
+_OTHER_SIGNS = ("OSRT_API", "SCHED_EVENTS", "ANALYSIS_DETAILS", "TARGET_INFO_SYSTEM_ENV")
+"""Tables of an export that was recorded without CUDA and NVTX."""
+
+AGAIN = "export it again with: nsys export --type sqlite REPORT.nsys-rep"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A file, what it was when it was opened first, and its tables with their columns."""
+
+    path: Path
+    identity: tuple[int, int]
+    tables: Mapping[str, tuple[str, ...]]
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return self.identity[0]
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there, with all of these columns."""
+        return table in self.tables and set(columns) <= set(self.tables[table])
+
+    def column(self, table: str, column: str) -> str:
+        """SQL that gives a column of integers, -1 where it is absent or NULL."""
+        if not self.has(table, column):
+            return "-1"
+        return f"ifnull(cast({quoted(column)} as integer), -1)"
+
+    @contextmanager
+    def connect(self) -> Iterator[sqlite3.Connection]:
+        """A connection for reading.
+
+        Raises TraceError if the file is gone or has changed since it was opened first.
+        """
+        if _identity(self.path) != self.identity:
+            raise TraceError(f"{self.path} has changed since it was opened: open it again")
+        with _connected(self.path) as connection:
+            yield connection
+
+
+def open_database(path: Path) -> Database:
+    """Look at the tables of an export.
+
+    Raises TraceError where the file is missing, damaged in its first pages, or no export.
+    """
+    identity = _identity(path)
+    try:
+        with _connected(path) as connection:
+            tables = _tables(connection)
+    except sqlite3.DatabaseError as error:
+        raise TraceError(
+            f"{path} is an SQLite database whose list of tables cannot be read ({error}): {AGAIN}"
+        ) from error
+    if not is_export(tables):
+        raise TraceError(
+            f"{path} is an SQLite database, but no export of Nsight Systems; open a file made by: "
+            "nsys export --type sqlite REPORT.nsys-rep"
+        )
+    return Database(path, identity, tables)
+
+
+def is_export(tables: Mapping[str, Any]) -> bool:
+    """Whether a database with these tables was written by Nsight Systems."""
+    if any(table in tables for table in EVENT_TABLES):
+        return True
+    return STRINGS in tables and any(table in tables for table in _OTHER_SIGNS)
+
+
+def quoted(name: str) -> str:
+    """A table's or column's name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
+    return status.st_size, status.st_mtime_ns
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    # Immutable: SQLite then looks for no lock and no journal, and reads from read-only places.
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        connection = sqlite3.connect(uri, uri=True)
+    except sqlite3.Error as error:
+        raise TraceError(f"cannot read {path}: {error}") from error
+    try:
+        # Without this SQLite opens no file that is shorter than its header says: one cut off.
+        connection.execute("pragma writable_schema = on")
+        connection.text_factory = _text
+        yield connection
+    finally:
+        connection.close()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _tables(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+    listed = connection.execute("select name from sqlite_master where type = 'table'").fetchall()
+    return {name: _columns(connection, name) for (name,) in listed}
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    return tuple(column[1] for column in connection.execute(f"pragma table_info({quoted(table)})"))

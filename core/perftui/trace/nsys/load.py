@@ -1,0 +1,192 @@
+"""Reads an export of Nsight Systems into columns."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.model import LoadWarning, Trace
+from perftui.trace.nsys.activities import ACTIVITIES, GRAPHS, Activity
+from perftui.trace.nsys.assemble import Surroundings, assemble
+from perftui.trace.nsys.columns import Columns, place
+from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database
+from perftui.trace.nsys.metadata import read_gpus, read_metadata, read_session_start
+from perftui.trace.nsys.names import Label
+from perftui.trace.nsys.ranges import TABLE as RANGES
+from perftui.trace.nsys.ranges import Ranges
+from perftui.trace.nsys.scan import Rows, Scan
+from perftui.trace.nsys.tracks import Names, TrackTable, read_names
+from perftui.trace.nsys.words import Words
+
+Progress = Callable[[int, int], None]
+Cancelled = Callable[[], bool]
+Value = TypeVar("Value")
+
+_JOURNALS = ("-wal", "-journal")
+
+
+def load_nsys(
+    path: Path, progress: Progress | None = None, cancelled: Cancelled | None = None
+) -> Trace:
+    """Load an SQLite export of any version of Nsight Systems since 2021.
+
+    Kernels, copies, sets, graphs launched as a whole and synchronisation by stream; calls of the
+    CUDA runtime and driver, NVTX ranges and the profiler's overhead by thread. What can be read of
+    a damaged file is loaded, and ``Trace.warnings`` names the tables that lost rows. ``progress``
+    is given the share of the file's bytes that the rows read so far stand for; it and
+    ``cancelled`` are called for every 8192 rows.
+
+    Raises TraceError, which says what to do, where the file is missing or no export, or holds no
+    event; LoadCancelled after ``cancelled`` returned True.
+    """
+    database = open_database(path)
+    with database.connect() as connection:
+        return _Loading(database, connection, progress, cancelled).run()
+
+
+@dataclass
+class _Loading:
+    database: Database
+    connection: sqlite3.Connection
+    progress: Progress | None
+    cancelled: Cancelled | None
+    warnings: list[LoadWarning] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.words = Words(self.database, self.connection)
+        self.columns = Columns(TrackTable(self._tolerated(read_gpus, {})))
+        self.rows_in = {table: self._largest_id(table) for table in EVENT_TABLES}
+        self.rows_done = 0
+
+    def run(self) -> Trace:
+        """Read everything there is."""
+        self._tell(0)
+        ranges = self._read_ranges()
+        for activity in ACTIVITIES:
+            if self.database.has(activity.table, "start", "end"):
+                self._read_activity(activity)
+        if not self.columns.parts:
+            raise TraceError(self._without_rows())
+        about = Surroundings(
+            names=self._tolerated(self._names, Names({}, {})),
+            metadata=self._tolerated(read_metadata, {}),
+            session_start=self._tolerated(read_session_start, None),
+            domains=ranges.domains,
+        )
+        self._warn()
+        trace = assemble(self.database, self.columns, about, tuple(self.warnings))
+        self._tell(self.database.size)
+        return trace
+
+    def _read_ranges(self) -> Ranges:
+        # Before all else: of two rows with the same times the range encloses the call.
+        ranges = Ranges(self.database, self.words)
+        if self.database.has(RANGES, "start", "end"):
+            scan = self._scan(RANGES, "globalTid", False, ranges.keys, ranges.where)
+            for rows in ranges.only(self._watched(scan)):
+                self.columns.add(RANGES, rows, ranges.labels)
+        return ranges
+
+    def _read_activity(self, activity: Activity) -> None:
+        table, where = activity.table, "1"
+        if activity.within_others:
+            first, last = self.columns.span()
+            where = f'"start" >= {first} and "end" <= {last}'
+        keys = tuple(self.database.column(table, column) for column in activity.keys)
+        labels = _Labels(self.words, activity)
+        scan = self._scan(table, activity.owner, activity.on_device, keys, where)
+        added = sum(self.columns.add(table, rows, labels.of) for rows in self._watched(scan))
+        if added and activity is GRAPHS:
+            self._note(
+                f"{added} launches of CUDA graphs were recorded as a whole, each counts as one "
+                "kernel; for what runs in them record with: nsys profile --cuda-graph-trace=node"
+            )
+
+    def _scan(
+        self, table: str, owner: str, on_device: bool, keys: tuple[str, ...], where: str
+    ) -> Scan:
+        columns = (*place(self.database, table, owner, on_device), *keys)
+        return Scan(self.connection, table, columns, f'"start" is not null and {where}')
+
+    def _watched(self, scan: Scan) -> Iterable[Rows]:
+        for rows in scan.batches():
+            yield rows
+            self._tell(self._bytes(self.rows_done + scan.last))
+        self.rows_done += self.rows_in[scan.table]
+        if scan.damage:
+            self._note(f"{scan.table} is damaged ({scan.damage}): some of its rows are missing")
+
+    def _bytes(self, rows: int) -> int:
+        return self.database.size * rows // max(sum(self.rows_in.values()), rows, 1)
+
+    def _tell(self, done: int) -> None:
+        if self.cancelled is not None and self.cancelled():
+            raise LoadCancelled
+        if self.progress is not None:
+            self.progress(done, self.database.size)
+
+    def _largest_id(self, table: str) -> int:
+        if table not in self.database.tables:
+            return 0
+        try:
+            found = self.connection.execute(f"select max(rowid) from {table}").fetchone()  # noqa: S608 - a constant
+        except sqlite3.DatabaseError:
+            # Only the share that progress tells is lost: reading the rows will say what is wrong.
+            return 0
+        return int(found[0] or 0)
+
+    def _tolerated(
+        self, read: Callable[[Database, sqlite3.Connection], Value], otherwise: Value
+    ) -> Value:
+        """What ``read`` finds, or ``otherwise`` and a warning where the file is damaged there."""
+        try:
+            return read(self.database, self.connection)
+        except sqlite3.DatabaseError as error:
+            self._note(f"names of GPUs, processes or threads are damaged ({error})")
+            return otherwise
+
+    def _names(self, database: Database, connection: sqlite3.Connection) -> Names:
+        return read_names(database, connection, self.words)
+
+    def _warn(self) -> None:
+        if self.words.damage:
+            self._note(f"StringIds is damaged ({self.words.damage}): some names are missing")
+        if self.columns.endless:
+            self._note(f"left out {self.columns.endless} events that never end")
+        if self.columns.negative:
+            self._note(f"{self.columns.negative} events have a negative duration, taken as 0")
+        path = self.database.path
+        for journal in (path.with_name(path.name + suffix) for suffix in _JOURNALS):
+            if journal.is_file() and journal.stat().st_size:
+                self._note(f"{journal.name} lies beside the file: changes in it are not read")
+
+    def _note(self, message: str) -> None:
+        self.warnings.append(LoadWarning(message))
+
+    def _without_rows(self) -> str:
+        damage = "".join(f"; {warning.message}" for warning in self.warnings)
+        return (
+            f"{self.database.path} holds no kernel, CUDA call or NVTX range{damage}: record again "
+            "with: nsys profile --trace=cuda,nvtx"
+        )
+
+
+class _Labels(dict[tuple[Any, ...], Label]):
+    """Labels by what rows are named by; each is made once."""
+
+    def __init__(self, words: Words, activity: Activity) -> None:
+        super().__init__()
+        self._words = words
+        self._make = activity.label
+
+    def __missing__(self, keys: tuple[Any, ...]) -> Label:
+        label = self[keys] = self._make(self._words, *keys)
+        return label
+
+    def of(self, keys: Iterable[tuple[Any, ...]]) -> list[Label]:
+        """One label for each of ``keys``."""
+        return [self[each] for each in keys]

@@ -1,0 +1,70 @@
+"""What an export says about the machine, the clock and itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from perftui.trace.nsys.database import Database
+
+_ABOUT = ("EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION")
+_EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+
+_PROPERTIES = {
+    "name": "name",
+    "totalMemory": "totalGlobalMem",
+    "computeMajor": "computeMajor",
+    "computeMinor": "computeMinor",
+    "smCount": "numSms",
+}
+"""Columns of TARGET_INFO_GPU, and what Kineto calls them."""
+
+
+def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
+    """Number in the machine of each process's devices, by (pid, device); empty if not known."""
+    if not database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+        return {}
+    rows = connection.execute("select pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE")
+    return {(pid, device): gpu for pid, device, gpu in rows if gpu is not None}
+
+
+def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
+    """``deviceProperties`` as in a Kineto file, and the versions of the export."""
+    metadata: dict[str, Any] = _versions(database, connection)
+    devices = _devices(database, connection)
+    if devices:
+        metadata["deviceProperties"] = devices
+    return metadata
+
+
+def read_session_start(database: Database, connection: sqlite3.Connection) -> int | None:
+    """Nanoseconds since the epoch of the export's time 0; None in exports that do not say."""
+    if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
+        return None
+    found = connection.execute(
+        "select utcEpochNs from TARGET_INFO_SESSION_START_TIME where utcEpochNs > 0"
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _versions(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for table in _EXPORT_TABLES:
+        if database.has(table, "name", "value"):
+            rows = connection.execute(f"select name, value from {table}").fetchall()  # noqa: S608 - a constant
+            found |= {name: value for name, value in rows if name in _ABOUT}
+    return found
+
+
+def _devices(database: Database, connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    if not database.has("TARGET_INFO_GPU", "id", "name"):
+        return []
+    # Without a table that says which device of a process is which GPU, devices are CUDA's.
+    by_process = database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+    number = "id" if by_process or not database.has("TARGET_INFO_GPU", "cuDevice") else "cuDevice"
+    columns = [column for column in _PROPERTIES if database.has("TARGET_INFO_GPU", column)]
+    rows = connection.execute(
+        f"select ifnull({number}, id), {', '.join(columns)} from TARGET_INFO_GPU order by 1"  # noqa: S608 - constants
+    ).fetchall()
+    keys = ["id", *(_PROPERTIES[column] for column in columns)]
+    return [dict(zip(keys, row, strict=True)) for row in rows]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from perftui.trace.errors import TraceError
 from perftui.trace.head import BYTE_ORDER_MARK
+from perftui.trace.nsys.choose import is_nsys_export, is_sqlite
 from perftui.trace.source import Source
 
-_SUFFIXES = (".json", ".gz", ".trace")
+_SUFFIXES = (".json", ".gz", ".trace", ".sqlite", ".db")
 
 _SIGNS = re.compile(
     rb'"traceEvents"\s*:|"deviceProperties"\s*:|"baseTimeNanoseconds"\s*:|"ph"\s*:\s*"[XMBEifsCb]"'
@@ -38,6 +39,8 @@ def is_trace(path: Path) -> bool:
     """Whether the file begins like a trace; False for one that cannot be read."""
     if not path.is_file():
         return False
+    if is_sqlite(path):
+        return is_nsys_export(path)
     try:
         begin = next(Source(path).pieces(), b"")
     except TraceError:

@@ -14,6 +14,7 @@ from perftui.trace.columns import Columns
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.head import LIMIT, start_of_events, unproven_start
 from perftui.trace.model import Trace
+from perftui.trace.nsys.choose import nsys_loader
 from perftui.trace.source import PIECE, Source
 
 Progress = Callable[[int, int], None]
@@ -25,7 +26,7 @@ def load_trace(
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Trace:
-    """Load a Kineto (Chrome) trace, plain or gzip whatever its name says.
+    """Load a Kineto (Chrome) trace, plain or gzip whatever its name says, or one of Nsight Systems.
 
     What can be read of a damaged file is loaded, and ``Trace.warnings`` says what was not.
     ``progress`` and ``cancelled`` are called between pieces of 256 KiB.
@@ -33,6 +34,9 @@ def load_trace(
     Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
     no event with a duration; LoadCancelled after ``cancelled`` returned True.
     """
+    other = nsys_loader(path)
+    if other is not None:
+        return other(path, progress, cancelled)
     source = Source(path)
     if not source.total:
         raise TraceError(f"{path} is empty: the profiler did not finish writing it; record again")

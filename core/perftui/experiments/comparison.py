@@ -184,6 +184,8 @@ def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
 
 def _notes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
     notes = ["one run each: no confidence interval", "losses were not compared"]
+    if None in (_batch_size(before), _batch_size(after)):
+        notes.append("whether a step takes as many samples in both runs is not known")
     if before.manifest.host != after.manifest.host:
         notes.append("the runs were made on different hosts")
     if before.manifest.command != after.manifest.command:

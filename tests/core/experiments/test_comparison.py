@@ -228,6 +228,14 @@ def test_steps_of_other_samples_are_not_compared(before, after, reason) -> None:
     assert compare(forward(10, **before), forward(5, **before)).verdict is Verdict.FASTER
 
 
+def test_it_is_said_where_the_samples_of_a_step_are_not_known() -> None:
+    said = "whether a step takes as many samples in both runs is not known"
+    known, unknown = forward(10, loaders=(LARGE,)), forward(10, loaders=(LOADER,))
+    assert said not in compare(known, known).notes
+    assert said in compare(known, unknown).notes
+    assert said in compare(unknown, known).notes
+
+
 def test_runs_of_more_processes_are_not_compared() -> None:
     one = forward(10)
     two = replace(one, ranks=(one.ranks[0], replace(one.ranks[0], rank=1)))

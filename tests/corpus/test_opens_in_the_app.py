@@ -6,7 +6,7 @@ import pytest
 
 from perftui_tui.charts.units import format_count
 from perftui_tui.format import percent
-from perftui_tui.keymap import SCREENS
+from perftui_tui.key_table import SCREENS
 from tests.corpus.collection import ROOT, oracles
 from tests.tui.driving import opened, text_of, until
 

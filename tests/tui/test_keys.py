@@ -10,7 +10,8 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import help_rows
-from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings, keys_of, keys_on
+from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS
+from perftui_tui.keymap import bindings, keys_of, keys_on
 from perftui_tui.rows import plain
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from perftui_tui.keymap import keys_of
 from perftui_tui.widgets.log_view import LogView, highlighted
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run
@@ -96,6 +97,17 @@ async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None
         assert app.is_running
         await pilot.press("enter")
         await until_shown(pilot, "no line with")
+
+
+async def test_escape_closes_the_search_and_is_in_the_table_of_keys(live: Path) -> None:
+    assert "escape" in {key.keys for key in keys_of("log")}
+    async with opened(live) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "following")
+        await pilot.press("slash", *"ab")
+        assert app.screen.has_class("-searching")
+        await pilot.press("escape", "1")
+        await until(pilot, lambda: app.current_mode == "overview", "the overview")
 
 
 def test_matches_are_marked_in_any_case() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.keymap import SCREENS
+from perftui_tui.key_table import SCREENS
 from perftui_tui.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until

@@ -21,7 +21,8 @@ from perftui_tui.baseline import Baseline
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
-from perftui_tui.keymap import KEYS, LONG_NAMES, SCREENS, bindings
+from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS
+from perftui_tui.keymap import bindings
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
 from perftui_tui.reading_thread import Clock, ReadingThread

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.keymap import Key, keys_of, keys_on
+from perftui_tui.key_table import Key
+from perftui_tui.keymap import keys_of, keys_on
 from perftui_tui.rows import Row, row, wrap
 
 TEXT_WIDTH = 70

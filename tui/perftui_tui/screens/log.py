@@ -95,13 +95,10 @@ class LogScreen(RunScreen):
 
     @on(Input.Submitted)
     def _pattern_submitted(self) -> None:
-        self._close_search()
+        self.action_close_search()
         self.action_find(-1)
 
-    def key_escape(self) -> None:
+    def action_close_search(self) -> None:
         """Close the search."""
-        self._close_search()
-
-    def _close_search(self) -> None:
         self.remove_class("-searching")
         self.set_focus(None)

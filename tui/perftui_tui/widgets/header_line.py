@@ -6,7 +6,7 @@ from textual import events
 from textual.message import Message
 
 from perftui_tui.format import elapsed, percent
-from perftui_tui.keymap import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.key_table import LONG_NAMES, SCREENS, SHORT_NAMES
 from perftui_tui.rows import Row, Span, row, spread, width
 from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.row_view import RowView

@@ -231,6 +231,7 @@ async def test_a_trial_is_asked_started_and_compared(
         text = text_of(app)
         assert "BEFORE" in text
         assert "in force at the loader: num_workers 0 -> 4" in text
+        assert "w Write" in footer(app)
         assert "one run each: no confidence interval" in text or "steady steps" in text
         await pilot.press("s")
         await until_shown(pilot, "SLOWER")
@@ -277,6 +278,29 @@ async def test_a_baseline_can_be_chosen(ended: Path) -> None:
         await pilot.press("1")
         await until_shown(pilot, "FASTER")
         assert app.current_mode == "compare"
+
+
+def footer(app: PerftuiApp) -> str:
+    return text_of(app).splitlines()[-1]
+
+
+async def test_keys_for_fixes_are_offered_where_there_is_a_fix(tmp_path: Path, ended: Path) -> None:
+    failed = write_run(
+        tmp_path / "failed", steps=0, status=Status.EXITED, exit_code=1, ended_ns=START + 10**9
+    )
+    for run, offered in ((ended, True), (failed, False)):
+        async with opened(run) as (app, pilot):
+            await until_shown(pilot, "Quit")
+            assert ("Try fix" in footer(app)) is offered
+            await pilot.press("4")
+            await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+            await until_shown(pilot, "u undo")
+            assert ("a Try" in footer(app)) is offered
+            assert ("w Write" in footer(app)) is offered
+            assert ("w write" in text_of(app)) is offered
+            await pilot.press("5")
+            await until_shown(pilot, "Nothing to compare")
+            assert "Write" not in footer(app)
 
 
 async def test_the_run_that_is_repeated_is_the_baseline_of_its_own_accord(ended: Path) -> None:

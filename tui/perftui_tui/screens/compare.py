@@ -61,6 +61,13 @@ class CompareScreen(RunScreen):
         yield RowView(id="budgets")
         yield Container(figures, plot, id="compare")
 
+    def useless_actions(self) -> frozenset[str]:
+        """Here the fix that was tried is written, whatever is found now."""
+        change = self.session.trials.change
+        can_write = change and change.option and change.option.patch
+        useless = super().useless_actions()
+        return useless - {"write_fix"} if can_write else useless | {"write_fix"}
+
     def show(self, snapshot: Snapshot) -> None:
         """Draw both runs, or how to get a second."""
         self.session.baseline.find()

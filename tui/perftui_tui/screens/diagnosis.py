@@ -18,7 +18,12 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
-FIX_KEYS = "a try   w write   u undo   r run again"
+FIX_KEYS = (
+    ("try_fix", "a try"),
+    ("write_fix", "w write"),
+    ("undo_fix", "u undo"),
+    ("rerun", "r run again"),
+)
 
 
 class DiagnosisScreen(RunScreen):
@@ -97,7 +102,8 @@ class DiagnosisScreen(RunScreen):
         detailed.rows = details(
             snapshot, self.finding, self._options, self._chosen_at, written, cells
         )
-        hint = FIX_KEYS if snapshot.run is not None else ""
+        useless = self.useless_actions()
+        hint = "   ".join(words for action, words in FIX_KEYS if action not in useless)
         if detailed.border_subtitle != hint:
             detailed.border_subtitle = hint
         count = len(snapshot.diagnosis.findings)

@@ -84,13 +84,17 @@ class RunScreen(Screen[None]):
 
         They still answer, with the reason: a key that is known by heart must not be silent.
         """
-        useless = useless_actions(self.session.snapshot)
+        useless = self.useless_actions()
         return {
             key: active._replace(binding=replace(active.binding, show=False))
             if active.binding.action in useless
             else active
             for key, active in super().active_bindings.items()
         }
+
+    def useless_actions(self) -> frozenset[str]:
+        """Actions that can do nothing with what is shown."""
+        return useless_actions(self.session.snapshot)
 
     def refresh_state(self) -> None:
         """Take the app's snapshot and flags, while there are widgets to show them."""
@@ -101,7 +105,7 @@ class RunScreen(Screen[None]):
         header.first().show(app.snapshot, app.paused, app.is_replay)
         if app.snapshot is not None:
             self.snapshot = app.snapshot
-        useless = useless_actions(app.snapshot)
+        useless = self.useless_actions()
         if useless != self._useless:
             self._useless = useless
             self.refresh_bindings()

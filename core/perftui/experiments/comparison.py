@@ -137,9 +137,22 @@ def _judge(before: RunFigures, after: RunFigures, ratios: _Ratios | None) -> tup
         return Verdict.INCONCLUSIVE, unlike
     if lost := missed(after):
         return Verdict.INCONCLUSIVE, lost
-    if busy := before.busy_host or after.busy_host:
-        return Verdict.INCONCLUSIVE, f"the host was busy: {busy}"
+    if busy := _busy(before, after):
+        return Verdict.INCONCLUSIVE, busy
     return _by_size(ratios, NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW)
+
+
+def _busy(before: RunFigures, after: RunFigures) -> str:
+    """What kept the host busy and what to do about it, empty where it was not.
+
+    How large the difference is does not matter: a busy host alone makes such differences.
+    """
+    busy = [(name, run.busy_host) for name, run in (("first", before), ("second", after))]
+    busy = [(name, why) for name, why in busy if why]
+    if not busy:
+        return ""
+    runs = "both runs" if len(busy) == 2 else f"the {busy[0][0]} run"
+    return f"the host was busy: {busy[0][1]}; repeat {runs} while it has nothing else to do"
 
 
 def _other_samples(before: RunFigures, after: RunFigures) -> str:

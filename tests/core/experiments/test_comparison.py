@@ -107,9 +107,17 @@ def test_a_busy_host_says_nothing_however_large_the_difference(other, after, ver
     found = compare(forward(100), forward(after, telemetry=busy(other)))
     assert found.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
-        assert found.reason == "the host was busy: other programs used 1.7 of 8 cores"
+        assert found.reason == (
+            "the host was busy: other programs used 1.7 of 8 cores; "
+            "repeat the second run while it has nothing else to do"
+        )
     said = "the host was busy during the second run: other programs used 1.7 of 8 cores"
     assert (said in found.notes) == (other > 20)
+
+
+def test_after_two_busy_runs_both_are_to_be_repeated() -> None:
+    runs = (forward(mean, telemetry=busy(21)) for mean in (100, 50))
+    assert "repeat both runs" in compare(*runs).reason
 
 
 def test_other_programs_on_cores_that_nobody_waits_for_make_no_busy_host() -> None:

@@ -15,6 +15,7 @@ from perftui.trace.mend import fields_before, fields_behind
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[|(?=\{\s*"ph"\s*:\s*"\w")')
 _OPENING = re.compile(rb"(?:%s)?\s*" % BYTE_ORDER_MARK)
 
 LIMIT = 64 * 1024 * 1024
@@ -52,8 +53,8 @@ def _closes(head: bytes) -> bool:
 
 
 def unproven_start(text: bytearray) -> int | None:
-    """The first thing that looks like the array of events, in a head that cannot be parsed."""
-    match = _ARRAY.search(text)
+    """The first thing that looks like the events, in a head that cannot be parsed."""
+    match = _EVENTS.search(text)
     return match.end() if match else None
 
 

@@ -45,7 +45,7 @@ class Track:
 
 @dataclass(frozen=True)
 class LoadWarning:
-    """Something in the file that could not be read, and where (byte offset, uncompressed)."""
+    """What could not be read, in words that name the place, and where (byte offset, inflated)."""
 
     message: str
     offset: int | None = None

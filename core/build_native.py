@@ -1,4 +1,4 @@
-"""Compiles ``perftui/trace/native.c`` as the package is built; where there is no compiler, not.
+"""Compiles the C files of ``perftui/trace`` as the package is built, if there is a compiler.
 
 Nothing depends on it: the same loops are in Python, several times slower.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "core/perftui/trace/native.c"
+SOURCES = ("core/perftui/trace/native.c", "core/perftui/trace/scan.c")
 TARGET = "core/perftui/trace/_native.so"
 
 
@@ -38,7 +38,8 @@ def compiled(root: Path) -> bool:
     if shutil.which(command[0]) is None:
         return False
     fresh = root / f"{TARGET}.new"
-    flags = ["-O2", "-std=c99", "-shared", "-fPIC", "-o", str(fresh), str(root / SOURCE)]
+    sources = [str(root / source) for source in SOURCES]
+    flags = ["-O2", "-std=c99", "-shared", "-fPIC", "-o", str(fresh), *sources]
     outcome = subprocess.run([*command, *flags], check=False, capture_output=True)  # noqa: S603 - the compiler, no shell
     if outcome.returncode == 0:
         fresh.replace(root / TARGET)

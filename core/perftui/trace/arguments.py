@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perftui.trace.batches import Batch, objects_of
-from perftui.trace.columns import becomes_row
+from perftui.trace.categories import SPAN
+from perftui.trace.columns import COMPLETE
 from perftui.trace.errors import TraceError
-from perftui.trace.events import event_of
 from perftui.trace.model import Int64
+from perftui.trace.scanner import Scanned
 from perftui.trace.source import Source
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Text of the file that holds the rows from ``first`` (in file order) on."""
+    """Text of the file that holds ``rows`` rows, from ``first`` (in file order) on."""
 
     first: int
+    rows: int
     offset: int
     length: int
     strict: bool
@@ -36,10 +38,10 @@ class StretchTable:
     stretches: list[Stretch] = field(default_factory=list)
     rows: int = 0
 
-    def add(self, batch: Batch, rows: int) -> None:
+    def add(self, batch: Batch | Scanned, rows: int) -> None:
         """Note a batch that gave this many rows."""
         if rows:
-            self.stretches.append(Stretch(self.rows, batch.offset, batch.length, batch.strict))
+            self.stretches.append(Stretch(self.rows, rows, batch.offset, batch.length, batch.strict))
         self.rows += rows
 
     def of(self, sequence: int) -> Stretch:
@@ -65,10 +67,15 @@ class ArgumentReader:
         sequence = int(self.sequence[row])
         stretch = self.table.of(sequence)
         text = self.source.read_at(stretch.offset, stretch.length)
-        rows = [
-            fields for fields in objects_of(text, stretch.strict) if becomes_row(event_of(fields))
-        ]
-        if sequence - stretch.first >= len(rows):
+        rows = [fields for fields in objects_of(text, stretch.strict) if _is_row(fields)]
+        if len(rows) != stretch.rows:
             raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
         arguments = rows[sequence - stretch.first].get("args")
         return arguments if isinstance(arguments, dict) else {}
+
+
+def _is_row(fields: Mapping[str, Any]) -> bool:
+    """What ``becomes_row`` says of the event, without making one: a stretch holds a thousand."""
+    category = fields.get("cat")
+    is_span = category is not None and str(category).lower() == SPAN
+    return fields.get("ph") == COMPLETE and not is_span

@@ -10,6 +10,7 @@ from typing import Any
 from perftui.trace.events import EVENTS, NOT_STRICT, OBJECTS, Event, event_of
 from perftui.trace.mend import fields_behind
 from perftui.trace.recover import holds_event, recover
+from perftui.trace.scanner import Scanned, Scanner
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _WINDOW = 16 * 1024
@@ -47,6 +48,8 @@ class Batches:
 
     offset: int
     """Of the first event in the file (inflated)."""
+    scanner: Scanner | None = None
+    """Reads what is plain, several times as fast."""
     skipped: list[int] = field(default_factory=list)
     """Where in the file the events begin that could not be read."""
     cut: int | None = None
@@ -57,7 +60,7 @@ class Batches:
     """What follows the array."""
     _held: bytes = b""
 
-    def decode(self, pieces: Iterable[bytes]) -> Iterator[Batch]:
+    def decode(self, pieces: Iterable[bytes]) -> Iterator[Batch | Scanned]:
         """All events, in file order."""
         for piece in pieces:
             if self.closed:
@@ -71,7 +74,7 @@ class Batches:
         while self._reopened():
             yield from self._rest()
 
-    def _rest(self) -> Iterator[Batch]:
+    def _rest(self) -> Iterator[Batch | Scanned]:
         batch = self._whole_events()
         if batch is not None:
             yield batch
@@ -91,12 +94,16 @@ class Batches:
         self.closed, self._held, self.tail = False, self.tail, b""
         return True
 
-    def _whole_events(self) -> Batch | None:
+    def _whole_events(self) -> Batch | Scanned | None:
         """The batch of all whole events held, if any."""
         cut = last_boundary(self._held)
         if cut is None:
             return self._recovered(last=False) if len(self._held) > _GIVE_UP else None
         text = b"[" + self._held[: cut[0]] + b"]"
+        scanned = self.scanner.scan(text, self.offset, cut[1]) if self.scanner else None
+        if scanned is not None:
+            self._advance(cut[1])
+            return scanned
         try:
             events = EVENTS.decode(text)
         except NOT_STRICT:

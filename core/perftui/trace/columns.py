@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,16 +95,27 @@ class Columns:
         self.complete_events += len(complete)
         rows = [event for event in complete if becomes_row(event)]
         if rows:
-            self.parts.append(self._part(rows, batch))
+            self._add_rows(rows, batch)
         return len(rows)
 
-    def _part(self, rows: list[Event], batch: Batch) -> Part:
+    def append(self, part: Part, sides: Int32, event_of: Callable[[int], Event]) -> None:
+        """Take a part; ``event_of`` gives the event of one of its rows."""
+        self.parts.append(part)
+        self._place(part, sides == Side.DEVICE, event_of)
+
+    def sides(self, category: Int32) -> Int32:
+        """Where events of each category run, as numbers of ``Side``."""
+        known = [side_of(normalise(*key)) for key in self.categories]
+        column: Int32 = np.array(known, dtype=np.int32)[category]
+        return column
+
+    def _add_rows(self, rows: list[Event], batch: Batch) -> None:
         start, duration = self._times(rows, batch)
         arguments = [event.args for event in rows]
         external = identifiers.column([each.external_id for each in arguments])
         legacy = identifiers.column([each.legacy_external_id for each in arguments])
         category = self._categories(rows)
-        sides = self._sides(category)
+        sides = self.sides(category)
         part = Part(
             start=start,
             duration=duration,
@@ -115,8 +126,7 @@ class Columns:
             external_id=np.where(external == NONE, legacy, external),
             bytes=identifiers.column([each.bytes for each in arguments]),
         )
-        self._place(rows, part, sides == Side.DEVICE)
-        return part
+        self.append(part, sides, rows.__getitem__)
 
     def _categories(self, rows: list[Event]) -> Int32:
         return _numbers(
@@ -124,24 +134,22 @@ class Columns:
             [(event.cat, "" if event.cat is not None else label(event.pid)) for event in rows],
         )
 
-    def _sides(self, category: Int32) -> Int32:
-        known = [side_of(normalise(*key)) for key in self.categories]
-        column: Int32 = np.array(known, dtype=np.int32)[category]
-        return column
-
     def _tracks(self, rows: list[Event], sides: Int32) -> Int32:
         pairs = zip(rows, sides.tolist(), strict=True)
         return _numbers(self.tracks.index, [(event.pid, event.tid, side) for event, side in pairs])
 
-    def _place(self, rows: list[Event], part: Part, on_device: npt.NDArray[np.bool_]) -> None:
+    def _place(
+        self, part: Part, on_device: npt.NDArray[np.bool_], event_of: Callable[[int], Event]
+    ) -> None:
         """Tell the tracks' table of rows on devices, as long as it does not know their place."""
         labels = [normalise(*key) for key in self.categories]
-        pairs = np.stack([part.track[on_device], part.category[on_device]], axis=1)
-        unique, first = np.unique(pairs, axis=0, return_index=True)
+        key = part.track[on_device].astype(np.int64) * len(labels) + part.category[on_device]
+        unique, first = np.unique(key, return_index=True)
         places = np.flatnonzero(on_device)[first]
-        for (track, category), row in zip(unique.tolist(), places.tolist(), strict=True):
+        for number, row in zip(unique.tolist(), places.tolist(), strict=True):
+            track, category = divmod(number, len(labels))
             if not self.tracks.is_placed(track):
-                self.tracks.place(track, rows[row], labels[category])
+                self.tracks.place(track, event_of(row), labels[category])
 
     def _times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
         start = times.column([event.ts for event in rows])

@@ -27,6 +27,10 @@ class Arguments(msgspec.Struct, gc=False, frozen=True):
 NO_ARGUMENTS = Arguments()
 
 
+Id = int | float | str | None
+"""A process or a thread."""
+
+
 class Event(msgspec.Struct, gc=False, kw_only=True):
     """One event. Times are microseconds, as a number or as text.
 
@@ -36,8 +40,8 @@ class Event(msgspec.Struct, gc=False, kw_only=True):
     ph: str = ""
     name: str = ""
     cat: str | None = None
-    pid: int | float | str | None = None
-    tid: int | float | str | None = None
+    pid: Id = None
+    tid: Id = None
     ts: int | float | str | None = None
     dur: int | float | str | None = None
     args: Arguments = NO_ARGUMENTS

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from perftui.trace.arguments import StretchTable
 from perftui.trace.assemble import assemble
-from perftui.trace.batches import Batches
+from perftui.trace.batches import Batch, Batches
 from perftui.trace.columns import Columns
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.head import LIMIT, start_of_events, unproven_start
 from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
+from perftui.trace.scanned_columns import ScannedColumns
+from perftui.trace.scanner import Values, open_scanner
 from perftui.trace.source import PIECE, Source
 
 Progress = Callable[[int, int], None]
@@ -43,10 +45,13 @@ def load_trace(
     with _collector_paused():
         pieces = _watched(source, progress, cancelled)
         head, first = _head(path, pieces)
-        batches = Batches(offset=len(head))
+        scanner = open_scanner()
+        batches = Batches(len(head), scanner)
         columns, table = Columns(), StretchTable()
+        scanned = ScannedColumns(columns, scanner.values if scanner else Values())
         for batch in batches.decode(_chained(first, pieces)):
-            table.add(batch, columns.add(batch))
+            rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
+            table.add(batch, rows)
         return assemble(source, head, batches, columns, table)
 
 

@@ -1,4 +1,4 @@
-"""The compiled inner loops, where the installation has them: ``native.c`` beside this file."""
+"""The compiled inner loops, where the installation has them: the C files beside this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import Int32, Int64
 
-VERSION = 1
+VERSION = 2
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 _LIBRARY = Path(__file__).with_name("_native.so")
@@ -19,6 +19,18 @@ _LIBRARY = Path(__file__).with_name("_native.so")
 _I64 = np.ctypeslib.ndpointer(np.int64, flags="C")
 _I32 = np.ctypeslib.ndpointer(np.int32, flags="C")
 _U8 = np.ctypeslib.ndpointer(np.uint8, flags="C")
+
+
+class Output(ctypes.Structure):
+    """Columns that ``perftui_scan`` fills, with room for ``room`` rows, and what it counted."""
+
+    WIDE = ("start", "duration", "correlation", "external_id", "size")
+    NARROW = ("name", "category", "track", "begin", "stop", "metadata_begin", "metadata_stop")
+    COUNTS = ("room", "rows", "metadata", "events", "complete")
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in (*WIDE, *NARROW)),
+        *((name, ctypes.c_int64) for name in COUNTS),
+    )
 
 
 @cache
@@ -32,6 +44,17 @@ def library() -> ctypes.CDLL | None:
         return None
     loaded.perftui_sweep.restype = ctypes.c_int64
     loaded.perftui_sweep.argtypes = [ctypes.c_int64, _I64, _I64, _U8, _U8, _I32, _I32]
+    loaded.perftui_scanner_open.restype = ctypes.c_void_p
+    loaded.perftui_scanner_close.argtypes = [ctypes.c_void_p]
+    loaded.perftui_scanner_count.restype = ctypes.c_int64
+    loaded.perftui_scanner_count.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+    loaded.perftui_scanner_text.restype = ctypes.c_void_p
+    loaded.perftui_scanner_text.argtypes = [
+        ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
+    ]  # fmt: skip
+    loaded.perftui_scan.argtypes = [
+        ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(Output)
+    ]  # fmt: skip
     return loaded
 
 

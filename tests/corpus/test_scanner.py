@@ -1,0 +1,27 @@
+"""The compiled scanner reads every real trace as Python does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perftui.trace import native
+from perftui.trace.load import load_trace
+from tests.core.trace.test_scanner import COLUMNS
+from tests.corpus.collection import ROOT, oracles
+
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.skipif(native.library() is None, reason="installed without a C compiler"),
+]
+
+
+@pytest.mark.parametrize("name", oracles())
+def test_both_ways_of_reading_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned = load_trace(ROOT / name)
+    monkeypatch.setattr(native, "library", lambda: None)
+    plain = load_trace(ROOT / name)
+    for column in COLUMNS:
+        assert np.array_equal(getattr(scanned, column), getattr(plain, column)), column
+    for field in ("names", "categories", "tracks", "origin", "warnings", "metadata"):
+        assert getattr(scanned, field) == getattr(plain, field), field

@@ -19,7 +19,7 @@ from perftui.run.reader import RunReader, RunSnapshot
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 
 Perftui = Callable[..., Any]
-"""Starts the command and gives the ``Terminal`` of this directory's conftest."""
+"""Starts the command and gives its ``Terminal``."""
 
 pytestmark = pytest.mark.subprocess
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +13,7 @@ import pytest
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, read_manifest
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.subprocess
 
@@ -43,49 +39,6 @@ def broken(app):
 PerftuiApp.action_help = broken
 sys.exit(main(sys.argv[1:]))
 """
-
-
-class Terminal:
-    """A pty with a command in it, and all it has written."""
-
-    def __init__(self, command: list[str], cwd: Path) -> None:
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.chdir(cwd)
-            os.environ.update(TERM="xterm-256color", TEXTUAL_ANIMATIONS="none")
-            os.execv(command[0], command)  # noqa: S606 - the command under test
-        size = struct.pack("HHHH", 40, 120, 0, 0)
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
-        self.written = b""
-        self.code: int | None = None
-
-    def read(self, seconds: float) -> None:
-        """Take in what comes within ``seconds``; notice the end."""
-        ready, _, _ = select.select([self.master], [], [], seconds)
-        if ready:
-            try:
-                self.written += os.read(self.master, 65536)
-            except OSError:
-                time.sleep(seconds)
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.waitstatus_to_exitcode(status)
-
-    def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, self.written[-3000:].decode(errors="replace")
-            self.read(0.05)
-
-    def press(self, keys: str) -> None:
-        os.write(self.master, keys.encode())
-
-    def close(self) -> None:
-        if self.code is None:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        os.close(self.master)
 
 
 @pytest.fixture
@@ -117,11 +70,9 @@ def test_it_shows_the_run_and_ends_with_the_scripts_code(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     shown = terminal("3")
-    shown.until(lambda: b"exit code 5" in shown.written)
+    shown.wait_for("exit code 5")
     shown.press("q")
-    shown.until(lambda: shown.code is not None)
-    shown.read(0.2)
-    assert shown.code == 5
+    assert shown.wait() == 5
     last = shown.written[shown.written.rindex(b"\x1b[?1049l") :].decode()
     assert "job.py ended with exit code 5" in last
     assert "| finished" in last
@@ -132,12 +83,11 @@ def test_left_running_it_exits_0_and_the_script_goes_on(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     shown = terminal("60")
-    shown.until(lambda: b"tick" in shown.written)
+    shown.wait_for("tick")
     shown.press("q")
-    shown.until(lambda: b"still runs" in shown.written)
+    shown.wait_for("still runs")
     shown.press("l")
-    shown.until(lambda: shown.code is not None)
-    assert shown.code == 0
+    assert shown.wait() == 0
     assert manifest_of(tmp_path).status is Status.RUNNING
     wait_for_end(tmp_path)
     assert output_of(tmp_path).endswith(b"finished\r\n")
@@ -148,21 +98,20 @@ def test_the_script_outlives_the_app(
     tmp_path: Path, terminal: Callable[..., Terminal], number: signal.Signals
 ) -> None:
     shown = terminal("40")
-    shown.until(lambda: b"tick" in shown.written)
-    os.kill(shown.pid, number)
-    shown.until(lambda: shown.code is not None)
+    shown.wait_for("tick")
+    os.kill(shown.process.pid, number)
+    shown.wait()
     assert wait_for_end(tmp_path).exit_code == 5
     assert output_of(tmp_path).count(b"tick") == 40
 
 
 def test_stopping_gives_the_scripts_code(tmp_path: Path, terminal: Callable[..., Terminal]) -> None:
     shown = terminal("600")
-    shown.until(lambda: b"tick" in shown.written)
+    shown.wait_for("tick")
     shown.press("q")
-    shown.until(lambda: b"stop the training" in shown.written)
+    shown.wait_for("stop the training")
     shown.press("s")
-    shown.until(lambda: shown.code is not None)
-    assert shown.code == 130
+    assert shown.wait() == 130
     assert b"KeyboardInterrupt" in output_of(tmp_path)
 
 
@@ -170,11 +119,9 @@ def test_a_failure_of_the_app_is_told_apart_and_costs_the_training_nothing(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     shown = terminal("40", "-c", BROKEN)
-    shown.until(lambda: b"tick" in shown.written)
+    shown.wait_for("tick")
     shown.press("?")
-    shown.until(lambda: shown.code is not None)
-    shown.read(0.2)
-    assert shown.code == 70
+    assert shown.wait() == 70
     last = shown.written[shown.written.rindex(b"\x1b[?1049l") :].decode()
     assert "ZeroDivisionError: a bug of ours" in last
     assert "job.py still runs" in last

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.app import PerftuiApp
+from perftui_tui.commands import line
 from perftui_tui.key_table import SCREENS
 from perftui_tui.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
@@ -57,6 +58,11 @@ async def test_a_changed_row_is_painted_alone() -> None:
         view.refresh = record  # type: ignore[method-assign, assignment]
         view.rows = [(("one", ""),), (("2", ""),), (("three", ""),)]
         assert [(region.y, region.height) for region in regions] == [(1, 1)]  # type: ignore[attr-defined]
+
+
+def test_every_theme_can_be_asked_for_by_its_name() -> None:
+    # The command line names them itself: a headless run does not wait for Textual.
+    assert [f"perftui-{name}" for name in line.THEMES] == [theme.name for theme in THEMES]
 
 
 @pytest.mark.parametrize("screen", ["overview", "diagnosis", "log", "compare"])

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from textual import events
 from textual.app import App, SystemCommand
-from textual.dom import DOMNode
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from perftui.diagnosis.model import Finding
-from perftui.fixes.model import FixOption
 from perftui_tui import messages
 from perftui_tui.baseline import Baseline
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
-from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS
+from perftui_tui.key_table import SCREENS
 from perftui_tui.keymap import bindings
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
+from perftui_tui.palette_commands import palette_commands
 from perftui_tui.reading_thread import Clock, ReadingThread
 from perftui_tui.recorder_requests import RecorderRequests
+from perftui_tui.screens.by_name import screens
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.source import RunSource
@@ -92,7 +91,7 @@ class PerftuiApp(App[None]):
 
     def on_mount(self) -> None:
         """Install the screens, each made when first visited, and begin to read."""
-        for name, make in _screens().items():
+        for name, make in screens().items():
             self.add_mode(name, make)
         self.switch_mode(SCREENS[0])
         self.open(self.target)
@@ -238,19 +237,7 @@ class PerftuiApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Textual's commands, and ours."""
         yield from super().get_system_commands(screen)
-        for name, title in zip(SCREENS, LONG_NAMES, strict=True):
-            yield SystemCommand(title, f"The {title} screen", _show(self, name))
-        yield from self._key_commands(screen)
-
-    def _key_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every key that works on ``screen``, but those of the screens, which are listed above."""
-        # A key may stand in several parts; the one that has the focus comes first.
-        waiting = {(key.action, key.help): key for key in KEYS if "show(" not in key.action}
-        for active in screen.active_bindings.values():
-            key = waiting.pop((active.binding.action, active.binding.tooltip), None)
-            if key is not None:
-                title = f"{key.label} ({key.display})"
-                yield SystemCommand(title, key.help, _run(self, key.action, active.node))
+        yield from palette_commands(self, screen)
 
     # Doing things to the run
 
@@ -304,72 +291,12 @@ class PerftuiApp(App[None]):
         """Say why something cannot be done."""
         self.notify(text, severity="warning", markup=False)
 
-    def offer_trial(self, finding: Finding | None, option: FixOption | None = None) -> None:
-        """Ask whether to run again with ``option``, the best fix of ``finding`` by default."""
-        self.trials.offer(finding, option)
-
     def _fatal_error(self) -> None:
         """Leave; ``commands.crash`` reports the error. Textual would print every local variable."""
         self.crash = sys.exc_info()[1]
         self._close_messages_no_wait()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A failure in the background is said, and never ends the app."""
+        """A failure of the app's own work in the background is said, and never ends the app."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
-
-
-def _show(app: PerftuiApp, name: str) -> Callable[[], None]:
-    return lambda: app.action_show(name)
-
-
-def _run(app: PerftuiApp, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
-    return lambda: app.run_action(action, node)
-
-
-def _screens() -> dict[str, Callable[[], Screen[None]]]:
-    """The screens by name; each is imported on its first visit, to keep the first frame quick."""
-    return {
-        "overview": _overview,
-        "timeline": _timeline,
-        "ops": _ops,
-        "diagnosis": _diagnosis,
-        "compare": _compare,
-        "log": _log,
-    }
-
-
-def _overview() -> Screen[None]:
-    from perftui_tui.screens.overview import OverviewScreen
-
-    return OverviewScreen()
-
-
-def _timeline() -> Screen[None]:
-    from perftui_tui.screens.timeline_screen import TimelineScreen
-
-    return TimelineScreen()
-
-
-def _ops() -> Screen[None]:
-    from perftui_tui.screens.ops_screen import OpsScreen
-
-    return OpsScreen()
-
-
-def _diagnosis() -> Screen[None]:
-    from perftui_tui.screens.diagnosis import DiagnosisScreen
-
-    return DiagnosisScreen()
-
-
-def _compare() -> Screen[None]:
-    from perftui_tui.screens.compare import CompareScreen
-
-    return CompareScreen()
-
-
-def _log() -> Screen[None]:
-    from perftui_tui.screens.log import LogScreen
-
-    return LogScreen()

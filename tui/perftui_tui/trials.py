@@ -62,8 +62,9 @@ class Trials:
             self._compare_when_steady = False
             app.action_show("compare")
 
-    def offer(self, finding: Finding | None, option: FixOption | None) -> None:
-        """Show what a trial would do, and start it on yes."""
+    def offer(self, finding: Finding | None, option: FixOption | None = None) -> None:
+        """Show what a trial of ``option`` would do, by default the best fix of ``finding``, and
+        start it on yes."""
         from perftui.experiments.rerun import Form
 
         snapshot = self._app.snapshot

@@ -148,7 +148,7 @@ class DiagnosisScreen(RunScreen):
 
     def action_try_fix(self) -> None:
         """Run again with the chosen fix as an override."""
-        self.session.offer_trial(self.finding, self.option)
+        self.session.trials.offer(self.finding, self.option)
 
     def action_write_fix(self) -> None:
         """Show the chosen fix as a diff and write it."""

@@ -191,4 +191,4 @@ class OverviewScreen(RunScreen):
     def action_try_fix(self) -> None:
         """Offer the best fix of the first finding."""
         top = self.snapshot.diagnosis.top if self.snapshot else None
-        self.session.offer_trial(top)
+        self.session.trials.offer(top)

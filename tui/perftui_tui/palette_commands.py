@@ -1,0 +1,36 @@
+"""Our commands in the command palette: every screen, and every key that works on this one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+from textual.app import SystemCommand
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS
+
+if TYPE_CHECKING:
+    from perftui_tui.app import PerftuiApp
+
+
+def palette_commands(app: PerftuiApp, screen: Screen[object]) -> Iterator[SystemCommand]:
+    """The screens, then the keys of ``screen``."""
+    for name, title in zip(SCREENS, LONG_NAMES, strict=True):
+        yield SystemCommand(title, f"The {title} screen", _show(app, name))
+    # A key may stand in several parts; the one that has the focus comes first.
+    waiting = {(key.action, key.help): key for key in KEYS if "show(" not in key.action}
+    for active in screen.active_bindings.values():
+        key = waiting.pop((active.binding.action, active.binding.tooltip), None)
+        if key is not None:
+            title = f"{key.label} ({key.display})"
+            yield SystemCommand(title, key.help, _run(app, key.action, active.node))
+
+
+def _show(app: PerftuiApp, name: str) -> Callable[[], None]:
+    return lambda: app.action_show(name)
+
+
+def _run(app: PerftuiApp, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
+    return lambda: app.run_action(action, node)

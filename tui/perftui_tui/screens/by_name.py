@@ -1,0 +1,55 @@
+"""The screens by name; each is imported on its first visit, to keep the first frame quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.screen import Screen
+
+
+def screens() -> dict[str, Callable[[], Screen[None]]]:
+    """What makes each screen."""
+    return {
+        "overview": _overview,
+        "timeline": _timeline,
+        "ops": _ops,
+        "diagnosis": _diagnosis,
+        "compare": _compare,
+        "log": _log,
+    }
+
+
+def _overview() -> Screen[None]:
+    from perftui_tui.screens.overview import OverviewScreen
+
+    return OverviewScreen()
+
+
+def _timeline() -> Screen[None]:
+    from perftui_tui.screens.timeline_screen import TimelineScreen
+
+    return TimelineScreen()
+
+
+def _ops() -> Screen[None]:
+    from perftui_tui.screens.ops_screen import OpsScreen
+
+    return OpsScreen()
+
+
+def _diagnosis() -> Screen[None]:
+    from perftui_tui.screens.diagnosis import DiagnosisScreen
+
+    return DiagnosisScreen()
+
+
+def _compare() -> Screen[None]:
+    from perftui_tui.screens.compare import CompareScreen
+
+    return CompareScreen()
+
+
+def _log() -> Screen[None]:
+    from perftui_tui.screens.log import LogScreen
+
+    return LogScreen()

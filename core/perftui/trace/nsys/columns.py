@@ -18,8 +18,11 @@ from perftui.trace.tracks import Numbering
 ENDLESS = -(2**62)
 """End of a row that has none."""
 
+DEVICE = 5
+"""Where rows have device, stream and owner: see ``place``."""
+
 OWNER = 7
-"""Where rows have the global id of their process or thread: see ``place``."""
+"""Where rows have the global id of their process or thread."""
 
 KEYS = 8
 """Where the columns begin that rows are named by."""
@@ -34,10 +37,10 @@ def place(database: Database, table: str, owner: str, on_device: bool) -> tuple[
     return (
         column("start"),
         f'ifnull(cast("end" as integer), {ENDLESS})',
-        f"max({column('deviceId')}, 0)" if on_device else str(NONE),
-        column("streamId") if on_device else str(NONE),
         column("correlationId"),
         column("bytes"),
+        f"max({column('deviceId')}, 0)" if on_device else str(NONE),
+        column("streamId") if on_device else str(NONE),
         column(owner),
     )
 
@@ -92,14 +95,14 @@ class Columns:
             return 0
         columns = list(zip(*rows, strict=True))
         numbers = [np.array(column, dtype=np.int64) for column in columns[:KEYS]]
-        row_id, start, end, device, stream, correlation, size, owner = numbers
+        row_id, start, end, correlation, size, _, _, owner = numbers
         named = labels(zip(*columns[KEYS:], strict=True))
         part = Part(
             start=start,
             duration=np.maximum(end - start, 0),
             name=_numbers(self.names, [each.name for each in named]),
             category=_numbers(self.categories, [each.category for each in named]),
-            track=self._tracks(owner, device, stream),
+            track=_numbers(self.tracks, zip(*columns[DEVICE:KEYS], strict=True)),
             correlation=self._correlation(correlation, owner),
             bytes=size,
             table=np.full(len(rows), self.tables[table], dtype=np.int32),
@@ -125,14 +128,6 @@ class Columns:
             setattr(part, name, joined[:0])
         return joined
 
-    def _tracks(self, owner: Int64, device: Int64, stream: Int64) -> Int32:
-        places = zip(owner.tolist(), device.tolist(), stream.tolist(), strict=True)
-        numbers = (
-            self.tracks.thread(who) if on == NONE else self.tracks.stream(who, on, queue)
-            for who, on, queue in places
-        )
-        return np.fromiter(numbers, np.int32, len(owner))
-
     def _correlation(self, correlation: Int64, owner: Int64) -> Int64:
         """Ids are counted by each process: those of the second and later ones are moved apart."""
         found, inverse = np.unique(owner >> 24, return_inverse=True)
@@ -140,5 +135,5 @@ class Columns:
         return np.where(correlation > 0, correlation + (number[inverse] << 32), NONE)
 
 
-def _numbers(table: Numbering, keys: list[str]) -> Int32:
-    return np.fromiter(map(table.__getitem__, keys), np.int32, len(keys))
+def _numbers(table: dict[Any, int], keys: Iterable[Any]) -> Int32:
+    return np.fromiter(map(table.__getitem__, keys), np.int32)

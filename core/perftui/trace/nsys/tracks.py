@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from perftui.trace.model import NONE, Track
 from perftui.trace.nsys.database import Database
@@ -25,28 +25,32 @@ def thread_of(owner: int) -> int:
     return owner & 0xFFFFFF
 
 
-@dataclass
-class TrackTable:
-    """Numbers threads and streams in order of appearance."""
+class TrackTable(dict[tuple[int, int, int], int]):
+    """Numbers tracks in order of appearance, by device, stream and global id of the owner.
 
-    gpus: dict[tuple[int, int], int]
-    """Number in the machine of a process's device, by (pid, device), where the file says: each
-    process counts the devices that it was given from 0."""
-    index: Numbering = field(default_factory=Numbering)
+    ``gpus`` is the number in the machine of a process's device, by (pid, device), where the file
+    says: each process counts the devices that it was given from 0.
+    """
 
-    def thread(self, owner: int) -> int:
-        """Number of a thread's track, by its global id."""
-        return self.index[owner, NONE, NONE]
+    def __init__(self, gpus: dict[tuple[int, int], int]) -> None:
+        super().__init__()
+        self._gpus = gpus
+        self._index = Numbering()
 
-    def stream(self, owner: int, device: int, stream: int) -> int:
-        """Number of a stream's track, by the global id of its process."""
-        number = self.gpus.get((process_of(owner), device), device)
-        known = NONE if stream == UNSIGNED_NONE else stream
-        return self.index[owner >> 24, max(number, 0), known]
+    def __missing__(self, place: tuple[int, int, int]) -> int:
+        number = self[place] = self._index[self._key(*place)]
+        return number
+
+    def _key(self, device: int, stream: int, owner: int) -> tuple[int, int, int]:
+        """Device, stream and thread, or process for what runs on a device."""
+        if device == NONE:
+            return NONE, NONE, owner
+        gpu = max(self._gpus.get((process_of(owner), device), device), 0)
+        return gpu, NONE if stream == UNSIGNED_NONE else stream, owner >> 24
 
     def tracks(self, names: Names) -> tuple[Track, ...]:
         """All tracks, by number."""
-        return tuple(_track(key, names) for key in self.index)
+        return tuple(_track(key, names) for key in self._index)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def read_names(database: Database, connection: sqlite3.Connection, words: Words)
 
 
 def _track(key: tuple[int, int, int], names: Names) -> Track:
-    owner, device, stream = key
+    device, stream, owner = key
     if device != NONE:
         return Track(
             process=str(process_of(owner << 24)),

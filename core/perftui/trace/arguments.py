@@ -41,7 +41,9 @@ class StretchTable:
     def add(self, batch: Batch | Scanned, rows: int) -> None:
         """Note a batch that gave this many rows."""
         if rows:
-            self.stretches.append(Stretch(self.rows, rows, batch.offset, batch.length, batch.strict))
+            self.stretches.append(
+                Stretch(self.rows, rows, batch.offset, batch.length, batch.strict)
+            )
         self.rows += rows
 
     def of(self, sequence: int) -> Stretch:

@@ -1,0 +1,159 @@
+"""Damaged files load as far as they can be read, or say why not, and never do anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from perftui.analysis.analyse import analyse
+from perftui.trace.errors import TraceError
+from perftui.trace.load import load_trace
+from perftui.trace.model import Trace
+from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged
+
+FILES = int(os.environ.get("PERFTUI_MUTATIONS", "10000"))
+"""In all."""
+
+COLUMNS = ("start", "duration", "name", "category", "track", "correlation", "external_id", "bytes")
+COLUMNS += ("parent", "depth")
+Found = dict[int, Row]
+"""By row of the trace; the number is -1 where the arguments do not hold it."""
+
+
+def opened(path: Path, raw: bytes) -> Trace | None:
+    """The trace, analysed and with the arguments of all rows asked for; None if it is refused."""
+    path.write_bytes(raw)
+    try:
+        trace = load_trace(path)
+        analyse(trace)
+    except TraceError as error:
+        refusal = str(error)
+    else:
+        return trace
+    assert str(path) in refusal
+    return None
+
+
+def found_in(trace: Trace) -> Found:
+    found = {}
+    for row in range(len(trace)):
+        try:
+            number = trace.read_arguments(row).get("n")
+        except TraceError:
+            number = None
+        found[row] = Row(
+            trace.name_of(row),
+            int(trace.start[row]) + trace.origin,
+            int(trace.duration[row]),
+            number if isinstance(number, int) else -1,
+        )
+    return found
+
+
+def check(trace: Trace, text: bytes) -> None:
+    """What holds of every trace, whatever was done to its file."""
+    assert {len(getattr(trace, column)) for column in COLUMNS} == {len(trace)}
+    assert (trace.duration >= 0).all()
+    assert int(trace.start.min()) == 0
+    assert trace.name.max() < len(trace.names)
+    assert trace.track.max() < len(trace.tracks)
+    for warning in trace.warnings:
+        if "fields around" in warning.message:
+            assert warning.offset is None
+        else:
+            assert warning.offset is not None
+            assert 0 <= warning.offset <= len(text) + 64
+
+
+def intact(specimen: Specimen, text: bytes) -> list[Row]:
+    """Rows whose events stand in the text as they were, with their neighbours."""
+    return [
+        row
+        for number, row in enumerate(specimen.rows)
+        if row is not None
+        and 0 < number < len(specimen.rows) - 1
+        and specimen.surrounded(number) in text
+    ]
+
+
+def is_part_of_an_event(specimen: Specimen, row: Row, text: bytes) -> bool:
+    """Whether pieces came to lie so that an event holds this one, as valid JSON."""
+    whole = text.decode("utf-8", "surrogateescape")
+    piece = specimen.surrounded(specimen.rows.index(row)).decode()
+    at = whole.index(piece)
+    for brace in re.finditer(r"\{", whole[:at]):
+        try:
+            value, end = json.JSONDecoder(strict=False).raw_decode(whole, brace.start())
+        except ValueError:
+            continue
+        if "ph" in value and end >= at + len(piece):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_specimen_loads_whole(tmp_path: Path, kind: str) -> None:
+    specimen = KINDS[kind]
+    trace = opened(tmp_path / "trace", specimen.pack(specimen.text))
+    assert trace is not None
+    assert trace.warnings == ()
+    wanted = [row for row in specimen.rows if row]
+    assert sorted(found_in(trace).values(), key=lambda row: row.number) == wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_costs_no_event_far_from_it(tmp_path: Path, kind: str) -> None:
+    specimen = KINDS[kind]
+    path = tmp_path / "trace"
+    loaded = 0
+    for seed in range(FILES * 3 // 4 // len(KINDS)):
+        raw, text = damaged(specimen, random.Random(f"{kind} {seed}"))  # noqa: S311 - damages
+        kept = intact(specimen, text)
+        trace = opened(path, raw)
+        if trace is None:
+            assert not kept or not text.startswith(specimen.head), (kind, seed)
+            continue
+        loaded += 1
+        check(trace, text)
+        missing = set(kept) - set(found_in(trace).values())
+        assert all(is_part_of_an_event(specimen, row, text) for row in missing), (kind, seed)
+    assert loaded > FILES // len(KINDS) // 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_event_that_is_lost_is_said_with_its_place(tmp_path: Path, kind: str) -> None:
+    specimen = KINDS[kind]
+    path = tmp_path / "trace"
+    lost = 0
+    for seed in range(FILES // 4 // len(KINDS)):
+        chance = random.Random(f"one of {kind} {seed}")  # noqa: S311 - damages
+        number = chance.choice([i for i, row in enumerate(specimen.rows) if row])
+        begin, end = specimen.span(number)
+        event = chance.choice(LOCAL)(specimen.events[number], chance)
+        text = specimen.text[:begin] + event + specimen.text[end:]
+        trace = opened(path, specimen.pack(text))
+        assert trace is not None, (kind, seed)
+        check(trace, text)
+        rows = set(found_in(trace).values())
+        others = {row for i, row in enumerate(specimen.rows) if row and i != number}
+        assert others <= rows, (kind, seed)
+        if len(trace) > len(others) or is_of_another_kind(event):
+            continue
+        lost += 1
+        places = [warning.offset or 0 for warning in trace.warnings]
+        assert any(begin <= place < begin + len(event) for place in places), (kind, seed)
+    assert lost > FILES // len(KINDS) // 200
+
+
+def is_of_another_kind(event: bytes) -> bool:
+    """Whether the damage made a flow, an instant or the like of the event, or of all its file."""
+    try:
+        fields = json.loads(event.decode("utf-8", "replace"), strict=False)
+    except ValueError:
+        return False
+    return isinstance(fields, dict) and str(fields.get("ph")) in set("MBEIiCbnesftSTpFPNODVvRc(),")

@@ -45,7 +45,8 @@ class StepMachine:
 
     1. With a live data loader, a step ends when the next batch is fetched after an optimizer
        step; a batch with a backward but no optimizer step is a micro batch; one with a forward
-       only is a step of evaluation (or inference, where nothing was ever trained).
+       only is a step of evaluation (or inference, where nothing was ever trained and no optimizer
+       waits for that).
     2. Without one, it ends with the last optimizer of the loop's cycle.
     3. Where no optimizer was ever made, parameters are updated by hand: the step ends at the next
        fetch, or else the next root forward, after a backward. Accumulation over micro batches
@@ -145,7 +146,7 @@ class StepMachine:
         return not self._optimizers_exist()
 
     def _forward_only(self) -> str:
-        return EVAL if self._has_trained else INFER
+        return EVAL if self._has_trained or self._optimizers_exist() else INFER
 
     def _cut(self, kind: str, end: int) -> Boundary:
         self._has_trained |= kind == TRAIN

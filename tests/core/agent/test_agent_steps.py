@@ -227,6 +227,16 @@ def test_batches_without_a_backward_are_evaluation_once_something_was_trained() 
     assert [step.kind for step in loop.end()] == [TRAIN] * 10 + [EVAL] * 5
 
 
+def test_validation_before_the_first_training_step_is_no_inference() -> None:
+    loop = Loop()
+    for _ in range(5):
+        loop.fetch()
+        loop.forward(gradients=False)
+    plain(loop)
+
+    assert [step.kind for step in loop.end()] == [EVAL] * 5 + [TRAIN] * 10
+
+
 def test_batches_without_a_backward_are_inference_where_nothing_was_trained() -> None:
     loop = Loop(has_optimizers=False)
     for _ in range(5):

@@ -25,12 +25,21 @@ def arm(torch: Any, spool: str) -> Session:
     requests = read_overrides(os.environ)
     pass_by(torch, CONTAINED, with_callees=True)
     session = Session(torch, Path(spool), options)
+    try:
+        _listen(torch, session, requests)
+    except BaseException:
+        # Half of the hooks would tell a story that is wrong; those that are set let all pass.
+        session.switch_off()
+        raise
+    os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)
+    atexit.register(session.finish)
+    return session
+
+
+def _listen(torch: Any, session: Session, requests: list[Any]) -> None:
     hooks.watch_construction(torch, session, requests)
     hooks.watch_loaders(torch, session)
     hooks.watch_modules(torch, session)
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
-    os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)
-    atexit.register(session.finish)
-    return session

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from . import ring as rings
+from .cost import inner_call_ns
 from .gc_pauses import GcPauses
 from .memory import MemoryProbe
 from .notes import Notes
@@ -58,6 +59,8 @@ class Recording:
         self.windows: Windows | None = None
         self.memory: MemoryProbe | None = None
         self.pauses: GcPauses | None = None
+        self.inner_call_ns = 0
+        """Cost of the hook on a module inside another."""
         self.index = 0
         """Of the step that is going on."""
         self.overhead = 0
@@ -67,6 +70,7 @@ class Recording:
         self._counted_steps = 0
         self._step_start = 0
         self._was_profiled = False
+        """Whether a window was open in the step that goes on, or was saved at its beginning."""
 
     def begin(self, kind: int) -> int:
         """A phase begins; when, by ``perf_counter_ns``."""
@@ -127,11 +131,34 @@ class Recording:
         """The process ends: write what is there, save the open window."""
         for boundary in self.steps.finish():
             self._write_step(boundary, is_last=True)
-        if self.windows is not None:
-            self.windows.close()
+        self.end_window()
+        self._write_pauses()
+        self.silence()
+
+    def silence(self) -> None:
+        """Listen to the garbage collector no more."""
         if self.pauses is not None:
-            self._write_pauses()
             self.pauses.close()
+
+    def end_window(self) -> None:
+        """End the open window in the middle of a step, if it is this thread's."""
+        if self.windows is None:
+            return
+        start = perf_counter_ns()
+        if self.windows.close():
+            self._write_profiler(start)
+            self._was_profiled = True
+
+    def foreign_profiler_begins(self, profiler: Any) -> None:
+        """The script starts ``profiler``: there can be one at a time, so ours ends."""
+        if self.windows is not None and not self.windows.is_ours(profiler):
+            self.end_window()
+            self.windows.foreign_begins()
+
+    def foreign_profiler_ends(self, profiler: Any) -> None:
+        """The script's ``profiler`` has ended."""
+        if self.windows is not None and not self.windows.is_ours(profiler):
+            self.windows.foreign_ends()
 
     def _write_step(self, boundary: Boundary, is_last: bool = False) -> None:
         duration = boundary.end - self._step_start
@@ -162,10 +189,15 @@ class Recording:
             return
         start = perf_counter_ns()
         if self.windows.boundary(boundary, duration, self.index):
-            waited = perf_counter_ns() - start
-            self._ring.write(rings.PROFILER, start, waited, self.index)
-            # It has a phase of its own.
-            self.overhead -= waited
+            self._write_profiler(start)
+            # A fork may end a window before its first boundary comes.
+            self._was_profiled |= self.windows.is_open
+
+    def _write_profiler(self, start: int) -> None:
+        waited = perf_counter_ns() - start
+        self._ring.write(rings.PROFILER, start, waited, self.index)
+        # It has a phase of its own.
+        self.overhead -= waited
 
     def _write_memory(self, end: int) -> None:
         if self.memory is None:
@@ -200,4 +232,5 @@ def start_recording(
     recording.windows = Windows(torch, spool, options, notes)
     recording.memory = MemoryProbe(torch)
     recording.pauses = GcPauses(thread)
+    recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)
     return recording

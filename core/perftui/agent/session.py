@@ -1,14 +1,7 @@
-"""What the hooks call: decides whether this process and thread record."""
+"""What the hooks call."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from threading import get_ident
 from time import thread_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,67 +9,26 @@ from weakref import WeakKeyDictionary
 from . import ring as rings
 from .callsite import find_call_site
 from .contained import contained
-from .cost import inner_call_ns
-from .forked_exit import leave_without_destructors
+from .lifetime import Lifetime
 from .loader import UNKNOWN, batches_ready, fetches_itself
-from .loaders import Loaders, Origins
-from .notes import Notes
-from .optimizers import Optimizers
-from .options import Options
 from .overrides import Arguments, Overrides
-from .recording import Recording, start_recording
-from .steps import Boundary, StepMachine
+from .recording import Recording
+from .steps import Boundary
 
 
-class Session:
-    """The agent in one process.
+class Session(Lifetime):
+    """The agent in one process: what each hook means for the recording.
 
-    Nothing is made before the script first loads data, calls a module or steps: launchers and
-    helpers never do. ``enter_...`` returns when the phase began, 0 where it is not recorded.
+    ``enter_...`` returns when the phase began, 0 where it is not recorded.
     """
 
-    def __init__(self, torch: Any, spool: Path, options: Options) -> None:
-        self._torch = torch
-        self._spool = spool
-        self._options = options
-        self._origins: Origins = WeakKeyDictionary()
-        self.reset()
-
     def reset(self) -> None:
-        """Be as at the start: a forked child shares nothing with its parent's recording."""
-        self.inside = False
-        """Whether forward calls pass straight through: one is going on, or recording is off."""
-        self.notes = Notes(self._spool)
-        self.loaders = Loaders(self._torch, self.notes, self._origins)
-        self.optimizers = Optimizers(self._torch)
-        self.recording: Recording | None = None
-        """None before there is anything to record, and after it has ended."""
-        self._is_off = False
-        self._inner_call_ns = 0
+        """Be as at the start."""
+        super().reset()
         self._batches_ready = UNKNOWN
         self._cpu_start: int | None = None
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-
-    @contained
-    def after_fork(self) -> None:
-        """This is a new child of the process that recorded."""
-        recording = self.recording
-        has_profiled = recording is not None and recording.has_profiled
-        self.reset()
-        if has_profiled:
-            leave_without_destructors()
-
-    def fail(self, error: Exception) -> None:
-        """Record no more, and say why."""
-        recording = self.recording
-        self._stop()
-        message = f"recording stopped: {type(error).__name__}: {error}"
-        with suppress(Exception):
-            # A window left open would crash the interpreter at its end.
-            if recording is not None and recording.windows is not None:
-                recording.windows.close()
-        with suppress(Exception):
-            self.notes.write("error", {"message": message})
+        """Estimated cost of the modules inside each that was called, all called once."""
 
     def construct_loader(
         self, overrides: Overrides, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -152,7 +104,8 @@ class Session:
             self._ended(recording, ended)
         inner = self._modules.get(module)
         if inner is None:
-            inner = self._modules[module] = self._inner_cost(module)
+            modules = sum(1 for _ in module.modules())
+            inner = self._modules[module] = modules * recording.inner_call_ns
         recording.overhead += inner
         start = recording.begin(rings.FORWARD)
         self.inside = True
@@ -207,31 +160,15 @@ class Session:
     def foreign_profiler_begins(self, profiler: Any) -> None:
         """The script starts a profiler of its own."""
         recording = self.recording
-        if recording is not None and recording.windows is not None:
-            recording.windows.foreign_begins(profiler)
+        if recording is not None:
+            recording.foreign_profiler_begins(profiler)
 
     @contained
     def foreign_profiler_ends(self, profiler: Any) -> None:
         """The script's profiler has ended."""
         recording = self.recording
-        if recording is not None and recording.windows is not None:
-            recording.windows.foreign_ends(profiler)
-
-    @contained
-    def before_fork(self) -> None:
-        """End the open window: a child would go on recording into it without end."""
-        recording = self.recording
-        if recording is None or recording.windows is None or recording.thread != get_ident():
-            return
-        recording.windows.close()
-
-    @contained
-    def finish(self) -> None:
-        """The process ends."""
-        recording = self.recording
-        self._stop()
         if recording is not None:
-            recording.close()
+            recording.foreign_profiler_ends(profiler)
 
     @contained
     def _override(self, overrides: Overrides, loader: Any, passed: Arguments) -> None:
@@ -251,62 +188,3 @@ class Session:
         if boundaries:
             self.loaders.step_ended(boundaries[-1].kind)
             recording.ended(boundaries)
-
-    def _on_this_thread(self) -> Recording | None:
-        """The recording, begun if need be, where this thread is the one it follows."""
-        recording = self.recording or self._begin()
-        return recording if recording is not None and recording.thread == get_ident() else None
-
-    def _begin(self) -> Recording | None:
-        if self.recording is not None or self._is_off:
-            return self.recording
-        if self._torch.utils.data.get_worker_info() is not None:
-            # A worker of a DataLoader: its modules are transforms.
-            self._stop()
-            return None
-        steps = StepMachine(self.optimizers.exist)
-        try:
-            recording = start_recording(
-                self._torch, self._spool, self._options, self.notes, steps, get_ident()
-            )
-        except OSError as error:
-            self.fail(error)
-            return None
-        self._inner_call_ns = inner_call_ns(self._torch.compiler.is_compiling)
-        self.recording = recording
-        _at_exit_of_child(self.finish)
-        return recording
-
-    def _adopt_thread(self, recording: Recording) -> bool:
-        """Follow the calling thread if none has stepped yet, or the one that did is gone."""
-        thread = get_ident()
-        if thread != recording.thread:
-            alive = {one.ident for one in threading.enumerate()}
-            if recording.has_stepped and recording.thread in alive:
-                return False
-            recording.follow(thread)
-        recording.has_stepped = True
-        return True
-
-    def _inner_cost(self, module: Any) -> int:
-        """Estimated cost of the modules inside ``module``, each called once."""
-        return self._inner_call_ns * sum(1 for _ in module.modules())
-
-    def _stop(self) -> None:
-        self.recording = None
-        self._is_off = self.inside = True
-
-
-def _at_exit_of_child(finish: Callable[[], None]) -> None:
-    """Children of multiprocessing leave by ``os._exit``, past ``atexit``, but run finalizers."""
-    multiprocessing = sys.modules.get("multiprocessing")
-    util = sys.modules.get("multiprocessing.util")
-    if multiprocessing is None or util is None or multiprocessing.parent_process() is None:
-        return
-    pid = os.getpid()
-
-    def run() -> None:
-        if os.getpid() == pid:
-            finish()
-
-    util.Finalize(None, run, exitpriority=100)

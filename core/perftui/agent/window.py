@@ -26,6 +26,7 @@ class Window:
     """
 
     def __init__(self, torch: Any, options: Options, stacks: bool) -> None:
+        self._torch = torch
         uses_cuda = bool(torch.cuda.is_initialized())
         self._profiler = torch.autograd.profiler.profile(
             use_device="cuda" if uses_cuda else None,
@@ -34,6 +35,9 @@ class Window:
             profile_memory=options.memory,
             with_stack=stacks,
         )
+        # torch 2.4 turns the results into Python objects as soon as the recording ends, newer ones
+        # when somebody asks for them, which nobody does.
+        self._profiler._parse_kineto_results = _nothing
 
     @property
     def profiler(self) -> Any:
@@ -53,6 +57,17 @@ class Window:
         """End the recording; the calling thread must be the one that started it."""
         self._profiler.__exit__(None, None, None)
 
+    def abandon(self) -> None:
+        """Record no more of the calling thread, which started this, and get nothing for it.
+
+        For a session that a profiler of another thread has taken over: torch 2.13 crashes where it
+        is ended as usual, and without an end every operator takes up memory for ever. torch prints
+        a warning.
+        """
+        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
+        if toggle is not None:
+            toggle(False, {self._torch.profiler.ProfilerActivity.CPU})
+
     def save(self, path: Path) -> int:
         """Write the trace to ``path``, whole or not at all; returns its bytes.
 
@@ -70,6 +85,11 @@ class Window:
         temporary.chmod(0o600)
         temporary.rename(path)
         return size
+
+
+def _nothing(*_: Any, **__: Any) -> list[Any]:
+    """No events."""
+    return []
 
 
 def is_profiling(torch: Any) -> bool:

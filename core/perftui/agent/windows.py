@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
@@ -16,6 +17,10 @@ from .steps import EVAL, Boundary
 from .warmup import WarmUp
 from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
 from .window_length import window_steps
+
+MOST_ATTEMPTS = 3
+"""Windows in a row that are ended from outside before a step is whole: a training that forks its
+workers anew after every batch would start and stop the profiler for ever and never have one."""
 
 
 class Windows:
@@ -40,6 +45,11 @@ class Windows:
         self._is_first = True
         self._foreign = 0
         self._window: Window | None = None
+        self._thread = 0
+        """The one that has prepared the window, and alone may start and stop it."""
+        self._is_taken_over = False
+        """Whether the window's session is now that of a profiler in another thread."""
+        self._attempts = 0
         self._number = 0
         self._first_step = 0
         self._steps = 0
@@ -63,44 +73,57 @@ class Windows:
             return False
         if self.marks is None and not self._may_open():
             return False
+        if self._window is not None and self._thread != get_ident():
+            return False
+        if self._is_taken_over:
+            self._abandon()
+            return True
         started = perf_counter_ns()
         self._advance(next_step)
         self._stall += perf_counter_ns() - started
         return True
 
-    def close(self) -> None:
-        """End and save the open window now: the process ends, forks, or profiles by itself."""
-        if self._window is None:
-            return
-        if self.marks is not None:
+    def close(self) -> bool:
+        """End and save the open window now: the process ends, forks, or profiles by itself.
+
+        Whether there was one, of this thread: another thread's cannot be ended from here.
+        """
+        if self._window is None or self._thread != get_ident():
+            return False
+        if self._is_taken_over:
+            self._abandon()
+        elif self.marks is not None:
             self._finish()
         else:
             self._cancel(self._window)
+        return True
 
-    def foreign_begins(self, profiler: Any) -> None:
-        """The script starts ``profiler`` of its own: there can be one at a time, so ours ends."""
-        if self._is_ours(profiler):
-            return
-        self.close()
+    def foreign_begins(self) -> None:
+        """The script starts a profiler of its own: no window opens until it has ended.
+
+        A window that is not closed by now belongs to another thread.
+        """
         self._foreign += 1
+        self._is_taken_over = self._window is not None
 
-    def foreign_ends(self, profiler: Any) -> None:
-        """The script's ``profiler`` has ended."""
-        if not self._is_ours(profiler):
-            self._foreign = max(self._foreign - 1, 0)
+    def foreign_ends(self) -> None:
+        """A profiler of the script has ended."""
+        self._foreign = max(self._foreign - 1, 0)
 
-    def _is_ours(self, profiler: Any) -> bool:
+    def is_ours(self, profiler: Any) -> bool:
+        """Whether ``profiler`` is that of the window."""
         return self._window is not None and self._window.profiler is profiler
 
     def _consider(self) -> None:
         if self._control.requested():
             self._is_wanted = True
+            self._attempts = 0
         elif self._is_first and self._warm_up.is_over:
             self._is_first = False
             self._is_wanted = True
 
     def _may_open(self) -> bool:
-        if threading.get_ident() != threading.main_thread().ident:
+        if get_ident() != threading.main_thread().ident:
             self._is_wanted = False
             message = "no window was recorded: the training is not in the main thread"
             self._notes.write("warning", {"message": message})
@@ -111,10 +134,13 @@ class Windows:
         """One stage a boundary: prepare, start, so many steps, finish.
 
         Preparing is a stage of its own because with a GPU it starts the tracing library, whose
-        first use would fill the first step recorded.
+        first use would fill the first step recorded. Another attempt goes without: it needs every
+        step there is.
         """
         if self._window is None:
             self._prepare()
+            if self._attempts:
+                self._start(next_step)
         elif self.marks is None:
             self._start(next_step)
         else:
@@ -129,6 +155,7 @@ class Windows:
         self._stall = 0
         stacks = self._options.stacks and may_record_stacks(self._torch)
         self._window = Window(self._torch, self._options, stacks)
+        self._thread = get_ident()
         self.has_profiled = True
         self._window.prepare()
 
@@ -157,10 +184,21 @@ class Windows:
         finally:
             self._window = None
         if self._steps:
+            self._attempts = 0
             self._save(window, started)
         else:
-            # Ended from outside before a step was whole: there is nothing to show, so try again.
-            self._is_wanted = True
+            # Ended from outside before a step was whole: there is nothing to show.
+            self._try_again()
+
+    def _try_again(self) -> None:
+        self._attempts += 1
+        self._is_wanted = self._attempts < MOST_ATTEMPTS
+        if not self._is_wanted:
+            message = (
+                f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
+                "where the script forked (workers of a data loader, each epoch) or profiled itself"
+            )
+            self._notes.write("warning", {"message": message})
 
     def _cancel(self, window: Window) -> None:
         """Give up a window that was only prepared.
@@ -172,7 +210,17 @@ class Windows:
             window.stop()
         finally:
             self._window = None
-            self._is_wanted = True
+        self._try_again()
+
+    def _abandon(self) -> None:
+        window, marks = self._window, self.marks
+        self._window = self.marks = None
+        self._is_taken_over = False
+        message = "a window was lost: the script profiled another of its threads meanwhile"
+        self._notes.write("warning", {"message": message})
+        if window is not None and marks is not None:
+            marks.end_all()
+            window.abandon()
 
     def _save(self, window: Window, started: int) -> None:
         name = f"window-{os.getpid()}-{self._number}.json"

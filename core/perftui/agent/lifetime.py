@@ -1,0 +1,145 @@
+"""When this process records: from its first work on, until it ends, forks or something fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .contained import contained
+from .forked_exit import leave_without_destructors
+from .loaders import Loaders, Origins
+from .notes import Notes
+from .optimizers import Optimizers
+from .options import Options
+from .recording import Recording, start_recording
+from .steps import StepMachine
+
+
+class Lifetime:
+    """The recording of one process, and the one thread of it that is followed.
+
+    Nothing is made before the script first loads data, calls a module or steps: launchers and
+    helpers never do.
+    """
+
+    def __init__(self, torch: Any, spool: Path, options: Options) -> None:
+        self._torch = torch
+        self._spool = spool
+        self._options = options
+        self._origins: Origins = WeakKeyDictionary()
+        self.reset()
+
+    def reset(self) -> None:
+        """Be as at the start: a forked child shares nothing with its parent's recording."""
+        self.inside = False
+        """Whether forward calls pass straight through: one is going on, or recording is off."""
+        self.notes = Notes(self._spool)
+        self.loaders = Loaders(self._torch, self.notes, self._origins)
+        self.optimizers = Optimizers(self._torch)
+        self.recording: Recording | None = None
+        """None before there is anything to record, and after it has ended."""
+        self._is_off = False
+        self._failed: Recording | None = None
+
+    @contained
+    def before_fork(self) -> None:
+        """End the open window: a child would go on recording into it without end."""
+        if self.recording is not None:
+            self.recording.end_window()
+
+    @contained
+    def after_fork(self) -> None:
+        """This is a new child of the process that recorded."""
+        recording = self.recording
+        self.reset()
+        if recording is not None:
+            recording.silence()
+            if recording.has_profiled:
+                leave_without_destructors()
+
+    def fail(self, error: Exception) -> None:
+        """Record no more, and say why."""
+        recording = self.switch_off()
+        message = f"recording stopped: {type(error).__name__}: {error}"
+        with suppress(Exception):
+            # A window left open would crash the interpreter at its end.
+            if recording is not None:
+                self._failed = recording
+                recording.end_window()
+        with suppress(Exception):
+            self.notes.write("error", {"message": message})
+
+    @contained
+    def finish(self) -> None:
+        """The process ends."""
+        recording = self.switch_off()
+        if recording is not None:
+            recording.close()
+        elif self._failed is not None:
+            # It may have failed in a thread that could not end its window.
+            self._failed.end_window()
+
+    def switch_off(self) -> Recording | None:
+        """Record no more; returns what was recorded so far."""
+        recording, self.recording = self.recording, None
+        self._is_off = self.inside = True
+        if recording is not None:
+            recording.silence()
+        return recording
+
+    def _on_this_thread(self) -> Recording | None:
+        """The recording, begun if need be, where this thread is the one it follows."""
+        recording = self.recording or self._begin()
+        return recording if recording is not None and recording.thread == get_ident() else None
+
+    def _begin(self) -> Recording | None:
+        if self.recording is not None or self._is_off:
+            return self.recording
+        if self._torch.utils.data.get_worker_info() is not None:
+            # A worker of a DataLoader: its modules are transforms.
+            self.switch_off()
+            return None
+        steps = StepMachine(self.optimizers.exist)
+        try:
+            recording = start_recording(
+                self._torch, self._spool, self._options, self.notes, steps, get_ident()
+            )
+        except OSError as error:
+            self.fail(error)
+            return None
+        self.recording = recording
+        _at_exit_of_child(self.finish)
+        return recording
+
+    def _adopt_thread(self, recording: Recording) -> bool:
+        """Follow the calling thread if none has stepped yet, or the one that did is gone."""
+        thread = get_ident()
+        if thread != recording.thread:
+            alive = {one.ident for one in threading.enumerate()}
+            if recording.has_stepped and recording.thread in alive:
+                return False
+            recording.follow(thread)
+        recording.has_stepped = True
+        return True
+
+
+def _at_exit_of_child(finish: Callable[[], None]) -> None:
+    """Children of multiprocessing leave by ``os._exit``, past ``atexit``, but run finalizers."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    util = sys.modules.get("multiprocessing.util")
+    if multiprocessing is None or util is None or multiprocessing.parent_process() is None:
+        return
+    pid = os.getpid()
+
+    def run() -> None:
+        if os.getpid() == pid:
+            finish()
+
+    util.Finalize(None, run, exitpriority=100)

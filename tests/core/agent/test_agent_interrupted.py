@@ -1,0 +1,238 @@
+"""Windows that are ended from outside, and an agent that fails: the training never notices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.run.ring import PROFILED_FLAG
+
+pytestmark = pytest.mark.subprocess
+
+EPOCHS = """
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+batches, epochs = map(int, sys.argv[1:3])
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.ones(2 * batches, 4)), 2, num_workers=1)
+for epoch in range(epochs):
+    for (x,) in loader:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+print("done")
+"""
+
+STEPS = """
+import gc, os, sys, threading, torch
+from torch import nn
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+UNTIL_A_WINDOW = """
+def is_open():
+    return torch._C._autograd._profiler_enabled()
+for _ in range(100):
+    if is_open():
+        break
+    step()
+"""
+
+
+def test_workers_forked_for_two_batches_leave_room_for_a_window(train: Any) -> None:
+    run = train(EPOCHS, "2", "40")
+
+    assert (run.code, run.out) == (0, "done\n")
+    (window,) = run.notes("window")
+    assert window["steps"] == 1
+    trace = json.loads((run.spool.root / window["file"]).read_text())
+    names = [event["name"] for event in trace["traceEvents"]]
+    assert f"ProfilerStep#{window['first_step']}" in names
+    assert "aten::linear" in names
+
+
+def test_workers_forked_for_every_batch_are_not_tried_for_ever(train: Any) -> None:
+    run = train(EPOCHS, "1", "60")
+
+    assert (run.code, run.out) == (0, "done\n")
+    assert run.notes("window") == []
+    assert ["cut short" in warning["message"] for warning in run.notes("warning")] == [True]
+    # Each attempt starts the profiler once and ends it once.
+    assert 0 < len(run.of_kind("profiler")) <= 9
+
+
+def test_step_in_which_a_fork_ended_a_window_is_marked_and_its_cost_told(train: Any) -> None:
+    source = (
+        STEPS
+        + UNTIL_A_WINDOW
+        + """
+optimizer.zero_grad()
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+print(is_open())
+model(torch.ones(4, 8)).sum().backward()
+optimizer.step()
+for _ in range(6):
+    step()
+"""
+    )
+    run = train(source, options={"max_steps": 60})
+
+    assert (run.code, run.out) == (0, "False\n")
+    steps = run.of_kind("step")
+    prepared, opened, closed, *again = run.of_kind("profiler")
+    forked = next(step for step in steps if step.start <= closed.start < step.start + step.duration)
+    assert closed.step == forked.step == opened.step
+    assert forked.flag & PROFILED_FLAG
+    assert prepared.step < opened.step
+    # Another attempt follows, in one go.
+    assert again
+    assert len(run.notes("window")) == 1
+
+
+def test_profiler_of_another_thread_leaves_our_window_to_its_own(train: Any) -> None:
+    source = (
+        STEPS
+        + UNTIL_A_WINDOW
+        + """
+def profile():
+    with torch.autograd.profiler.profile() as profiler:
+        torch.ones(3).sum()
+    print(len(profiler.function_events))
+
+thread = threading.Thread(target=profile)
+thread.start()
+thread.join()
+import resource
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(2000):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000)
+"""
+    )
+    run = train(source)
+
+    assert (run.code, run.out) == (0, "6\nTrue\n")
+    assert run.notes("error") == run.notes("window") == []
+    assert ["a window was lost" in one["message"] for one in run.notes("warning")] == [True]
+
+
+def test_results_of_a_window_are_never_made_python_objects(train: Any) -> None:
+    # torch 2.4 asks for them as soon as the recording ends.
+    source = (
+        STEPS
+        + """
+profile = torch.autograd.profiler.profile
+leave = profile.__exit__
+def eager(self, *args):
+    leave(self, *args)
+    print("events", len(self._parse_kineto_results(self.kineto_results)))
+profile.__exit__ = eager
+for _ in range(30):
+    step()
+"""
+    )
+    run = train(source)
+
+    assert (run.code, run.out) == (0, "events 0\n")
+    (window,) = run.notes("window")
+    assert "aten::linear" in (run.spool.root / window["file"]).read_text()
+
+
+def test_first_window_is_of_training_though_validation_comes_first(train: Any) -> None:
+    source = (
+        STEPS
+        + """
+from torch.utils.data import DataLoader, TensorDataset
+data = DataLoader(TensorDataset(torch.ones(400, 8)), 4)
+with torch.no_grad():
+    for (x,) in data:
+        model(x)
+for (x,) in data:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+print("not reached")
+"""
+    )
+    run = train(source, options={"max_steps": 40})
+
+    assert (run.code, run.out) == (0, "")
+    assert run.step_kinds == ["eval"] * 100 + ["train"] * 40
+    (window,) = run.notes("window")
+    assert window["first_step"] >= 100
+
+
+def test_failed_agent_listens_to_nothing(train: Any) -> None:
+    source = (
+        STEPS
+        + """
+for _ in range(3):
+    step()
+listeners = len(gc.callbacks)
+sys.modules["_perftui_agent.steps"].StepMachine.backward = lambda self: 1 / 0
+step()
+print(listeners, len(gc.callbacks))
+step()
+"""
+    )
+    run = train(source)
+
+    assert (run.code, run.out) == (0, "1 0\n")
+    assert "ZeroDivisionError" in run.notes("error")[0]["message"]
+    assert len(run.of_kind("step")) <= 3
+
+
+def test_forked_child_inherits_no_listener(train: Any) -> None:
+    source = (
+        STEPS
+        + """
+for _ in range(3):
+    step()
+if os.fork() == 0:
+    print(len(gc.callbacks), flush=True)
+    os._exit(0)
+os.wait()
+"""
+    )
+    run = train(source)
+
+    assert (run.code, run.out) == (0, "0\n")
+
+
+def test_torch_that_lacks_a_place_to_listen_at_is_left_alone(train: Any, tmp_path: Path) -> None:
+    source = (
+        STEPS
+        + """
+from perftui.agent.arm import arm
+del torch.amp.GradScaler
+try:
+    arm(torch, sys.argv[1])
+except AttributeError as error:
+    print("GradScaler" in str(error))
+for _ in range(30):
+    step()
+if os.fork() == 0:
+    step()
+    sys.exit()
+os.wait()
+print(len(gc.callbacks))
+"""
+    )
+    spool = tmp_path / "armed"
+    spool.mkdir()
+    run = train(source, str(spool), agent=False)
+
+    assert (run.code, run.out, run.err) == (0, "True\n0\n", "")
+    assert list(spool.iterdir()) == []

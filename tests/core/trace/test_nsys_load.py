@@ -187,6 +187,26 @@ def test_processes_count_correlations_and_devices_on_their_own(path: Path) -> No
     assert trace.metadata["deviceProperties"][0]["totalGlobalMem"] == 80
 
 
+def test_waits_are_on_the_device_of_their_context(path: Path) -> None:
+    columns = nsys.SYNC + ", contextId"
+    waits = [
+        (10, 20, 0, 7, 21, nsys.process(), 3, 2**32 - 1, 1),
+        (10, 20, 0, 30, 22, nsys.process(5000), 2, 7197, 1),
+        (10, 20, 0, 31, 23, nsys.process(5000), 2, 7197, 9),
+    ]
+    kernels = [nsys.kernel(30, 40), nsys.kernel(35, 45, device=1, owner=nsys.process(5000))]
+    trace = load(
+        path,
+        {
+            "CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, kernels),
+            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (columns, waits),
+        },
+    )
+    rows = np.flatnonzero(trace.in_category("cuda_sync")).tolist()
+    tracks = [trace.tracks[int(trace.track[row])] for row in rows]
+    assert {(track.stream, track.device) for track in tracks} == {(7, 0), (30, 1), (31, 0)}
+
+
 def test_graphs_launched_as_a_whole_are_activity_and_told(path: Path) -> None:
     graphs = [(100, 900, 1, 9, 11, nsys.process(), 4)]
     trace = load(

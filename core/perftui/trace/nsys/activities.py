@@ -27,6 +27,8 @@ class Activity:
     on_device: bool
     keys: tuple[str, ...]
     label: Callable[..., Label]
+    by_context: bool = False
+    """Whether the table's own device is not to be trusted, and that of the context is."""
     within_others: bool = False
     """Whether only rows count that lie within the time of all other tables."""
 
@@ -72,6 +74,15 @@ def _overhead(words: Words, name: int) -> Label:
 GRAPHS = Activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", True, ("graphId",), _graph)
 """Graphs recorded as a whole: ``nsys profile --cuda-graph-trace=graph``, the default."""
 
+SYNCHRONISATION = Activity(
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    True,
+    ("syncType", "eventId", "streamId"),
+    _sync,
+    by_context=True,
+)
+"""CUPTI tells the context that is waited for and no device: nsys writes 0, whichever it was."""
+
 ACTIVITIES = (
     Activity("CUPTI_ACTIVITY_KIND_RUNTIME", False, ("nameId",), _call),
     Activity("CUPTI_ACTIVITY_KIND_OVERHEAD", False, ("nameId",), _overhead),
@@ -79,9 +90,7 @@ ACTIVITIES = (
     Activity("CUPTI_ACTIVITY_KIND_MEMCPY", True, ("copyKind", "srcKind", "dstKind"), _copy),
     Activity("CUPTI_ACTIVITY_KIND_MEMSET", True, ("memKind",), _set),
     GRAPHS,
-    Activity(
-        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", True, ("syncType", "eventId", "streamId"), _sync
-    ),
+    SYNCHRONISATION,
     # The profiler also works before the program's first call and after its last: that is no part
     # of what it did.
     Activity("PROFILER_OVERHEAD", False, ("nameId",), _overhead, within_others=True),

@@ -18,18 +18,29 @@ from perftui.trace.tracks import Numbering
 ENDLESS = -(2**62)
 """End of a row that has none."""
 
-DEVICE = 5
+CONTEXT = 5
+"""Where rows have the context that they ran in."""
+
+DEVICE = 6
 """Where rows have device, stream and owner: see ``place``."""
 
-OWNER = 7
+OWNER = 8
 """Where rows have the global id of their process or thread."""
 
-KEYS = 8
+KEYS = 9
 """Where the columns begin that rows are named by."""
 
 
-def place(database: Database, table: str, owner: str, on_device: bool) -> tuple[str, ...]:
-    """SQL of what is read of every row, next to its id and before what names it."""
+_USED = (OWNER, CONTEXT, DEVICE)
+
+
+def place(
+    database: Database, table: str, owner: str, on_device: bool, device: str = ""
+) -> tuple[str, ...]:
+    """SQL of what is read of every row, next to its id and before what names it.
+
+    ``device`` is SQL of the device, where that is not simply a column of the table.
+    """
 
     def column(name: str) -> str:
         return database.column(table, name)
@@ -39,7 +50,8 @@ def place(database: Database, table: str, owner: str, on_device: bool) -> tuple[
         f'ifnull(cast("end" as integer), {ENDLESS})',
         column("correlationId"),
         column("bytes"),
-        f"max({column('deviceId')}, 0)" if on_device else str(NONE),
+        column("contextId") if on_device else str(NONE),
+        f"max({device or column('deviceId')}, 0)" if on_device else str(NONE),
         column("streamId") if on_device else str(NONE),
         column(owner),
     )
@@ -70,6 +82,8 @@ class Columns:
     categories: Numbering = field(default_factory=Numbering)
     tables: Numbering = field(default_factory=Numbering)
     processes: Numbering = field(default_factory=Numbering)
+    contexts: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Device of each context, by the global id of its process and its own id."""
     endless: int = 0
     """Rows left out because they never end."""
     negative: int = 0
@@ -95,7 +109,11 @@ class Columns:
             return 0
         columns = list(zip(*rows, strict=True))
         numbers = [np.array(column, dtype=np.int64) for column in columns[:KEYS]]
-        row_id, start, end, correlation, size, _, _, owner = numbers
+        row_id, start, end, correlation, size, _, device, _, owner = numbers
+        if device[0] != NONE:
+            for who, context, on in set(zip(*(columns[i] for i in _USED), strict=True)):
+                if context != NONE:
+                    self.contexts.setdefault((who, context), on)
         named = labels(zip(*columns[KEYS:], strict=True))
         part = Part(
             start=start,

@@ -86,7 +86,8 @@ class _Loading:
         # Before all else: of two rows with the same times the range encloses the call.
         ranges = Ranges(self.database, self.words)
         if self.database.has(RANGES, "start", "end"):
-            scan = self._scan(RANGES, "globalTid", False, ranges.keys, ranges.where)
+            columns = (*place(self.database, RANGES, "globalTid", False), *ranges.keys)
+            scan = self._scan(RANGES, columns, ranges.where)
             for rows in ranges.only(self._watched(scan)):
                 self.columns.add(RANGES, rows, ranges.labels)
         return ranges
@@ -97,8 +98,10 @@ class _Loading:
             first, last = self.columns.span()
             where = f'"start" >= {first} and "end" <= {last}'
         keys = tuple(self.database.column(table, column) for column in activity.keys)
+        device = self._device_by_context(table) if activity.by_context else ""
         labels = _Labels(self.words, activity)
-        scan = self._scan(table, activity.owner, activity.on_device, keys, where)
+        columns = (*place(self.database, table, activity.owner, activity.on_device, device), *keys)
+        scan = self._scan(table, columns, where)
         added = sum(self.columns.add(table, rows, labels.of) for rows in self._watched(scan))
         if added and activity is GRAPHS:
             self._note(
@@ -106,11 +109,19 @@ class _Loading:
                 "kernel; for what runs in them record with: nsys profile --cuda-graph-trace=node"
             )
 
-    def _scan(
-        self, table: str, owner: str, on_device: bool, keys: tuple[str, ...], where: str
-    ) -> Scan:
-        columns = (*place(self.database, table, owner, on_device), *keys)
+    def _scan(self, table: str, columns: tuple[str, ...], where: str) -> Scan:
         return Scan(self.connection, table, columns, f'"start" is not null and {where}')
+
+    def _device_by_context(self, table: str) -> str:
+        """SQL of the device of a row's context, as kernels and copies in it had it."""
+        column = self.database.column
+        owner, context = column(table, "globalPid"), column(table, "contextId")
+        known = "".join(
+            f" when {owner} = {who} and {context} = {which} then {device}"
+            for (who, which), device in self.columns.contexts.items()
+        )
+        given = column(table, "deviceId")
+        return f"case{known} else {given} end" if known else given
 
     def _watched(self, scan: Scan) -> Iterable[Rows]:
         for rows in scan.batches():

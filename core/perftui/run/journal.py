@@ -12,6 +12,7 @@ import msgspec
 
 from perftui.run.damage import DAMAGE
 from perftui.run.line_tail import CHUNK, LineTail
+from perftui.run.versioned import NewerError, UnreadableError, decode_versioned
 
 SCHEMA = 1
 
@@ -103,6 +104,7 @@ class JournalReader:
         self.columns: tuple[Column, ...] = ()
         self._tail = LineTail(path)
         self._damaged = 0
+        self._newer: NewerError | None = None
         self._decoder = msgspec.json.Decoder(list[Any])
 
     @property
@@ -124,8 +126,11 @@ class JournalReader:
         """Rows added since the last poll, reading ``limit`` bytes, or one line if that is longer.
 
         Raises:
+            NewerError: it has a schema that this version does not know.
             OSError: the file is there and cannot be read.
         """
+        if self._newer is not None:
+            raise self._newer
         lines = self._tail.poll(limit)
         while lines and not self.columns:
             lines = self._read_header(lines)
@@ -133,8 +138,11 @@ class JournalReader:
 
     def _read_header(self, lines: list[bytes]) -> list[bytes]:
         try:
-            self.columns = msgspec.json.decode(lines[0], type=Header).columns
-        except DAMAGE:
+            self.columns = decode_versioned(lines[0], Header, SCHEMA, "a header").columns
+        except NewerError as error:
+            self._newer = NewerError(f"{self.path}: {error}")
+            raise self._newer from error
+        except UnreadableError:
             self._damaged += 1
         return lines[1:]
 

@@ -10,8 +10,9 @@ from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import Column, JournalReader
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, read_manifest
+from perftui.run.manifest import Manifest, ManifestError, read_manifest
 from perftui.run.table import GrowingTable, Table
+from perftui.run.versioned import NewerError
 
 STEP_TEXT = frozenset({"kind"})
 EVENT_TEXT = frozenset({"kind", "data"})
@@ -35,7 +36,8 @@ class RunSnapshot:
     manifest: Manifest
     ranks: tuple[RankSnapshot, ...]
     telemetry: dict[str, Table]
-    """By host; a ``time`` column in ns and one float column for each metric."""
+    """By host; a ``time`` column in ns and one column for each metric. All are float64, which keeps
+    a time of today to 128 ns on either side."""
     output_bytes: int
     skipped_lines: int
     """Damaged journal lines that were left out."""
@@ -103,7 +105,8 @@ class RunReader:
     """Tails the run directory at ``root``; ``poll`` returns a fresh snapshot.
 
     Raises:
-        ManifestError: on ``poll``, where there is no readable manifest.
+        ManifestError: on ``poll``, where there is no readable manifest, or a journal is of a newer
+            version than this.
     """
 
     def __init__(self, root: Path) -> None:
@@ -114,6 +117,12 @@ class RunReader:
     def poll(self) -> RunSnapshot:
         """Read what has been added since the last call."""
         manifest = read_manifest(self.layout.manifest)
+        try:
+            return self._snapshot(manifest)
+        except NewerError as error:
+            raise ManifestError(str(error)) from error
+
+    def _snapshot(self, manifest: Manifest) -> RunSnapshot:
         for rank in self.layout.ranks():
             if rank not in self._ranks:
                 self._ranks[rank] = _RankReader(self.layout.rank(rank), rank)

@@ -15,6 +15,10 @@ class UnreadableError(ValueError):
     """The file is damaged, or newer than this version can read; the message says which."""
 
 
+class NewerError(UnreadableError):
+    """It was written by a newer version; the message says so."""
+
+
 class _Schema(msgspec.Struct):
     schema: int = 1
 
@@ -23,15 +27,14 @@ def decode_versioned(content: bytes, kind: type[Content], newest: int, what: str
     """Decode ``content`` as ``kind``, whose schema is ``newest``; unknown fields are ignored.
 
     Raises:
-        UnreadableError: its ``schema`` is a newer one, or it is not ``what``.
+        NewerError: its ``schema`` is a newer one.
+        UnreadableError: it is not ``what``.
     """
     try:
         # The schema first: the fields of a newer one may not fit this version's.
         schema = msgspec.json.decode(content, type=_Schema).schema
         if schema > newest:
-            raise UnreadableError(
-                f"written by a newer perftui (schema {schema}; this reads {newest})"
-            )
+            raise NewerError(f"written by a newer perftui (schema {schema}; this reads {newest})")
         return msgspec.json.decode(content, type=kind)
     except DAMAGE as error:
         raise UnreadableError(f"not {what} ({error})") from error

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.run.journal import Column, JournalReader, JournalWriter
+from perftui.run.journal import SCHEMA, Column, JournalReader, JournalWriter
+from perftui.run.versioned import NewerError
 
 COLUMNS = (Column("a", "ns"), Column("b"), Column("c"))
 
@@ -180,3 +181,16 @@ def test_journal_is_private_and_plain_json(tmp_path: Path) -> None:
     assert [column["name"] for column in msgspec.json.decode(header)["columns"]] == ["a", "b", "c"]
     assert msgspec.json.decode(row) == [1, "x", {"k": 2}]
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_journal_of_a_newer_version_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    path.write_text(f'{{"columns": "of another kind", "schema": {SCHEMA + 1}}}\n[1]\n')
+    reader = JournalReader(path)
+    for _ in range(2):
+        with pytest.raises(NewerError, match=f"{path}: written by a newer perftui"):
+            reader.poll()
+    with pytest.raises(NewerError):
+        JournalWriter(path, COLUMNS)
+    path.write_text(f'{{"columns": [{{"name": "n"}}], "schema": {SCHEMA}, "more": 1}}\n[1]\n')
+    assert JournalReader(path).poll() == [[1]]

@@ -110,3 +110,12 @@ def test_directories_that_only_look_like_ranks(layout: RunLayout) -> None:
         (layout.root / name).mkdir()
     (layout.root / "rank-5").write_text("")
     assert layout.ranks() == [0, 12]
+
+
+def test_run_with_a_journal_of_a_newer_version_is_refused_in_words(layout: RunLayout) -> None:
+    layout.rank(0).root.mkdir()
+    layout.rank(0).steps.write_text('{"columns": [], "schema": 99}\n')
+    reader = RunReader(layout.root)
+    for _ in range(2):
+        with pytest.raises(ManifestError, match=r"steps\.jsonl: written by a newer perftui"):
+            reader.poll()

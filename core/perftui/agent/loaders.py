@@ -12,8 +12,6 @@ from .notes import Notes
 from .overrides import Outcome
 from .steps import TRAIN
 
-UNSEEN = 0
-
 Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
 """Where each loader was made, and what became of its overrides."""
 
@@ -52,17 +50,14 @@ class Loaders:
         """``iterator`` gives no more batches this epoch."""
         self._live.pop(iterator, None)
 
-    def number_of(self, iterator: Any) -> int:
-        """The number of the loader behind ``iterator``, 0 for one that was never seen to start."""
-        return self._iterators.get(iterator, UNSEEN)
-
     def any_live(self) -> bool:
         """Whether some iterator has begun and not ended."""
         return len(self._live) > 0
 
-    def use(self, number: int) -> None:
-        """The step that goes on uses a batch of loader ``number``."""
-        if number != UNSEEN:
+    def use(self, iterator: Any) -> None:
+        """The step that goes on uses a batch of the loader behind ``iterator``."""
+        number = self._iterators.get(iterator)
+        if number is not None:
             self._in_use.add(number)
 
     def step_ended(self, kind: str) -> None:

@@ -16,7 +16,6 @@ class MemoryReading:
     allocated: int
     reserved: int
     peak_allocated: int
-    peak_reserved: int
 
 
 class MemoryProbe:
@@ -36,6 +35,4 @@ class MemoryProbe:
         after = clock()
         self._not_before = after + BUDGET * (after - now)
         allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
-        return MemoryReading(
-            allocated["current"], reserved["current"], allocated["peak"], reserved["peak"]
-        )
+        return MemoryReading(allocated["current"], reserved["current"], allocated["peak"])

@@ -82,10 +82,10 @@ class Recording:
             self._step_start = now
         return now
 
-    def end(self, kind: int, start: int, value: int = 0, extra: int = 0) -> int:
+    def end(self, kind: int, start: int, value: int = 0) -> int:
         """The phase that began at ``start`` ends; when."""
         now = perf_counter_ns()
-        self._ring.write(kind, start, now - start, self.index, value, extra)
+        self._ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
         windows = self.windows
         if windows is not None and windows.marks is not None:
@@ -207,7 +207,7 @@ class Recording:
             return
         write = self._ring.write
         write(rings.MEMORY, end, 0, self.index, reading.allocated, reading.reserved)
-        write(rings.MEMORY_PEAK, end, 0, self.index, reading.peak_allocated, reading.peak_reserved)
+        write(rings.MEMORY_PEAK, end, 0, self.index, reading.peak_allocated)
 
     def _write_pauses(self) -> None:
         if self.pauses is None:
@@ -225,7 +225,7 @@ def start_recording(
         OSError: the spool is full or gone.
     """
     facts = process_facts(torch)
-    header = {name: facts[name] for name in ("pid", "rank", "local_rank", "world_size")}
+    header = {name: facts[name] for name in ("pid", "rank", "world_size")}
     ring = rings.create_ring(spool / f"ring-{os.getpid()}", header)
     notes.write("process", facts)
     recording = Recording(ring, steps, thread, options.max_steps)

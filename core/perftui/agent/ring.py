@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-RECORD = struct.Struct("<QqqqqIBBH")
+RECORD = struct.Struct("<QqqqqIBBxx")
 HEAD = struct.Struct("<Q")
 VERSION = 1
 PAGE = 4096
@@ -73,7 +73,7 @@ class RingWriter:
         number = self.written
         offset = PAGE + number % self._capacity * RECORD.size
         RECORD.pack_into(
-            self._memory, offset, number, start, duration, value, extra, step, kind, flag, 0
+            self._memory, offset, number, start, duration, value, extra, step, kind, flag
         )
         self.written = number + 1
         # After the record: the reader trusts every slot below the head.
@@ -83,7 +83,7 @@ class RingWriter:
 def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> RingWriter:
     """Create the ring at ``path``; it appears there only once it is whole.
 
-    ``facts`` are ``pid``, ``rank``, ``local_rank`` and ``world_size`` for the header.
+    ``facts`` are ``pid``, ``rank`` and ``world_size`` for the header.
 
     Raises:
         OSError: no room. A file that is not fully allocated would let a later store kill the
@@ -106,11 +106,6 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
     finally:
         os.close(file)
     return RingWriter(memory, capacity)
-
-
-def scratch_ring(capacity: int = 64) -> RingWriter:
-    """A ring that nobody reads, to measure with."""
-    return RingWriter(mmap.mmap(-1, PAGE + capacity * RECORD.size), capacity)
 
 
 def _allocate(file: int, size: int) -> None:

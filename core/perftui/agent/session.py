@@ -59,13 +59,12 @@ class Session(Lifetime):
         recording = self.recording
         if recording is None:
             return
-        number = self.loaders.number_of(iterator)
-        now = recording.end(rings.INPUT_WAIT, start, self._batches_ready, number)
+        now = recording.end(rings.INPUT_WAIT, start, self._batches_ready)
         if self._cpu_start is not None:
             recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self._cpu_start)
         if arrived:
             recording.steps.fetched()
-            self.loaders.use(number)
+            self.loaders.use(iterator)
         else:
             self.loaders.exhausted(iterator)
 

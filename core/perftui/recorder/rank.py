@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from perftui.recorder.steps import MAX_INTERVALS, StepAssembler
 from perftui.recorder.windows import WindowError, keep_window
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.layout import RankLayout
-from perftui.run.ring import NO_STEP, Record
+from perftui.run.ring import Record
 from perftui.run.spool import Spool
 
 
@@ -26,21 +25,17 @@ class RankJournals:
         self._spool = spool
         self._steps = JournalSink(layout.steps, STEP_COLUMNS, faults)
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
-        self._threads: defaultdict[int, StepAssembler] = defaultdict(StepAssembler)
+        self._assembler = StepAssembler()
         self._warned: set[str] = set()
 
     def records(self, records: Sequence[Record]) -> None:
         """Write the steps that ``records`` complete, and the pauses among them."""
         now = time.monotonic_ns()
-        rows = []
-        for record in records:
-            rows += self._threads[record.thread].add(record, now)
-        for assembler in self._threads.values():
-            rows += assembler.expire(now)
+        rows = [row for record in records for row in self._assembler.add(record, now)]
+        rows += self._assembler.expire(now)
         self._steps.append(rows)
         self._events.append([_pause(record) for record in records if record.kind == "gc"])
-        dropped = sum(assembler.dropped for assembler in self._threads.values())
-        if dropped:
+        if self._assembler.dropped:
             self.warn(
                 f"no step ended for {MAX_INTERVALS:,} intervals; "
                 "the next one shows less than it did"
@@ -59,7 +54,7 @@ class RankJournals:
     def begin_anew(self) -> None:
         """The process has replaced itself; what comes counts its steps from 0 again."""
         self._write_waiting()
-        self._threads.clear()
+        self._assembler = StepAssembler()
         self.warn("the process replaced itself (exec); steps are counted from 0 again")
 
     def finish(self) -> None:
@@ -72,10 +67,7 @@ class RankJournals:
         self._events.close()
 
     def _write_waiting(self) -> None:
-        rows = []
-        for assembler in self._threads.values():
-            rows += assembler.expire(time.monotonic_ns(), hold=0)
-        self._steps.append(rows)
+        self._steps.append(self._assembler.expire(time.monotonic_ns(), hold=0))
 
     def _row(self, note: Note) -> list[Any]:
         data = note.data
@@ -89,5 +81,4 @@ class RankJournals:
 
 
 def _pause(record: Record) -> list[Any]:
-    step = -1 if record.step == NO_STEP else record.step
-    return [record.start, "gc", record.duration, step, {"generation": record.value}]
+    return [record.start, "gc", record.duration, record.step, {"generation": record.value}]

@@ -19,8 +19,8 @@ import msgspec
 
 from perftui.run.damage import DAMAGE
 
-RECORD = "<QqqqqIBBH"
-"""sequence, start (monotonic ns), duration (ns), value, extra, step, kind, flag, thread."""
+RECORD = "<QqqqqIBBxx"
+"""sequence, start (monotonic ns), duration (ns), value, extra, step, kind, flag."""
 
 HEAD = struct.Struct("<Q")
 
@@ -29,9 +29,6 @@ HEADER_PAGE = 4096
 
 PROFILED_FLAG, EVAL_FLAG, INFER_FLAG = 1, 2, 4
 """Bits of ``flag`` in a ``step`` record; without EVAL and INFER it is a training step."""
-
-NO_STEP = 0xFFFFFFFF
-"""``step`` of a record made before the first step."""
 
 KINDS = (
     "step",
@@ -51,7 +48,8 @@ KINDS = (
 ``step``: ``value`` micro batches, ``extra`` the agent's own cost in ns, ``step`` its index.
 ``input_wait``: ``value`` batches that were ready when the wait began, or -1. ``gc``: ``value`` the
 generation. ``memory``, ``memory_peak``: instants at the end of the step whose index ``step`` is,
-before or after its own record; ``value`` allocated (or peak) bytes, ``extra`` reserved bytes.
+before or after its own record; ``value`` allocated (or highest allocated) bytes, ``extra`` of
+``memory`` reserved bytes.
 ``input_cpu``: an instant, ``value`` the CPU time in ns that the thread used in an ``input_wait``
 that has just finished, written only where the thread fetches the batch itself. The others carry
 nothing more. Intervals may lie inside one another; the reader makes them exclusive.
@@ -69,7 +67,6 @@ class RingHeader(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
     pid: int
     rank: int
-    local_rank: int
     world_size: int
     wall_ns: int
     """``time.time_ns()`` at the anchor."""
@@ -88,7 +85,6 @@ class Record(NamedTuple):
     step: int
     kind: str
     flag: int
-    thread: int
 
 
 class RingError(ValueError):
@@ -167,12 +163,10 @@ class RingReader:
 
     def _record(self, number: int) -> Record | None:
         offset = self.header.data_offset + (number % self.header.capacity) * self._struct.size
-        sequence, start, duration, value, extra, step, kind, flag, thread = (
-            self._struct.unpack_from(self._map, offset)
+        sequence, start, duration, value, extra, step, kind, flag = self._struct.unpack_from(
+            self._map, offset
         )
         if sequence != number:
             return None
         name = self._kinds.get(kind, "")
-        return Record(
-            sequence, start + self._clock, duration, value, extra, step, name, flag, thread
-        )
+        return Record(sequence, start + self._clock, duration, value, extra, step, name, flag)

@@ -47,10 +47,6 @@ class Spool:
         """
         return self.root / f"notes-{pid}.jsonl"
 
-    def window(self, pid: int, number: int) -> Path:
-        """A finished window of process ``pid``; it is named in a ``window`` note."""
-        return self.root / f"window-{pid}-{number}.json"
-
     def notes_files(self) -> list[Path]:
         """Notes of every process that has written any."""
         found = self.root.glob("notes-*.jsonl")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perftui.agent import ring
 from perftui.run import ring as reader
 
-FACTS = {"pid": 7, "rank": 1, "local_rank": 1, "world_size": 2}
+FACTS = {"pid": 7, "rank": 1, "world_size": 2}
 
 Record = tuple[str, int, int, int, int, int, int]
 
@@ -93,7 +93,7 @@ def test_the_header_tells_who_writes(tmp_path: Path) -> None:
     ring_reader = reader.RingReader(tmp_path / "ring-7")
 
     header = ring_reader.header
-    assert (header.pid, header.rank, header.local_rank, header.world_size) == (7, 1, 1, 2)
+    assert (header.pid, header.rank, header.world_size) == (7, 1, 2)
     assert header.capacity == ring.CAPACITY
     ring_reader.close()
 

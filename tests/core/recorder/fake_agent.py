@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 KINDS = ("step", "input_wait", "forward", "backward", "optimizer", "gc", "memory")
-SLOT = struct.Struct("<QqqqqIBBH")
+SLOT = struct.Struct("<QqqqqIBBxx")
 CAPACITY = 4096
 SPOOL = Path(os.environ["PERFTUI_SPOOL"])
 PID = os.getpid()
@@ -30,7 +30,6 @@ def open_ring() -> mmap.mmap:
         "kinds": {kind: number for number, kind in enumerate(KINDS)},
         "pid": PID,
         "rank": int(os.environ.get("RANK", "0")),
-        "local_rank": 0,
         "world_size": int(os.environ.get("WORLD_SIZE", "1")),
         "wall_ns": time.time_ns(),
         "monotonic_ns": time.perf_counter_ns(),
@@ -57,7 +56,7 @@ def main() -> None:
         nonlocal count
         number = KINDS.index(kind)
         slot = 4096 + count % CAPACITY * SLOT.size
-        SLOT.pack_into(ring, slot, count, start, duration, value, 0, step, number, 0, 0)
+        SLOT.pack_into(ring, slot, count, start, duration, value, 0, step, number, 0)
         count += 1
         struct.pack_into("<Q", ring, 4088, count)
 

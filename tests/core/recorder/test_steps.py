@@ -25,7 +25,6 @@ def record(kind: str, start: int, duration: int = 0, **more: int) -> Record:
         step=more.get("step", 0),
         kind=kind,
         flag=more.get("flag", 0),
-        thread=0,
     )
 
 

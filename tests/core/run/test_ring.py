@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.run.ring import KINDS, RECORD, RingError, RingReader
 
-SLOT = struct.Struct("<QqqqqIBBH")
+SLOT = struct.Struct("<QqqqqIBBxx")
 OFFSET = 4096
 WALL, MONOTONIC = 1_700_000_000_000_000_000, 5_000
 
@@ -23,14 +23,13 @@ class Writer:
     def __init__(self, path: Path, slots: int, **changes: object) -> None:
         header = {
             "version": 1,
-            "record": "<QqqqqIBBH",
+            "record": "<QqqqqIBBxx",
             "capacity": slots,
             "data_offset": OFFSET,
             "head_offset": 4088,
             "kinds": {kind: number for number, kind in enumerate(KINDS)},
             "pid": 1,
             "rank": 0,
-            "local_rank": 0,
             "world_size": 1,
             "wall_ns": WALL,
             "monotonic_ns": MONOTONIC,
@@ -45,7 +44,7 @@ class Writer:
     def store(self, number: int, start: int = 0) -> None:
         with self.path.open("r+b") as file:
             file.seek(OFFSET + number % self.capacity * SLOT.size)
-            file.write(SLOT.pack(number, start, 7, number, 2, 3, number % len(KINDS), 1, 0))
+            file.write(SLOT.pack(number, start, 7, number, 2, 3, number % len(KINDS), 1))
 
     def head(self, count: int) -> None:
         self.count = count
@@ -100,7 +99,7 @@ def test_times_are_on_the_wall_clock_and_kinds_are_named(tmp_path: Path) -> None
     writer.write(1)
     (record,) = reader.poll()
     assert (record.kind, record.duration, record.extra, record.step) == (KINDS[3], 7, 2, 3)
-    assert (record.flag, record.thread) == (1, 0)
+    assert record.flag == 1
     reader.close()
 
 

@@ -9,7 +9,6 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.live_manifest import LiveManifest
 from perftui.recorder.sink import JournalSink
 from perftui.run.layout import RunLayout
-from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.sampler import Sampler
 
@@ -42,7 +41,7 @@ class MachineSampling:
 
     def _begin(self) -> tuple[Sampler, JournalSink]:
         machine = look_around(self._pid)
-        facts: dict[str, Any] = {"cpu_count": usable_cores(), "memory_bytes": usable_memory()}
+        facts: dict[str, Any] = {}
         if machine.no_gpu is not None:
             facts["profile"] = {**self._manifest.current.profile, "no_gpu": machine.no_gpu}
         if machine.gpus and not self._manifest.current.gpus:

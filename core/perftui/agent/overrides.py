@@ -1,4 +1,7 @@
-"""Tries other arguments of a DataLoader for one run, where that cannot change what it yields."""
+"""Tries other arguments of a DataLoader for one run, where that changes no order and no batch.
+
+Augmentation that draws random numbers draws others in a worker than it would without one.
+"""
 
 from __future__ import annotations
 

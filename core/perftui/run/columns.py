@@ -19,7 +19,7 @@ STEP_COLUMNS = (
     Column("duration", "ns", "duration"),
     *(Column(phase, "ns", phase.replace("_", " ")) for phase in PHASES),
     Column("micro_batches", "count", "micro batches"),
-    Column("profiled", "count", "1 where a window was open"),
+    Column("profiled", "count", "1 where a window was open, and in the step after it"),
     Column("overhead", "ns", "estimated cost of perftui inside the step"),
     Column("batches_ready", "count", "batches waiting in the loader's queue, -1 unknown"),
     Column("allocated", "B", "GPU memory allocated at the end of the step, -1 unknown"),
@@ -36,5 +36,5 @@ EVENT_COLUMNS = (
     Column("data", "", "an object, by kind"),
 )
 """Kinds: ``process`` (pid, rank, python, torch, devices), ``loader`` (configuration and call site
-of a DataLoader, and what an override made of it), ``window`` (file, steps, events, stall),
-``gc`` (generation), ``warning`` (message), ``error`` (message)."""
+of a DataLoader, and what an override made of it), ``window`` (file, first_step, steps, stall in ns,
+bytes), ``gc`` (generation), ``warning`` (message), ``error`` (message)."""

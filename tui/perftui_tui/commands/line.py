@@ -14,7 +14,7 @@ FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii"
 VALUES = ("python", "runs", "window", "max-steps", "theme")
 NUMBERS = ("window", "max-steps")
 THEMES = ("dark", "light", "contrast", "ansi")
-TRACE_ENDINGS = (".json", ".json.gz")
+TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,6 @@ def _inside(directory: Path) -> Path:
         raise UsageError(str(error)) from error
     if not traces:
         raise UsageError(
-            f"{directory} holds neither a recorded run nor a trace (*.json, *.json.gz)"
+            f"{directory} holds neither a recorded run nor a trace (*.json[.gz], *.sqlite)"
         )
     return max(traces, key=lambda path: path.stat().st_mtime_ns)

@@ -6,7 +6,7 @@ perftui: why is this training slow, and what to do about it
   perftui [options] SCRIPT [ARGS...]      run a training script and watch it
   perftui [options] -m MODULE [ARGS...]   the same for a module
   perftui [options] -- COMMAND [ARGS...]  the same for any command (torchrun, accelerate, ...)
-  perftui PATH                            open a trace (.json, .json.gz) or a recorded run
+  perftui PATH                            open a trace (.json[.gz], .sqlite) or a recorded run
   perftui replay [PATH or RUN]            the same; the newest run where none is named
   perftui report PATH [--json]            print the diagnosis
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here

@@ -40,9 +40,10 @@ def assemble(
     is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
     nesting = nest(track, start, start + duration, is_range)
     origin = int(start.min())
+    start -= origin
     return Trace(
         path=database.path,
-        start=start - origin,
+        start=start,
         duration=duration,
         name=columns.joined("name")[rows],
         category=category,

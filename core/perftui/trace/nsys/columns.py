@@ -143,7 +143,8 @@ class Columns:
         """One column whole; its parts are let go, so that no more than one column exists twice."""
         joined = np.concatenate([getattr(part, name) for part in self.parts])
         for part in self.parts:
-            setattr(part, name, joined[:0])
+            # Not a part of ``joined``: a view keeps the whole array.
+            setattr(part, name, np.empty(0, dtype=joined.dtype))
         return joined
 
     def _correlation(self, correlation: Int64, owner: Int64) -> Int64:

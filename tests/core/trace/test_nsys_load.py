@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -409,6 +410,31 @@ def test_an_export_that_was_cut_off_is_read_as_far_as_it_goes(path: Path) -> Non
     trace = load_trace(path)
     assert len(whole) / 2 < len(trace) < len(whole)
     assert "CUPTI_ACTIVITY_KIND_RUNTIME is damaged" in trace.warnings[0].message
+
+
+def test_damage_anywhere_gives_a_trace_or_says_why_not(path: Path) -> None:
+    whole = nsys.write(path, {**nsys.small(), **many(300)}).read_bytes()
+    outcomes = set()
+    for seed in range(150):
+        chance = random.Random(seed)  # noqa: S311 - damages
+        raw = bytearray(whole)
+        for _ in range(chance.choice([1, 5, 30])):
+            begin = chance.randrange(100, len(raw))
+            length = min(chance.choice([1, 8, 512]), len(raw) - begin)
+            raw[begin : begin + length] = chance.randbytes(length)
+        path.write_bytes(raw[: chance.choice([len(raw), chance.randrange(100, len(raw))])])
+        try:
+            trace = load_trace(path)
+        except TraceError:
+            outcomes.add("refused")
+            continue
+        outcomes.add("warned" if trace.warnings else "whole")
+        analyse(trace)
+        try:
+            trace.read_arguments(len(trace) // 2)
+        except TraceError:
+            outcomes.add("no arguments")
+    assert {"refused", "warned", "whole"} <= outcomes
 
 
 def test_text_that_is_no_utf_8_is_shown_as_far_as_it_is(path: Path) -> None:

@@ -49,7 +49,7 @@ class RowReader:
                     (int(self.row_id[row]),),
                 )
                 found = cursor.fetchone()
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise TraceError(f"{self.database.path}: {table} is damaged ({error})") from error
             if found is None:
                 raise TraceError(f"{self.database.path} has changed since it was opened")

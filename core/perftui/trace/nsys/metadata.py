@@ -25,7 +25,7 @@ def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[
     if not database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
         return {}
     rows = connection.execute("select pid, cudaId, gpuId from TARGET_INFO_CUDA_DEVICE")
-    return {(pid, device): gpu for pid, device, gpu in rows if gpu is not None}
+    return {(pid, device): gpu for pid, device, gpu in rows if isinstance(gpu, int)}
 
 
 def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
@@ -42,7 +42,8 @@ def read_session_start(database: Database, connection: sqlite3.Connection) -> in
     if not database.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         return None
     found = connection.execute(
-        "select utcEpochNs from TARGET_INFO_SESSION_START_TIME where utcEpochNs > 0"
+        "select utcEpochNs from TARGET_INFO_SESSION_START_TIME "
+        "where typeof(utcEpochNs) = 'integer' and utcEpochNs > 0"
     ).fetchone()
     return None if found is None else int(found[0])
 

@@ -69,12 +69,12 @@ def read_names(database: Database, connection: sqlite3.Connection, words: Words)
     processes, threads = {}, {}
     if database.has("PROCESSES", "globalPid", "name"):
         rows = connection.execute("select globalPid, name from PROCESSES where name is not null")
-        processes = {owner >> 24: str(name) for owner, name in rows}
+        processes = {owner >> 24: str(name) for owner, name in rows if isinstance(owner, int)}
     if database.has("ThreadNames", "globalTid", "nameId"):
         # A thread that was renamed has several: that of the highest priority counts.
         order = " order by priority" if database.has("ThreadNames", "priority") else ""
         rows = connection.execute(f"select globalTid, nameId from ThreadNames{order}")  # noqa: S608 - constants
-        threads = {owner: words.string(name) or "" for owner, name in rows}
+        threads = {owner: words.string(name) or "" for owner, name in rows.fetchall()}
     return Names(processes, threads)
 
 

@@ -97,4 +97,4 @@ class Words:
         except sqlite3.DatabaseError as error:
             self.damage = str(error)
             return {}
-        return {key: (str(name), str(said)) for key, name, said in rows}
+        return {key: (str(name), str(said)) for key, name, said in rows if isinstance(key, int)}

@@ -39,7 +39,9 @@ def test_a_command_follows_two_dashes() -> None:
     assert (line.action, line.words) == ("command", ("torchrun", "--nproc", "2", "train.py"))
 
 
-@pytest.mark.parametrize("name", ["a.json", "b.pt.trace.json.gz", "C.JSON", "d.sqlite", "e.nsys-rep"])
+@pytest.mark.parametrize(
+    "name", ["a.json", "b.pt.trace.json.gz", "C.JSON", "d.sqlite", "e.nsys-rep"]
+)
 def test_a_trace_is_replayed(name: str) -> None:
     assert parse([name]).action == "replay"
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+_WORDS = r"\s*(?:N/A|-?nan(?:\(\w+\))?|-?inf|-NaN|None|undefined)(?=\s*[,}\]])"
 _TOKEN = re.compile(
-    r'(?P<string>"(?:[^"\\]+|\\.)*"?)'
-    r"|(?P<lead>[:,\[]\s*)(?:N/A|-?nan(?:\(\w+\))?|-?inf|-NaN|None|undefined)(?=\s*[,}\]])",
+    rf'(?:[^"\\:,\[]+|"[^"\\]*"|[:,\[](?!{_WORDS})){{1,1000}}'  # nothing to mend, many at a time
+    r'|(?P<string>"(?:[^"\\]+|\\.)*"?)'
+    rf"|(?P<lead>[:,\[]){_WORDS}",
     re.ASCII | re.DOTALL,
 )
 _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
@@ -58,10 +60,9 @@ def mend(text: str) -> Mended:
 
 
 def _whole(match: re.Match[str], token: str) -> str:
-    lead: str | None = match.group("lead")
-    if lead is not None:
-        return lead + "null"
-    return _ESCAPE.sub(_whole_escape, token) if "\\" in token else token
+    if match.lastgroup == "lead":
+        return match["lead"] + " null"
+    return _ESCAPE.sub(_whole_escape, token) if match.lastgroup == "string" else token
 
 
 def _whole_escape(match: re.Match[str]) -> str:

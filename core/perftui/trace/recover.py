@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from perftui.trace.mend import decoder, exact, fields_behind, mend
+from perftui.trace.mend import Mended, decoder, exact, fields_behind, mend
 from perftui.trace.text import encodable
 
 _START = re.compile(
@@ -29,6 +29,9 @@ _KIND = "ph"
 _BETWEEN = re.compile(r"[\s,]*", re.ASCII)
 _CLOSE = re.compile(r"\](?=\s*(?:\Z|\}|,\s*(?:\"|\Z)))", re.ASCII)
 """A bracket that may close the array: a field follows, or nothing more."""
+
+_PROOF = 64 * 1024 * 1024
+"""Characters that are read, all attempts together, to find where a damaged array ends."""
 
 
 @dataclass
@@ -61,7 +64,7 @@ def recover(raw: bytes, last: bool, fraction: Callable[[str], Any] = exact) -> R
 def holds_event(raw: bytes) -> bool:
     """Whether an event can be read anywhere in the text."""
     walk = _Walk(raw, True, decoder(float))
-    return any(walk.is_event(match.end() - 1) for match in walk.starts(0))
+    return any(walk.is_event(match.end() - 1) for match in walk.candidates(0))
 
 
 class _Walk:
@@ -87,6 +90,16 @@ class _Walk:
     def starts(self, at: int) -> Iterator[re.Match[str]]:
         """Everything from ``at`` on that looks like the start of an event."""
         return _START.finditer(self._text, at)
+
+    def candidates(self, at: int) -> Iterator[re.Match[str]]:
+        """The same, up to where no event can follow: fields behind the array can be long."""
+        kind = -1
+        for match in self.starts(at):
+            if kind < match.end():
+                kind = self._text.find(f'"{_KIND}"', match.end())
+            if kind < 0:
+                return
+            yield match
 
     def is_event(self, at: int) -> bool:
         """Whether an event can be read there."""
@@ -123,7 +136,7 @@ class _Walk:
     def _skip(self, at: int) -> int | None:
         """Pass over what is no event, up to one that is."""
         lost = [at] if self._text[at] == "{" else []
-        for match in self.starts(at + 1):
+        for match in self.candidates(at + 1):
             start = match.end() - 1
             if self.is_event(start):
                 if not lost and '"' in self._text[at:start]:
@@ -144,7 +157,11 @@ class _Walk:
 
     def _to_the_end(self, at: int, lost: list[int]) -> int:
         """Pass over the last events of the file, up to the array's end if the text has one."""
+        room = _PROOF
         for match in _CLOSE.finditer(self._text, at):
+            room -= len(self._text) - match.end()
+            if room < 0:
+                break
             if fields_behind(self._text[match.end() :].encode()) is not None:
                 self._found.closed = True
                 whole = [start for start in lost if start < match.end()]
@@ -155,30 +172,34 @@ class _Walk:
         return len(self._text)
 
     def _decode(self, at: int) -> tuple[dict[str, Any], int] | None:
-        """The object at ``at`` and where it ends."""
-        try:
-            value, end = self._reader.raw_decode(self._text, at)
-        except (ValueError, RecursionError):
-            return self._decode_mended(at)
-        return (value, end) if isinstance(value, dict) else None
+        """The object at ``at``, mended where it must be, and where it ends.
 
-    def _decode_mended(self, at: int) -> tuple[dict[str, Any], int] | None:
-        """The same once mended: up to the next start, or further while the object goes on."""
+        It is read up to the next start, and further only as long as it goes on: an error costs time
+        by the text before it, whose lines are counted.
+        """
         for end in self._ends(at):
-            mended = mend(self._text[at:end])
-            try:
-                value, length = self._reader.raw_decode(mended.text)
-            except json.JSONDecodeError as error:
-                if error.pos < len(mended.text):
+            goes_on = False
+            for spell in (Mended, mend):
+                spelled = spell(self._text[at:end])
+                try:
+                    value, length = self._reader.raw_decode(spelled.text)
+                except json.JSONDecodeError as error:
+                    goes_on = error.pos >= len(spelled.text)
+                except RecursionError:
                     return None
-            except RecursionError:
+                else:
+                    found = value, at + spelled.original(length)
+                    return found if isinstance(value, dict) else None
+            if not goes_on:
                 return None
-            else:
-                return (value, at + mended.original(length)) if isinstance(value, dict) else None
         return None
 
     def _ends(self, at: int) -> Iterator[int]:
-        for match in self.starts(at + 1):
-            if not match.group("nested"):
+        """The first start behind ``at``, then the second, the fourth...: a list may be long."""
+        following = (match for match in self.starts(at + 1) if not match.group("nested"))
+        wanted = 1
+        for number, match in enumerate(following, 1):
+            if number == wanted:
                 yield match.start()
+                wanted *= 2
         yield len(self._text)

@@ -103,8 +103,9 @@ class Trace:
 
     def in_category(self, *categories: str) -> npt.NDArray[np.bool_]:
         """Mask of the rows whose category is one of ``categories``."""
-        wanted = [index for index, name in enumerate(self.categories) if name in categories]
-        return np.isin(self.category, wanted)
+        wanted = np.array([name in categories for name in self.categories], dtype=bool)
+        chosen: npt.NDArray[np.bool_] = wanted[self.category]
+        return chosen
 
     def name_of(self, row: int) -> str:
         """Name of one event."""

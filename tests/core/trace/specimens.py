@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def _specimen(
 
 
 def _times(base: int = 0, digits: int = 3) -> list[str]:
-    return [f"@{Decimal(base) + 10 * i + Decimal(7 * i % 8) / 8:.{digits}f}" for i in range(7)]
+    return [f"@{Decimal(base) + 10 * i + Decimal(7 * i % 8) / 8:.{digits}f}" for i in range(6)]
 
 
 def _legacy() -> list[Event]:
@@ -224,7 +225,7 @@ def _mark(text: bytes, chance: random.Random) -> bytes:
 def _value(text: bytes, chance: random.Random) -> bytes:
     """Another value in place of one: times, durations and ids above all."""
     key = chance.choice([b'"ts": ', b'"dur": ', b'"pid": ', b'"tid": ', b'": '])
-    places = [at for at in range(len(text)) if text.startswith(key, at)]
+    places = [match.start() for match in re.finditer(key, text)]
     if not places:
         return _mark(text, chance)
     begin = chance.choice(places) + len(key)

@@ -13,7 +13,8 @@ from perftui.trace.categories import RANGES, normalise
 from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
 from perftui.trace.head import top_level_fields
-from perftui.trace.model import Int32, Int64, LoadWarning, Trace
+from perftui.trace.model import Int64, Ints, LoadWarning, Trace
+from perftui.trace.narrow import narrowed
 from perftui.trace.nesting import nest, order
 from perftui.trace.source import Source
 from perftui.trace.times import UNTIMED
@@ -36,20 +37,20 @@ def assemble(
     metadata, understood = top_level_fields(head, batches.tail)
     warnings = _warnings(source, batches, columns, understood)
     tracks, among_tracks = columns.tracks.tracks()
-    track = among_tracks[_joined(columns, "track")]
+    track = narrowed(among_tracks[_joined(columns, "track")])
     start, duration = _joined(columns, "start"), _joined(columns, "duration")
-    timed = np.flatnonzero(start != UNTIMED)
-    if not len(timed):
-        raise TraceError(f"{source.path} is not a trace: no event has a time that is a number")
-    rows = timed[order(track[timed], start[timed], duration[timed])]
-    start, duration, track = start[rows], duration[rows], track[rows]
+    rows = _ordered(source, track, start, duration)
+    track = track[rows]
+    start = start[rows]
+    duration = duration[rows]
     categories, category = _categories(columns, rows)
     is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
     nesting = nest(track, start, start + duration, is_range)
     origin = int(start.min())
+    start -= origin
     return Trace(
         path=source.path,
-        start=start - origin,
+        start=start,
         duration=duration,
         name=_joined(columns, "name")[rows],
         category=category,
@@ -67,8 +68,18 @@ def assemble(
         complete_events=columns.complete_events,
         metadata=metadata,
         warnings=warnings,
-        read_arguments=ArgumentReader(source, table, rows),
+        read_arguments=ArgumentReader(source, table, narrowed(rows)),
     )
+
+
+def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int64:
+    """Rows with a time, in the order of the trace."""
+    timed = np.flatnonzero(start != UNTIMED)
+    if not len(timed):
+        raise TraceError(f"{source.path} is not a trace: no event has a time that is a number")
+    if len(timed) == len(start):
+        return order(track, start, duration)
+    return timed[order(track[timed], start[timed], duration[timed])]
 
 
 def _joined(columns: Columns, name: str) -> Any:
@@ -79,13 +90,12 @@ def _joined(columns: Columns, name: str) -> Any:
     return joined
 
 
-def _categories(columns: Columns, rows: Int64) -> tuple[tuple[str, ...], Int32]:
+def _categories(columns: Columns, rows: Int64) -> tuple[tuple[str, ...], Ints]:
     """Names of categories, each once, and the column of indices into them."""
     labels = [normalise(*key) for key in columns.categories]
     names = tuple(dict.fromkeys(labels))
     renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
-    column: Int32 = renumber[_joined(columns, "category")[rows]]
-    return names, column
+    return names, narrowed(renumber)[_joined(columns, "category")[rows]]
 
 
 def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 KERNEL = "kernel"
 MEMCPY = "gpu_memcpy"
 MEMSET = "gpu_memset"
@@ -36,6 +38,7 @@ _BY_PROCESS = {"CPU functions": CPU_OP, "CUDA functions": KERNEL}
 """The first autograd profiler wrote no category but named its two processes so."""
 
 
+@lru_cache(1024)
 def normalise(category: str | None, process: str) -> str:
     """Today's name of a category, lower-cased; by the process where the file names none."""
     if category is None:

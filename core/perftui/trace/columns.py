@@ -13,7 +13,8 @@ from perftui.trace import identifiers, times
 from perftui.trace.batches import Batch
 from perftui.trace.categories import SPAN, normalise
 from perftui.trace.events import TIMES, Event
-from perftui.trace.model import NONE, Int32, Int64
+from perftui.trace.model import NONE, Int32, Int64, Ints
+from perftui.trace.narrow import narrowed
 from perftui.trace.tracks import Numbering, Side, TrackTable, label, side_of
 
 COMPLETE = "X"
@@ -51,11 +52,16 @@ class Part:
     start: Int64
     duration: Int64
     name: Int32
-    category: Int32
-    track: Int32
-    correlation: Int64
-    external_id: Int64
-    bytes: Int64
+    category: Ints
+    track: Ints
+    correlation: Ints
+    external_id: Ints
+    bytes: Ints
+
+    def __post_init__(self) -> None:
+        """Take as little room as the values need: joined parts are as wide as the widest."""
+        for column in ("category", "track", "correlation", "external_id", "bytes"):
+            setattr(self, column, narrowed(getattr(self, column)))
 
 
 @dataclass

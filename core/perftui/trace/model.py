@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.signedinteger[Any]]
+"""Integers of whatever width holds them: not to be added up or multiplied as they are."""
 
 NONE = -1
 """Stands for "absent" in every integer column (no correlation, no stream, no parent...)."""
@@ -65,18 +67,18 @@ class Trace:
     duration: Int64
     name: Int32
     """Index into ``names``."""
-    category: Int32
+    category: Ints
     """Index into ``categories``."""
-    track: Int32
+    track: Ints
     """Index into ``tracks``."""
-    correlation: Int64
+    correlation: Ints
     """Joins a launch on the CPU to its activity on the device."""
-    external_id: Int64
+    external_id: Ints
     """Joins device activity to the operator that caused it."""
-    bytes: Int64
+    bytes: Ints
     """Size of copies and sets."""
     parent: Int32
-    depth: Int32
+    depth: Ints
     names: tuple[str, ...]
     categories: tuple[str, ...]
     """Lower-cased, legacy spellings mapped to today's (``cpu_op``, ``kernel``, ...)."""

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.trace import native
-from perftui.trace.model import NONE, Int32, Int64
+from perftui.trace.model import NONE, Int32, Int64, Ints
+from perftui.trace.narrow import narrowed
 from perftui.trace.sweep import OUTSIDE, OVERLAPPING, sweep
 
 
@@ -18,23 +19,30 @@ class Nesting:
     """``parent`` (a row index, NONE at the top) and ``depth`` of every row."""
 
     parent: Int32
-    depth: Int32
+    depth: Ints
 
 
-def order(track: Int32, start: Int64, duration: Int64) -> Int64:
+def order(track: Ints, start: Int64, duration: Int64) -> Int64:
     """Rows in file order, put in order of (track, start, longest first, file order)."""
-    by_track = np.argsort(track, kind="stable")
-    bounds = _bounds(track[by_track])
-    for begin, end in bounds:
-        rows = by_track[begin:end]
-        starts = start[rows]
-        if not np.all(starts[1:] > starts[:-1]):
-            by_track[begin:end] = rows[np.lexsort((-duration[rows], starts))]
-    result: Int64 = by_track.astype(np.int64)
+    result: Int64 = np.argsort(track, kind="stable").astype(np.int64, copy=False)
+    for begin, end in _bounds(track[result]):
+        rows = result[begin:end]
+        if np.any(start[rows[1:]] < start[rows[:-1]]):
+            rows[:] = rows[np.argsort(start[rows], kind="stable")]
+        _longest_first(rows, start, duration)
     return result
 
 
-def nest(track: Int32, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> Nesting:
+def _longest_first(rows: Int64, start: Int64, duration: Int64) -> None:
+    """Order rows that start together; they are few where times have nanoseconds."""
+    together = start[rows[1:]] == start[rows[:-1]]
+    if np.any(together & (duration[rows[1:]] > duration[rows[:-1]])):
+        places = np.flatnonzero(np.append(together, False) | np.insert(together, 0, False))
+        tied = rows[places]
+        rows[places] = tied[np.lexsort((-duration[tied], start[tied]))]
+
+
+def nest(track: Ints, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> Nesting:
     """Nest ordered rows, track by track.
 
     A row is the child of the innermost row that is open when it starts. A call that outlasts its
@@ -51,7 +59,7 @@ def nest(track: Int32, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]
         rows = slice(begin, stop)
         nested, depth[rows] = _swept(start[rows], end[rows], is_range[rows])
         parent[rows] = np.where(nested == NONE, NONE, nested + begin)
-    return Nesting(parent, depth)
+    return Nesting(parent, narrowed(depth))
 
 
 def _swept(start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> tuple[Int32, Int32]:
@@ -70,7 +78,7 @@ def _swept(start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> tuple[I
         outside[overlapping] = OUTSIDE
 
 
-def _bounds(track: Int32) -> list[tuple[int, int]]:
+def _bounds(track: Ints) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     cuts = [0, *edges.tolist(), len(track)]
     return [(begin, end) for begin, end in pairwise(cuts) if end > begin]

@@ -139,7 +139,7 @@ def eager(self, *args):
     leave(self, *args)
     print("events", len(self._parse_kineto_results(self.kineto_results)))
 profile.__exit__ = eager
-for _ in range(30):
+for _ in range(80):
     step()
 """
     )
@@ -166,10 +166,10 @@ for (x,) in data:
 print("not reached")
 """
     )
-    run = train(source, options={"max_steps": 40})
+    run = train(source, options={"max_steps": 80})
 
     assert (run.code, run.out) == (0, "")
-    assert run.step_kinds == ["eval"] * 100 + ["train"] * 40
+    assert run.step_kinds == ["eval"] * 100 + ["train"] * 80
     (window,) = run.notes("window")
     assert window["first_step"] >= 100
 

@@ -112,7 +112,7 @@ def test_the_loader_and_its_call_are_described(train: Any, tmp_path: Path) -> No
 
 
 def test_the_first_window_opens_once_warm_and_marks_steps_and_phases(train: Any) -> None:
-    run = train(NO_LOADER, "40")
+    run = train(NO_LOADER, "80")
 
     (window,) = run.notes("window")
     trace = json.loads((run.spool.root / window["file"]).read_text())
@@ -131,10 +131,19 @@ def test_the_first_window_opens_once_warm_and_marks_steps_and_phases(train: Any)
 
 
 def test_a_window_is_closed_where_the_script_ends_within_it(train: Any) -> None:
-    run = train(NO_LOADER, "14")
+    ending = """
+while not torch._C._autograd._profiler_enabled() and step < 100:
+    step += 1
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+model(torch.ones(4, 8)).sum().backward()
+optimizer.step()
+"""
+    run = train(NO_LOADER + ending, "5")
 
     assert run.code == 0
-    assert [window["steps"] for window in run.notes("window")] == [3]
+    assert [window["steps"] for window in run.notes("window")] == [1]
 
 
 def test_a_script_that_ends_before_it_is_warm_has_no_window(train: Any) -> None:
@@ -159,7 +168,7 @@ import os, struct
 path = os.path.join(os.environ["PERFTUI_SPOOL"], "control")
 with open(path, "r+b") as page:
     page.write(struct.pack("<Q", 1))
-for step in range(40):
+for step in range(80):
     optimizer.zero_grad()
     model(torch.ones(4, 8)).sum().backward()
     optimizer.step()
@@ -170,10 +179,10 @@ for step in range(40):
         + asking
     )
 
-    run = train(asking, "40")
+    run = train(asking, "80")
 
     first, second = run.notes("window")
-    assert first["first_step"] < 40 <= second["first_step"]
+    assert first["first_step"] < 80 <= second["first_step"]
 
 
 def test_a_run_of_so_many_steps_ends_by_itself(train: Any) -> None:
@@ -510,7 +519,7 @@ def test_a_full_spool_leaves_the_training_alone(train: Any) -> None:
 
 @pytest.mark.parametrize("stacks", [False, True])
 def test_frames_of_the_script_are_in_a_window_that_asked_for_them(train: Any, stacks: bool) -> None:
-    run = train(NO_LOADER, "40", options={"stacks": stacks})
+    run = train(NO_LOADER, "80", options={"stacks": stacks})
 
     (window,) = run.notes("window")
     trace = json.loads((run.spool.root / window["file"]).read_text())

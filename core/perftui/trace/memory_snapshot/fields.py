@@ -1,0 +1,85 @@
+"""Fields of many dicts as columns, with a type that is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from perftui.trace.errors import TraceError
+from perftui.trace.memory_snapshot.model import UInt64
+from perftui.trace.model import Int32, Int64
+
+Row: TypeAlias = Mapping[str, object]
+
+_INT64_MAX = 2**63 - 1
+_INT32_MAX = 2**31 - 1
+_ADDRESSES = 2**64
+
+
+def rows_of(value: object, what: str) -> list[Row]:
+    """A list of dicts; raises TraceError for anything else."""
+    if not isinstance(value, list) or set(map(type, value)) - {dict}:
+        raise TraceError(f"{what} are not a list of dicts: this is not a memory snapshot")
+    return value
+
+
+def integers(rows: Sequence[Row], key: str, default: int | None = None) -> list[int]:
+    """One field of every row; raises TraceError where it is no integer, or absent and needed."""
+    return whole([row.get(key, default) for row in rows], key)
+
+
+def whole(values: list[object], key: str) -> list[int]:
+    """The same list; raises TraceError where one is no integer."""
+    if set(map(type, values)) - {int}:
+        raise TraceError(f"{key!r} is missing or no integer: this is not a memory snapshot")
+    return values  # type: ignore[return-value]  # checked above, faster than a loop
+
+
+def column(values: list[int], key: str, lowest: int = -(2**63)) -> Int64:
+    """64-bit integers; raises TraceError for one that is too large or below ``lowest``."""
+    if values and not lowest <= min(values) <= max(values) <= _INT64_MAX:
+        raise TraceError(f"{key!r} is out of range: the file is damaged")
+    return np.array(values, np.int64)
+
+
+def sizes(values: list[int], key: str) -> Int64:
+    """Bytes, none negative, whose sum has 64 bits; raises TraceError for others."""
+    if sum(values) > _INT64_MAX:
+        raise TraceError(f"{key!r} is out of range: the file is damaged")
+    return column(values, key, lowest=0)
+
+
+def small(values: list[int], key: str) -> Int32:
+    """32-bit integers, none negative; raises TraceError for others."""
+    if values and not 0 <= min(values) <= max(values) <= _INT32_MAX:
+        raise TraceError(f"{key!r} is out of range: the file is damaged")
+    return np.array(values, np.int32)
+
+
+def addresses(values: list[int], key: str) -> UInt64:
+    """Addresses; before torch 2.1 those of the upper half were written as negative numbers."""
+    if values and not -(2**63) <= min(values) <= max(values) < _ADDRESSES:
+        raise TraceError(f"{key!r} is out of range: the file is damaged")
+    if values and min(values) < 0:
+        values = [value % _ADDRESSES for value in values]
+    return np.array(values, np.uint64)
+
+
+class Interned:
+    """Distinct texts in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def index(self, value: object, what: str) -> int:
+        """The number of a text; raises TraceError for what is no text."""
+        if not isinstance(value, str):
+            raise TraceError(f"{what!r} is not text: this is not a memory snapshot")
+        return self._known.setdefault(value, len(self._known))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(self._known)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
+from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
+from perftui.trace.model import NONE
+from tests.core.trace.memory_files import Allocator, frames, snapshot
+
+Load = Callable[..., MemorySnapshot]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Pickles a tree (or writes bytes as they are) and loads it."""
+
+    def write_and_load(content: Any, protocol: int = 4) -> MemorySnapshot:
+        path = tmp_path / "snapshot.pickle"
+        raw = content if isinstance(content, bytes) else pickle.dumps(content, protocol)
+        path.write_bytes(raw)
+        return load_memory_snapshot(path)
+
+    return write_and_load
+
+
+def small() -> Allocator:
+    allocator = Allocator()
+    first = allocator.alloc(1000, line=10)
+    allocator.alloc(512, line=20)
+    allocator.free(first)
+    return allocator
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_segments_blocks_and_events_become_columns(load: Load, protocol: int) -> None:
+    loaded = load(snapshot(small()), protocol)
+    assert (loaded.reserved, loaded.allocated, loaded.active) == (1536, 512, 512)
+    assert loaded.devices == (0,)
+    assert loaded.segments.kinds == ("large",)
+    assert loaded.blocks.size.tolist() == [1024, 512]
+    assert loaded.blocks.requested.tolist() == [0, 512]
+    assert loaded.blocks.state.tolist() == [BlockState.INACTIVE, BlockState.ACTIVE]
+    assert loaded.blocks.address.tolist() == [1 << 40, (1 << 40) + 1024]
+    trace = loaded.traces[0]
+    assert [Action(each).name for each in trace.action] == [
+        "ALLOC",
+        "ALLOC",
+        "FREE_REQUESTED",
+        "FREE_COMPLETED",
+    ]
+    assert trace.size.tolist() == [1000, 512, 1000, 1000]
+    assert trace.time.tolist() == [1_700_000_000_000_000_000 + 7000 * i for i in (1, 2, 3, 4)]
+    assert trace.has_time
+    assert loaded.warnings == ()
+
+
+def test_stacks_are_kept_once_and_in_order(load: Load) -> None:
+    allocator = small()
+    again = Allocator(device=1)
+    again.alloc(8, line=10)
+    loaded = load(snapshot(allocator, again))
+    assert len(loaded.stacks) == 2
+    assert len(loaded.stacks.frames) == 6
+    wanted = [Frame(each["filename"], each["line"], each["name"]) for each in frames(10)]
+    assert list(loaded.stacks.of(int(loaded.traces[0].stack[0]))) == wanted
+    assert loaded.traces[0].stack[0] == loaded.traces[1].stack[0]
+    assert loaded.stacks.of(NONE) == ()
+
+
+def test_settings_are_flat(load: Load) -> None:
+    tree = snapshot(small())
+    tree["allocator_settings"]["endless"] = tree["allocator_settings"]
+    tree["allocator_settings"]["wide"] = 1 << 5000
+    loaded = load(tree)
+    assert loaded.settings["max_split_size"] == -1
+    assert loaded.settings["roundup_power2_divisions.2"] == 4
+    assert loaded.settings["endless.expandable_segments"] is False
+    assert "wide" not in loaded.settings
+
+
+def test_a_list_of_segments_alone_is_a_snapshot(load: Load) -> None:
+    loaded = load(snapshot(small())["segments"])
+    assert loaded.allocated == 512
+    assert loaded.traces == ()
+    assert loaded.settings == {}
+
+
+def test_the_first_layout_had_a_history_and_no_addresses(load: Load) -> None:
+    """torch 2.0: ``history`` with ``real_size``; before, blocks of a size and a state alone."""
+    segment = {
+        "device": 0,
+        "address": -(1 << 40),
+        "total_size": 4096,
+        "stream": 0,
+        "segment_type": "small",
+        "blocks": [
+            {
+                "size": 1024,
+                "state": "active_allocated",
+                "history": [
+                    {"addr": 1, "real_size": 1000, "frames": frames(7)},
+                    {"addr": 1, "real_size": 900, "frames": frames(8)},
+                ],
+            },
+            {"size": 512, "state": "active_pending_free", "history": []},
+            {"size": 2560, "state": "inactive"},
+        ],
+    }
+    events = [{"action": "free", "addr": 5, "size": 8, "stream": 0}]
+    loaded = load({"segments": [segment], "device_traces": [[], events]})
+    start = (1 << 64) - (1 << 40)
+    assert loaded.blocks.address.tolist() == [start, start + 1024, start + 1536]
+    assert loaded.blocks.requested.tolist() == [1000, 512, 2560]
+    assert loaded.stacks.of(int(loaded.blocks.stack[0]))[3].line == 7
+    assert loaded.blocks.stack.tolist()[1:] == [NONE, NONE]
+    assert (loaded.allocated, loaded.active) == (1024, 1536)
+    assert loaded.traces[1].action.tolist() == [Action.FREE_COMPLETED]
+    assert loaded.traces[1].time.tolist() == [NONE]
+    assert not loaded.traces[1].has_time
+    assert loaded.devices == (0, 1)
+
+
+def test_categories_are_names_or_places_in_the_list_of_names(load: Load) -> None:
+    base = {"action": "alloc", "addr": 1, "size": 2}
+    events = [{**base, "category": each} for each in (2, "gradient", 0, 9, None)]
+    listed = ["unknown", "unknown", "parameter"]
+    loaded = load({"segments": [], "device_traces": [events], "categories": listed})
+    assert loaded.categories == ("unknown", "parameter", "gradient")
+    assert loaded.traces[0].category.tolist() == [1, 2, 0, NONE, NONE]
+
+
+def test_out_of_memory_says_what_was_left_instead_of_an_address(load: Load) -> None:
+    event = {"action": "oom", "device_free": 77, "size": 1 << 40, "stream": 0, "time_us": 5}
+    trace = load({"segments": [], "device_traces": [[event]]}).traces[0]
+    assert trace.action.tolist() == [Action.OOM]
+    assert trace.device_free.tolist() == [77]
+    assert trace.address.tolist() == [0]
+
+
+def test_what_is_not_known_or_not_read_is_said(load: Load) -> None:
+    events = [{"action": "new\x1bkind", "addr": 1, "size": 2}]
+    raw = pickle.dumps({"segments": [], "device_traces": [events]}) + b"tail"
+    loaded = load(raw)
+    assert loaded.traces[0].action.tolist() == [Action.OTHER]
+    assert loaded.warnings == (
+        "1 events have actions that are not known: new\\x1bkind",
+        "4 bytes behind the snapshot were not read",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": -1}, "out of range"),
+        ({"size": 1 << 63}, "out of range"),
+        ({"size": 1.5}, "no integer"),
+        ({"size": True}, "no integer"),
+        ({"addr": 1 << 64}, "out of range"),
+        ({"time_us": 1 << 61}, "out of range"),
+        ({"stream": 1 << 63}, "out of range"),
+        ({"action": 3}, "no action"),
+        ({"frames": 3}, "not a list"),
+        ({"frames": [3]}, "a frame has no file"),
+        ({"frames": [{"name": "f", "filename": "a.py", "line": 1 << 5000}]}, "a frame has no file"),
+        ({"category": 1.5}, "not text"),
+    ],
+)
+def test_wrong_fields_of_an_event_are_refused(
+    load: Load, change: dict[str, object], message: str
+) -> None:
+    event = {"action": "alloc", "addr": 1, "size": 2, **change}
+    with pytest.raises(TraceError, match=message):
+        load({"segments": [], "device_traces": [[event]]})
+
+
+def test_sizes_whose_sum_would_wrap_are_refused(load: Load) -> None:
+    event = {"action": "alloc", "addr": 1, "size": 1 << 62}
+    with pytest.raises(TraceError, match="out of range"):
+        load({"segments": [], "device_traces": [[event, event]]})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"\x1f\x8b\x08\x00", "gunzip"),
+        ({"a": 1}, "not a memory snapshot"),
+        ([], "not a memory snapshot"),
+        ([1], "not a memory snapshot"),
+        (5, "not a memory snapshot"),
+        ({"segments": {}}, "not a memory snapshot"),
+        ({"segments": [{}]}, "'address' is missing"),
+        ({"segments": [], "device_traces": 5}, "not a list"),
+        ({"segments": [], "device_traces": [5]}, "not a list"),
+        ({"segments": [], "categories": 5}, "not a list"),
+        ({"segments": [], "categories": [5]}, "not text"),
+    ],
+)
+def test_what_is_no_snapshot_is_said(load: Load, content: Any, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        load(content)
+
+
+def test_unreadable_paths_are_said(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="No such file"):
+        load_memory_snapshot(tmp_path / "absent")
+    with pytest.raises(TraceError, match="directory"):
+        load_memory_snapshot(tmp_path)
+
+
+def test_a_cut_file_is_said_to_be_cut(load: Load) -> None:
+    raw = pickle.dumps(snapshot(small()))
+    with pytest.raises(TraceError, match="cut off: it ends before its value does"):
+        load(raw[:-1])
+
+
+def test_loading_tells_its_progress_and_can_be_stopped(tmp_path: Path) -> None:
+    allocator = Allocator()
+    for line in range(3_000):
+        allocator.alloc(8, line)
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(snapshot(allocator)))
+    size = path.stat().st_size
+    told: list[tuple[int, int]] = []
+    load_memory_snapshot(path, progress=lambda done, total: told.append((done, total)))
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert told[-1] == (size, size)
+    with pytest.raises(LoadCancelled):
+        load_memory_snapshot(path, cancelled=lambda: True)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_snapshot_is_known_by_its_first_bytes(protocol: int) -> None:
+    tree = snapshot(small())
+    assert is_memory_snapshot(pickle.dumps(tree, protocol)[:512])
+    assert is_memory_snapshot(pickle.dumps(tree["segments"], protocol)[:512])
+    assert not is_memory_snapshot(pickle.dumps({"weights": [1, 2]}, protocol)[:512])
+    assert not is_memory_snapshot(b'{"traceEvents": [], "segments": 1}')
+    assert not is_memory_snapshot(b"")
+
+
+RAW = pickle.dumps(snapshot(small()))
+
+
+@given(st.data())
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_damage_raises_nothing_but_a_trace_error(load: Load, data: st.DataObject) -> None:
+    raw = bytearray(RAW)
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        kind = data.draw(st.sampled_from(["set", "cut", "insert", "delete", "repeat"]))
+        if kind == "set":
+            raw[at] = data.draw(st.integers(0, 255))
+        elif kind == "cut" and at > 0:
+            del raw[at:]
+        elif kind == "insert":
+            raw[at:at] = data.draw(st.binary(min_size=1, max_size=5))
+        elif kind == "delete" and len(raw) > 20:
+            del raw[at : at + 5]
+        else:
+            raw[at:at] = raw[at : at + 40]
+    _load_or_refuse(load, bytes(raw))
+
+
+def test_every_byte_set_to_every_instruction(load: Load) -> None:
+    chosen = random.Random(5)  # noqa: S311 - damages a test file
+    for at in range(0, len(RAW), 3):
+        raw = bytearray(RAW)
+        raw[at] = chosen.randrange(256)
+        _load_or_refuse(load, bytes(raw))
+
+
+def _load_or_refuse(load: Load, raw: bytes) -> None:
+    try:
+        loaded = load(raw)
+    except TraceError:
+        return
+    assert loaded.allocated >= 0
+    assert all((np.diff(loaded.stacks.start) > 0).tolist())

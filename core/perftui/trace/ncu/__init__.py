@@ -1,0 +1,1 @@
+"""Kernel metrics that NVIDIA Nsight Compute (ncu) measured."""

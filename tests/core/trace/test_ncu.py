@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perftui.trace.errors import TraceError
+from perftui.trace.ncu import report
+from perftui.trace.ncu.load import is_ncu, load_ncu
+from perftui.trace.ncu.model import KernelMetrics, Metric
+
+Load = Callable[..., KernelMetrics]
+
+PLACE = '"1","7","(64, 1, 1)","(32, 2, 1)","0","8.6"'
+DETAILS_HEADER = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",'
+    '"Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value",'
+    '"Rule Name","Rule Type","Rule Description","Estimated Speedup Type","Estimated Speedup"'
+)
+RAW_HEADER = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",'
+    '"Grid Size","Device","CC"'
+)
+SOL = "GPU Speed Of Light Throughput"
+
+
+def detail(launch: int, name: str, section: str, metric: str, unit: str, value: str) -> str:
+    metric_cells = f'"{section}","{metric}","{unit}","{value}",'
+    return f'"{launch}","42","train","host","{name}",{PLACE},{metric_cells}'
+
+
+def rule(launch: int, name: str) -> str:
+    return (
+        f'"{launch}","42","train","host","{name}",{PLACE},"SpeedOfLight","","","","SOLBottleneck",'
+        '"WRN","Low ""compute"", 1,234 times\nover two lines.","",""'
+    )
+
+
+DETAILS = "\n".join(
+    [
+        DETAILS_HEADER,
+        detail(0, "void k<(int)4>(T1 *)", SOL, "Duration", "usecond", "1,431.84"),
+        detail(0, "void k<(int)4>(T1 *)", SOL, "SM Frequency", "cycle/nsecond", "1.31"),
+        detail(0, "void k<(int)4>(T1 *)", SOL, "Memory Throughput", "%", "64.86"),
+        detail(0, "void k<(int)4>(T1 *)", SOL, "Compute (SM) Throughput", "%", "33.3"),
+        rule(0, "void k<(int)4>(T1 *)"),
+        detail(
+            0,
+            "void k<(int)4>(T1 *)",
+            "Memory Workload Analysis",
+            "Memory Throughput",
+            "Gbyte/second",
+            "47.91",
+        ),
+        detail(
+            0,
+            "void k<(int)4>(T1 *)",
+            "Launch Statistics",
+            "Function Cache Configuration",
+            "",
+            "CachePreferNone",
+        ),
+        detail(
+            0,
+            "void k<(int)4>(T1 *)",
+            "Launch Statistics",
+            "Static Shared Memory Per Block",
+            "Kbyte/block",
+            "16.38",
+        ),
+        detail(0, "void k<(int)4>(T1 *)", "Occupancy", "Achieved Occupancy", "%", "56.08"),
+        detail(1, "copy(float *)", SOL, "Duration", "nsecond", "nan"),
+        detail(1, "copy(float *)", SOL, "Memory Throughput", "%", "n/a"),
+        "",
+    ]
+)
+RAW = "\n".join(
+    [
+        RAW_HEADER
+        + ',"gpu__time_duration.sum","sm__throughput.avg.pct_of_peak_sustained_elapsed",'
+        + '"gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",'
+        + '"sm__warps_active.avg.pct_of_peak_sustained_active","dram__bytes.sum"',
+        '"","","","","","","","","","","","msecond","%","%","%","Mbyte"',
+        f'"0","42","train","host","k",{PLACE},"1.006528","33.3","64.86","56.08",'
+        + '"1.048576 (0.5; 0.548576)"',
+        f'"1","42","train","host","copy",{PLACE},"nan","","(!) n/a","inf","-nan"',
+        "",
+    ]
+)
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Writes text (or bytes as they are) to a file and loads it."""
+
+    def write_and_load(content: str | bytes, name: str = "kernels.csv") -> KernelMetrics:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return load_ncu(path)
+
+    return write_and_load
+
+
+def test_the_details_page_becomes_one_launch_for_each_id(load: Load) -> None:
+    metrics = load(DETAILS)
+    first, second = metrics.launches
+    assert (first.id, first.name) == ("0", "void k<(int)4>(T1 *)")
+    assert (first.process, first.context, first.stream) == ("train", "1", "7")
+    assert (first.device, first.block, first.grid) == (0, (64, 1, 1), (32, 2, 1))
+    assert first.compute_capability == "8.6"
+    assert first.duration == 1_431_840
+    assert first.memory_throughput == 64.86
+    assert first.compute_throughput == 33.3
+    assert first.achieved_occupancy == 56.08
+    assert first.metrics[(SOL, "SM Frequency")] == Metric(1.31e9, "Hz", "1.31")
+    rate = first.metrics[("Memory Workload Analysis", "Memory Throughput")]
+    assert rate == Metric(47.91e9, "byte/s", "47.91")
+    shared = first.metrics[("Launch Statistics", "Static Shared Memory Per Block")]
+    assert shared == Metric(16380, "byte/block", "16.38")
+    words = first.metrics[("Launch Statistics", "Function Cache Configuration")]
+    assert words == Metric(None, "", "CachePreferNone")
+    assert len(first.metrics) == 8
+    assert (second.duration, second.memory_throughput, second.compute_throughput) == (None,) * 3
+    assert metrics.warnings == ()
+
+
+def test_the_raw_page_has_its_units_in_a_row(load: Load) -> None:
+    first, second = load(RAW).launches
+    assert first.duration == 1_006_528
+    assert (first.compute_throughput, first.memory_throughput) == (33.3, 64.86)
+    assert first.achieved_occupancy == 56.08
+    assert first.metrics[("", "dram__bytes.sum")].value == 1_048_576
+    assert len(second.metrics) == 5
+    assert {metric.value for metric in second.metrics.values()} == {None}
+
+
+def test_what_ncu_and_the_program_say_around_the_page_is_skipped(load: Load) -> None:
+    noise = (
+        "==PROF== Connected to process 42 (/usr/bin/python3)\r\n"
+        'epoch 1, "loss", 0.5\r\n'
+        '==PROF== Profiling "k" - 0: 0%....50%....100% - 8 passes\r\n'
+    )
+    tail = "==PROF== Disconnected from process 42\r\n==WARNING== Note, that\r\n"
+    metrics = load(noise + DETAILS.replace("\n", "\r\n") + tail)
+    assert [launch.duration for launch in metrics.launches] == [1_431_840, None]
+    assert metrics.warnings == ()
+
+
+def test_a_cut_row_is_said_and_the_rest_is_read(load: Load) -> None:
+    cut = DETAILS[: DETAILS.index(',"Memory Throughput","%","64.86"')]
+    metrics = load(cut)
+    assert metrics.launches[0].duration == 1_431_840
+    assert metrics.launches[0].memory_throughput is None
+    assert metrics.warnings == ("1 rows are cut off and were not read",)
+    raw = load(RAW[: RAW.index('"inf"')])
+    assert len(raw) == 1
+    assert raw.warnings == ("1 rows are cut off and were not read",)
+
+
+def test_files_of_powershell_and_with_a_byte_order_mark(load: Load) -> None:
+    for content in (
+        codecs.BOM_UTF16_LE + DETAILS.encode("utf-16-le"),
+        codecs.BOM_UTF8 + DETAILS.encode(),
+    ):
+        assert load(content).launches[0].duration == 1_431_840
+        assert is_ncu(content[:1024])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"Compute (SM) Throughput": "SM [%]", "Memory Throughput": "Memory [%]"}, SOL),
+        (
+            {"Compute (SM) Throughput": "SOL SM", "Memory Throughput": "SOL Memory"},
+            "GPU Speed Of Light",
+        ),
+        (
+            {
+                "Compute (SM) Throughput": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+                "Duration": "gpu__time_duration.sum",
+            },
+            "Command line profiler metrics",
+        ),
+    ],
+)
+def test_names_of_older_versions_and_of_chosen_metrics(
+    load: Load, old: dict[str, str], new: str
+) -> None:
+    text = DETAILS.replace(SOL, new)
+    for name, replacement in old.items():
+        text = text.replace(f'"{name}","%"', f'"{replacement}","%"')
+        text = text.replace(f'"{name}","usecond"', f'"{replacement}","us"')
+    first = load(text).launches[0]
+    assert (first.compute_throughput, first.memory_throughput) == (33.3, 64.86)
+    assert first.duration == 1_431_840
+
+
+def test_the_oldest_page_has_no_device_and_no_shapes(load: Load) -> None:
+    text = (
+        '"ID","Process ID","Process Name","Host Name","Kernel Name","Kernel Time","Context",'
+        '"Stream","Section Name","Metric Name","Metric Unit","Metric Value"\n\n'
+        '"0","9","a.out","127.0.0.1","kernel","2020-Apr-07 17:01:05","1","7",'
+        '"GPU Speed Of Light","SOL FB","%","39.60"\n'
+    )
+    launch = load(text).launches[0]
+    assert (launch.device, launch.block, launch.grid, launch.compute_capability) == (
+        None,
+        None,
+        None,
+        "",
+    )
+    assert launch.metrics[("GPU Speed Of Light", "SOL FB")].value == 39.6
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not CSV from ncu"),
+        ('{"traceEvents": []}', "not CSV from ncu"),
+        (DETAILS_HEADER + "\n", "holds no kernel"),
+        (RAW.split("\n")[0] + "\n" + RAW.split("\n")[1], "holds no kernel"),
+        (DETAILS_HEADER + ',"ID"\n', "twice"),
+        (
+            "==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM\x1b - no permission\n",
+            r"ncu failed: ==ERROR== ERR_NVGPUCTRPERM\\x1b - no permission",
+        ),
+        (DETAILS + '"' + "x" * 200_000, "damaged"),
+    ],
+)
+def test_what_is_no_page_is_said(load: Load, content: str, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        load(content)
+
+
+def test_unreadable_paths_are_said(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="No such file"):
+        load_ncu(tmp_path / "absent.csv")
+
+
+def test_pages_and_reports_are_known_by_their_first_bytes() -> None:
+    assert is_ncu(DETAILS.encode()[:512])
+    assert is_ncu(RAW.encode()[:512])
+    assert is_ncu(b"==PROF== Connected\n" + DETAILS.encode()[:512])
+    assert is_ncu(b"NVR\0\x02\0\0\0")
+    assert not is_ncu(b"ID,Name\n1,2\n")
+    assert not is_ncu(b'{"Kernel Name": 1}')
+    assert not is_ncu(b"")
+
+
+@given(st.data())
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_damage_raises_nothing_but_a_trace_error(load: Load, data: st.DataObject) -> None:
+    raw = bytearray(data.draw(st.sampled_from([DETAILS, RAW])).encode())
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        kind = data.draw(st.sampled_from(["set", "cut", "insert", "delete", "quote"]))
+        if kind == "set":
+            raw[at] = data.draw(st.integers(0, 255))
+        elif kind == "cut" and at > 0:
+            del raw[at:]
+        elif kind == "insert":
+            raw[at:at] = data.draw(st.binary(min_size=1, max_size=9))
+        elif kind == "quote":
+            raw[at:at] = data.draw(st.sampled_from([b'"', b",", b"\n", b"\r", b"\0", b'",""\n']))
+        elif len(raw) > 40:
+            del raw[at : at + 20]
+    try:
+        metrics = load(bytes(raw))
+    except TraceError:
+        return
+    for launch in metrics.launches:
+        assert launch.duration is None or launch.duration == launch.duration
+
+
+FAKE = """#!/bin/sh
+here=$(pwd)
+printf '%s\\n' "$@" > "{log}"
+printf '%s\\n%s\\n' "$here" "$TMPDIR" >> "{log}"
+touch "$TMPDIR/lock"
+{act}
+"""
+
+
+@pytest.fixture
+def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a script called ncu on PATH that does ``act``; returns where it notes its arguments."""
+
+    def install(act: str) -> Path:
+        folder, log = tmp_path / "bin", tmp_path / "log"
+        folder.mkdir()
+        script = folder / "ncu"
+        script.write_text(FAKE.format(log=log, act=act))
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        return log
+
+    return install
+
+
+def test_a_report_is_read_through_ncu(
+    tmp_path: Path, load: Load, fake_ncu: Callable[[str], Path]
+) -> None:
+    page = tmp_path / "page.csv"
+    page.write_text("==PROF== said\n" + RAW)
+    log = fake_ncu(f'cat "{page}"')
+    name = "a; touch injected $(b).ncu-rep"
+    metrics = load(b"NVR\0rest", name)
+    assert metrics.launches[0].duration == 1_006_528
+    assert metrics.path.name == name
+    said = log.read_text().splitlines()
+    assert said[:5] == ["--import", str(tmp_path / name), "--csv", "--page", "raw"]
+    assert said[5] == said[6]
+    assert not Path(said[5]).exists()
+    assert "perftui-ncu-" in said[5]
+    assert not (tmp_path / "injected").exists()
+
+
+def test_without_ncu_the_command_to_run_is_said(
+    tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TraceError) as error:
+        load(b"NVR\0rest", "my kernels.ncu-rep")
+    command = f"ncu --import '{tmp_path}/my kernels.ncu-rep' --csv --page raw > kernels.csv"
+    assert command in str(error.value)
+
+
+def test_what_ncu_said_when_it_failed_is_said(load: Load, fake_ncu: Callable[[str], Path]) -> None:
+    fake_ncu(r"printf '==ERROR== Failed\033 to load report\n' >&2; exit 1")
+    with pytest.raises(TraceError, match=r"ncu ended with 1: ==ERROR== Failed\\x1b to load"):
+        load(b"NVR\0rest", "x.ncu-rep")
+
+
+def test_an_ncu_that_hangs_or_cannot_start_is_said(
+    load: Load, fake_ncu: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = fake_ncu("exec sleep 60")
+    monkeypatch.setattr(report, "PATIENCE", 0.2)
+    with pytest.raises(TraceError, match="ncu took more than"):
+        load(b"NVR\0rest", "x.ncu-rep")
+    script = log.parent / "bin" / "ncu"
+    script.write_text("#!/no/such/interpreter\n")
+    with pytest.raises(TraceError, match="ncu: No such file"):
+        load(b"NVR\0rest", "x.ncu-rep")

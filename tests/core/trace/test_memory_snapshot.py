@@ -96,7 +96,7 @@ def test_a_list_of_segments_alone_is_a_snapshot(load: Load) -> None:
 
 
 def test_the_first_layout_had_a_history_and_no_addresses(load: Load) -> None:
-    """torch 2.0: ``history`` with ``real_size``; before, blocks of a size and a state alone."""
+    """``history`` with ``real_size``; and blocks of a size and a state alone."""
     segment = {
         "device": 0,
         "address": -(1 << 40),

@@ -59,7 +59,7 @@ def small(values: list[int], key: str) -> Int32:
 
 
 def addresses(values: list[int], key: str) -> UInt64:
-    """Addresses; before torch 2.1 those of the upper half were written as negative numbers."""
+    """Addresses; a negative number is the address of the same 64 bits."""
     if values and not -(2**63) <= min(values) <= max(values) < _ADDRESSES:
         raise TraceError(f"{key!r} is out of range: the file is damaged")
     if values and min(values) < 0:

@@ -134,7 +134,7 @@ class EventTable:
     """As the program asked for it."""
     stream: Int64
     time: Int64
-    """NONE where the file has no times (before torch 2.2)."""
+    """NONE where the file has no times: older torch recorded none."""
     stack: Int32
     category: Int32
     """Index into the snapshot's ``categories``, or NONE."""

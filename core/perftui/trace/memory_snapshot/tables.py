@@ -112,7 +112,7 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
 
 
 def _newest(block: Row) -> Row:
-    """The last allocation in a block: torch 2.0 kept a list, the newest first."""
+    """The last allocation in a block: older torch listed them, and its viewer takes the first."""
     history = block.get("history")
     if history is None or history == []:
         return _NO_HISTORY

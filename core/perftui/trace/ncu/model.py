@@ -72,8 +72,7 @@ class Launch:
         return None
 
 
-# The name on the raw page, then those on the details page, newest first: 2022 and later, 2020.3 to
-# 2021, and before.
+# The name on the raw page, then those that versions of ncu print on the details page, newest first.
 _DURATION = ("gpu__time_duration.sum", "Duration")
 _COMPUTE = (
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",

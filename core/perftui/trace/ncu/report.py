@@ -16,7 +16,7 @@ MAGIC = b"NVR\0"
 """First bytes of an ``.ncu-rep``."""
 
 PATIENCE = 300.0
-"""Seconds that ncu may take: its import of a report of 300 KB takes about one."""
+"""Seconds that ncu may take before it counts as stuck."""
 
 _LONGEST_QUOTE = 300
 

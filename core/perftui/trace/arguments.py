@@ -15,7 +15,7 @@ from perftui.trace.batches import Batch, objects_of
 from perftui.trace.categories import SPAN
 from perftui.trace.columns import COMPLETE
 from perftui.trace.errors import TraceError
-from perftui.trace.model import Ints
+from perftui.trace.model import Int32
 from perftui.trace.scanner import Scanned
 from perftui.trace.source import Source
 
@@ -61,7 +61,7 @@ class ArgumentReader:
 
     source: Source
     table: StretchTable
-    sequence: Ints
+    sequence: Int32
     """Number in the file of each row of the trace."""
 
     def __call__(self, row: int) -> Mapping[str, Any]:

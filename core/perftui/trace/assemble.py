@@ -13,7 +13,7 @@ from perftui.trace.categories import RANGES, normalise
 from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
 from perftui.trace.head import top_level_fields
-from perftui.trace.model import Int64, Ints, LoadWarning, Trace
+from perftui.trace.model import Int32, Int64, Ints, LoadWarning, Trace
 from perftui.trace.narrow import narrowed
 from perftui.trace.nesting import nest, order
 from perftui.trace.source import Source
@@ -25,20 +25,20 @@ _WALL_CLOCK = 10**18
 _LONGEST = 30
 """Digits from which on a number is no time."""
 
-_NOTHING = np.empty(0, dtype=np.int64)
+_TIMES = ("start", "duration")
 
 
 def assemble(
     source: Source, head: bytes, batches: Batches, columns: Columns, table: StretchTable
 ) -> Trace:
     """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
-    if not columns.parts:
+    if not len(columns.rows["start"]):
         raise TraceError(_without_rows(source, columns))
     metadata, understood = top_level_fields(head, batches.tail)
     warnings = _warnings(source, batches, columns, understood)
     tracks, among_tracks = columns.tracks.tracks()
-    track = narrowed(among_tracks[_joined(columns, "track")])
-    start, duration = _joined(columns, "start"), _joined(columns, "duration")
+    track = narrowed(among_tracks)[columns.rows["track"].take()]
+    start, duration = (columns.rows[name].take().astype(np.int64, copy=False) for name in _TIMES)
     rows = _ordered(source, track, start, duration)
     track = track[rows]
     start = start[rows]
@@ -52,12 +52,12 @@ def assemble(
         path=source.path,
         start=start,
         duration=duration,
-        name=_joined(columns, "name")[rows],
+        name=columns.rows["name"].take()[rows].astype(np.int32, copy=False),
         category=category,
         track=track,
-        correlation=_joined(columns, "correlation")[rows],
-        external_id=_joined(columns, "external_id")[rows],
-        bytes=_joined(columns, "bytes")[rows],
+        correlation=columns.rows["correlation"].take()[rows],
+        external_id=columns.rows["external_id"].take()[rows],
+        bytes=columns.rows["bytes"].take()[rows],
         parent=nesting.parent,
         depth=nesting.depth,
         names=tuple(columns.names),
@@ -68,34 +68,26 @@ def assemble(
         complete_events=columns.complete_events,
         metadata=metadata,
         warnings=warnings,
-        read_arguments=ArgumentReader(source, table, narrowed(rows)),
+        read_arguments=ArgumentReader(source, table, rows),
     )
 
 
-def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int64:
+def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows with a time, in the order of the trace."""
     timed = np.flatnonzero(start != UNTIMED)
     if not len(timed):
         raise TraceError(f"{source.path} is not a trace: no event has a time that is a number")
     if len(timed) == len(start):
         return order(track, start, duration)
-    return timed[order(track[timed], start[timed], duration[timed])]
+    return timed.astype(np.int32)[order(track[timed], start[timed], duration[timed])]
 
 
-def _joined(columns: Columns, name: str) -> Any:
-    """One column whole; its parts are let go, so that no more than one column exists twice."""
-    joined = np.concatenate([getattr(part, name) for part in columns.parts])
-    for part in columns.parts:
-        setattr(part, name, _NOTHING)  # an empty slice would keep the whole column alive
-    return joined
-
-
-def _categories(columns: Columns, rows: Int64) -> tuple[tuple[str, ...], Ints]:
+def _categories(columns: Columns, rows: Int32) -> tuple[tuple[str, ...], Ints]:
     """Names of categories, each once, and the column of indices into them."""
     labels = [normalise(*key) for key in columns.categories]
     names = tuple(dict.fromkeys(labels))
     renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
-    return names, narrowed(renumber)[_joined(columns, "category")[rows]]
+    return names, narrowed(renumber)[columns.rows["category"].take()[rows]]
 
 
 def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:

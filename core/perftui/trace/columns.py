@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from perftui.trace import identifiers, times
 from perftui.trace.batches import Batch
 from perftui.trace.categories import SPAN, normalise
 from perftui.trace.events import TIMES, Event
+from perftui.trace.growing import GrowingColumn
 from perftui.trace.model import NONE, Int32, Int64, Ints
-from perftui.trace.narrow import narrowed
 from perftui.trace.tracks import Numbering, Side, TrackTable, label, side_of
 
 COMPLETE = "X"
@@ -58,17 +58,18 @@ class Part:
     external_id: Ints
     bytes: Ints
 
-    def __post_init__(self) -> None:
-        """Take as little room as the values need: joined parts are as wide as the widest."""
-        for column in ("category", "track", "correlation", "external_id", "bytes"):
-            setattr(self, column, narrowed(getattr(self, column)))
+
+_COLUMNS = tuple(each.name for each in fields(Part))
 
 
 @dataclass
 class Columns:
     """What has been read so far."""
 
-    parts: list[Part] = field(default_factory=list)
+    rows: dict[str, GrowingColumn] = field(
+        default_factory=lambda: {name: GrowingColumn() for name in _COLUMNS}
+    )
+    """In file order, by name."""
     names: dict[str, int] = field(default_factory=Numbering)
     categories: dict[tuple[str | None, str], int] = field(default_factory=Numbering)
     """By spelling and, where there is none, by process."""
@@ -106,7 +107,8 @@ class Columns:
 
     def append(self, part: Part, sides: Int32, event_of: Callable[[int], Event]) -> None:
         """Take a part; ``event_of`` gives the event of one of its rows."""
-        self.parts.append(part)
+        for name, column in self.rows.items():
+            column.extend(getattr(part, name))
         self._place(part, sides == Side.DEVICE, event_of)
 
     def sides(self, category: Int32) -> Int32:

@@ -22,24 +22,29 @@ class Nesting:
     depth: Ints
 
 
-def order(track: Ints, start: Int64, duration: Int64) -> Int64:
+def order(track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows in file order, put in order of (track, start, longest first, file order)."""
-    result: Int64 = np.argsort(track, kind="stable").astype(np.int64, copy=False)
+    result = np.argsort(track, kind="stable").astype(np.int32)
     for begin, end in _bounds(track[result]):
         rows = result[begin:end]
-        if np.any(start[rows[1:]] < start[rows[:-1]]):
-            rows[:] = rows[np.argsort(start[rows], kind="stable")]
-        _longest_first(rows, start, duration)
+        starts = start[rows]
+        if np.any(starts[1:] < starts[:-1]):
+            by_start = np.argsort(starts, kind="stable")
+            rows[:] = rows[by_start]
+            starts = starts[by_start]
+        together = starts[1:] == starts[:-1]
+        if together.any():
+            _longest_first(rows, together, start, duration)
     return result
 
 
-def _longest_first(rows: Int64, start: Int64, duration: Int64) -> None:
-    """Order rows that start together; they are few where times have nanoseconds."""
-    together = start[rows[1:]] == start[rows[:-1]]
-    if np.any(together & (duration[rows[1:]] > duration[rows[:-1]])):
-        places = np.flatnonzero(np.append(together, False) | np.insert(together, 0, False))
-        tied = rows[places]
-        rows[places] = tied[np.lexsort((-duration[tied], start[tied]))]
+def _longest_first(
+    rows: Int32, together: npt.NDArray[np.bool_], start: Int64, duration: Int64
+) -> None:
+    """Order those that start ``together`` with the next: few, where times have nanoseconds."""
+    places = np.flatnonzero(np.append(together, False) | np.insert(together, 0, False))
+    tied = rows[places]
+    rows[places] = tied[np.lexsort((-duration[tied], start[tied]))]
 
 
 def nest(track: Ints, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> Nesting:

@@ -26,7 +26,7 @@ from perftui.recorder.options import AgentOptions
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui_tui import demo
 from perftui_tui.app import PerftuiApp
-from perftui_tui.keymap import SCREENS
+from perftui_tui.key_table import SCREENS
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -134,8 +134,10 @@ def test_disk_that_hangs_never_stops_the_script(
     content = (tmp_path / "output.log").read_bytes()
     kept = content.count(b"x")
     assert 1000 <= kept <= 2000
-    missing = b"\n[perftui: %d bytes of output are missing here]\n" % (10_000 - kept)
-    assert content == b"x" * kept + missing + b"end"
+    # The writer may begin, and so make room for more, at any time: output is lost once or twice.
+    note = rb"\n\[perftui: (\d+) bytes of output are missing here\]\n"
+    assert sum(int(count) for count in re.findall(note, content)) == 10_000 - kept
+    assert re.sub(note, b"", content) == b"x" * kept + b"end"
 
 
 @pytest.mark.parametrize("failures", range(5))

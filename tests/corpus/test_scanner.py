@@ -7,6 +7,7 @@ import pytest
 
 from perftui.trace import native
 from perftui.trace.load import load_trace
+from perftui.trace.model import MEMORY_COLUMNS
 from tests.core.trace.test_scanner import COLUMNS
 from tests.corpus.collection import ROOT, oracles
 
@@ -23,5 +24,8 @@ def test_both_ways_of_reading_agree(name: str, monkeypatch: pytest.MonkeyPatch) 
     plain = load_trace(ROOT / name)
     for column in COLUMNS:
         assert np.array_equal(getattr(scanned, column), getattr(plain, column)), column
+    for column in MEMORY_COLUMNS:
+        ours, theirs = getattr(scanned.memory, column), getattr(plain.memory, column)
+        assert np.array_equal(ours, theirs), column
     for field in ("names", "categories", "tracks", "origin", "warnings", "metadata"):
         assert getattr(scanned, field) == getattr(plain, field), field

@@ -13,7 +13,7 @@ from perftui.trace.categories import RANGES, normalise
 from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
 from perftui.trace.head import top_level_fields
-from perftui.trace.model import Int32, Int64, Ints, LoadWarning, Trace
+from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
 from perftui.trace.narrow import narrowed
 from perftui.trace.nesting import nest, order
 from perftui.trace.source import Source
@@ -69,7 +69,18 @@ def assemble(
         metadata=metadata,
         warnings=warnings,
         read_arguments=ArgumentReader(source, table, rows),
+        memory=_memory(columns, origin),
     )
+
+
+def _memory(columns: Columns, origin: int) -> MemoryEvents:
+    """Allocations and releases by time; those at one time stay as they are in the file."""
+    taken = {
+        name: column.take().astype(np.int64, copy=False) for name, column in columns.memory.items()
+    }
+    taken["start"] -= origin
+    order = np.argsort(taken["start"], kind="stable")
+    return MemoryEvents(**{name: column[order] for name, column in taken.items()})
 
 
 def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:

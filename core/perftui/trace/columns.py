@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -14,11 +14,14 @@ from perftui.trace.batches import Batch
 from perftui.trace.categories import SPAN, normalise
 from perftui.trace.events import TIMES, Event
 from perftui.trace.growing import GrowingColumn
-from perftui.trace.model import NONE, Int32, Int64, Ints
+from perftui.trace.model import MEMORY_COLUMNS, NONE, Int32, Int64, Ints
 from perftui.trace.tracks import Numbering, Side, TrackTable, label, side_of
 
 COMPLETE = "X"
 METADATA = "M"
+INSTANT = "i"
+MEMORY = "[memory]"
+"""Name of the instants at which an allocator did something."""
 _PAIRED = frozenset("BE")
 _KNOWN = frozenset("XMBEIiCbnesftSTpFPNODVvRc(),")
 """Every kind of event that the trace event format names."""
@@ -70,6 +73,10 @@ class Columns:
         default_factory=lambda: {name: GrowingColumn() for name in _COLUMNS}
     )
     """In file order, by name."""
+    memory: dict[str, GrowingColumn] = field(
+        default_factory=lambda: {name: GrowingColumn() for name in MEMORY_COLUMNS}
+    )
+    """Columns of ``MemoryEvents`` in file order, times as in the file."""
     names: dict[str, int] = field(default_factory=Numbering)
     categories: dict[tuple[str | None, str], int] = field(default_factory=Numbering)
     """By spelling and, where there is none, by process."""
@@ -103,7 +110,14 @@ class Columns:
         rows = [event for event in complete if becomes_row(event)]
         if rows:
             self._add_rows(rows, batch)
+        if any(is_memory(event) for event in others):
+            self._add_memory(batch)
         return len(rows)
+
+    def add_memory(self, columns: Mapping[str, Int64]) -> None:
+        """Append what allocators did, columns of ``MemoryEvents``."""
+        for name, column in self.memory.items():
+            column.extend(columns[name])
 
     def append(self, part: Part, sides: Int32, event_of: Callable[[int], Event]) -> None:
         """Take a part; ``event_of`` gives the event of one of its rows."""
@@ -159,6 +173,25 @@ class Columns:
             if not self.tracks.is_placed(track):
                 self.tracks.place(track, event_of(row), labels[category])
 
+    def _add_memory(self, batch: Batch) -> None:
+        events = [event for event in batch.events if is_memory(event)]
+        start = times.column([event.ts for event in events])
+        if start is None:
+            spelled = self._spelled(batch, is_memory)
+            start = _filled([times.nanoseconds(pair[0]) for pair in spelled], times.UNTIMED)
+        timed = start != times.UNTIMED
+        self.untimed.note(batch, [events[row] for row in np.flatnonzero(~timed).tolist()])
+        arguments = [event.args for event in events]
+        columns = {
+            "start": start,
+            "change": identifiers.integers([each.change for each in arguments]),
+            "device_type": identifiers.integers([each.device_type for each in arguments]),
+            "device": identifiers.integers([each.memory_device for each in arguments]),
+            "allocated": identifiers.integers([each.allocated for each in arguments]),
+            "reserved": identifiers.integers([each.reserved for each in arguments]),
+        }
+        self.add_memory({name: column[timed] for name, column in columns.items()})
+
     def _times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
         start = times.column([event.ts for event in rows])
         duration = times.column([event.dur for event in rows])
@@ -169,21 +202,32 @@ class Columns:
         return start, np.where(negative, 0, duration)
 
     def _exact_times(self, rows: list[Event], batch: Batch) -> tuple[Int64, Int64]:
-        spelled: list[tuple[Any, Any]]
-        if batch.strict:
-            texts = zip(batch.events, TIMES.decode(batch.text), strict=True)
-            pairs = [(bytes(t.ts), bytes(t.dur)) for event, t in texts if becomes_row(event)]
-            spelled = [(_unquoted(start), _unquoted(duration)) for start, duration in pairs]
-        else:
-            spelled = [(event.ts, event.dur) for event in rows]
+        spelled = self._spelled(batch, becomes_row)
         start = [times.nanoseconds(pair[0]) for pair in spelled]
         duration = [times.nanoseconds(pair[1]) for pair in spelled]
         self.untimed.note(batch, _without(rows, start))
         self.unmeasured.note(batch, _without(rows, duration))
         return (
-            np.array([times.UNTIMED if each is None else each for each in start], dtype=np.int64),
-            np.array([0 if each is None else each for each in duration], dtype=np.int64),
+            _filled(start, times.UNTIMED),
+            _filled(duration, 0),
         )
+
+    def _spelled(self, batch: Batch, wanted: Callable[[Event], bool]) -> list[tuple[Any, Any]]:
+        """Start and duration of the wanted events, with every digit of the file."""
+        if not batch.strict:
+            return [(event.ts, event.dur) for event in batch.events if wanted(event)]
+        texts = zip(batch.events, TIMES.decode(batch.text), strict=True)
+        pairs = [(bytes(t.ts), bytes(t.dur)) for event, t in texts if wanted(event)]
+        return [(_unquoted(start), _unquoted(duration)) for start, duration in pairs]
+
+
+def is_memory(event: Event) -> bool:
+    """Whether an event is something that an allocator did."""
+    return event.ph == INSTANT and event.name == MEMORY
+
+
+def _filled(values: list[int | None], absent: int) -> Int64:
+    return np.array([absent if each is None else each for each in values], dtype=np.int64)
 
 
 def _without(rows: list[Event], values: list[int | None]) -> list[Event]:

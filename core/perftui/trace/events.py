@@ -20,6 +20,11 @@ class Arguments(msgspec.Struct, gc=False, frozen=True):
     device: Any = NONE
     stream: Any = NONE
     bytes: Any = NONE
+    change: Any = msgspec.field(name="Bytes", default=NONE)
+    device_type: Any = msgspec.field(name="Device Type", default=NONE)
+    memory_device: Any = msgspec.field(name="Device Id", default=NONE)
+    allocated: Any = msgspec.field(name="Total Allocated", default=NONE)
+    reserved: Any = msgspec.field(name="Total Reserved", default=NONE)
     name: Any = ""
     """Of a process or thread, in metadata events."""
 
@@ -86,6 +91,11 @@ def _arguments(fields: dict[str, Any]) -> Arguments:
         device=_plain(fields.get("device", NONE)),
         stream=_plain(fields.get("stream", NONE)),
         bytes=_plain(fields.get("bytes", NONE)),
+        change=_plain(fields.get("Bytes", NONE)),
+        device_type=_plain(fields.get("Device Type", NONE)),
+        memory_device=_plain(fields.get("Device Id", NONE)),
+        allocated=_plain(fields.get("Total Allocated", NONE)),
+        reserved=_plain(fields.get("Total Reserved", NONE)),
         name=encodable(name) if isinstance(name, str) else name,
     )
 

@@ -26,6 +26,14 @@ def identifier(value: Any) -> int:
     return value if -(2**63) <= value < 2**63 else NONE
 
 
+def integers(values: Sequence[Any]) -> Int64:
+    """A column of numbers as they are; NONE for what is no integer of 64 bits."""
+    whole = (
+        each if isinstance(each, int) and not isinstance(each, bool) else NONE for each in values
+    )
+    return np.array([each if abs(each) < 2**63 else NONE for each in whole], dtype=np.int64)
+
+
 def column(values: Sequence[Any]) -> Int64:
     """A column of ids."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,37 @@ class LoadWarning:
     offset: int | None = None
 
 
+def _none() -> Int64:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryEvents:
+    """What PyTorch's allocators did, in order of time, as ``profile_memory`` records it.
+
+      Every column is as long as ``start``.
+    NONE stands for a figure that the file does not give.
+    """
+
+    start: Int64 = field(default_factory=_none)
+    """ns since the trace's origin."""
+    change: Int64 = field(default_factory=_none)
+    """Bytes, below zero for a release."""
+    device_type: Int64 = field(default_factory=_none)
+    """0 the CPU, 1 CUDA, as PyTorch numbers them."""
+    device: Int64 = field(default_factory=_none)
+    allocated: Int64 = field(default_factory=_none)
+    """Bytes in use on that device afterwards."""
+    reserved: Int64 = field(default_factory=_none)
+    """Bytes that the caching allocator holds afterwards."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+MEMORY_COLUMNS = tuple(each.name for each in fields(MemoryEvents))
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Events with a duration, ordered by (track, start, longest first, file order).
@@ -94,6 +125,7 @@ class Trace:
     warnings: tuple[LoadWarning, ...] = ()
     read_arguments: Callable[[int], Mapping[str, Any]] = no_arguments
     """Arguments of one row, read from the file when asked for."""
+    memory: MemoryEvents = field(default_factory=MemoryEvents)
 
     def __len__(self) -> int:
         return len(self.start)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.model import Int32, Int64
+from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64
 
-VERSION = 2
+VERSION = 3
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 _LIBRARY = Path(__file__).with_name("_native.so")
@@ -26,9 +26,10 @@ class Output(ctypes.Structure):
 
     WIDE = ("start", "duration", "correlation", "external_id", "size")
     NARROW = ("name", "category", "track", "begin", "stop", "metadata_begin", "metadata_stop")
-    COUNTS = ("room", "rows", "metadata", "events", "complete")
+    MEMORY = tuple(f"memory_{name}" for name in MEMORY_COLUMNS)
+    COUNTS = ("room", "rows", "metadata", "memory", "events", "complete")
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in (*WIDE, *NARROW)),
+        *((name, ctypes.c_void_p) for name in (*WIDE, *NARROW, *MEMORY)),
         *((name, ctypes.c_int64) for name in COUNTS),
     )
 

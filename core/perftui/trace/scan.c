@@ -234,8 +234,7 @@ static const char *skip(const char *p, const char *end, int depth) {
     }
 }
 
-/* An integer that is an id; -1 in its unsigned spellings is none. */
-static const char *identifier(const char *p, int64_t *value) {
+static const char *integer(const char *p, int64_t *value) {
     const char *begin = p, *stop = number(p);
     int64_t found = 0;
     int negative = *p == '-';
@@ -246,7 +245,7 @@ static const char *identifier(const char *p, int64_t *value) {
             return NULL;
         found = found * 10 + (*p - '0');
     }
-    *value = negative ? -found : found == LARGEST_ID ? NONE : found;
+    *value = negative ? -found : found;
     return stop;
 }
 
@@ -285,7 +284,29 @@ typedef struct {
     int has_ts, has_dur, has_cat;
     span name, cat, pid, tid;
     int64_t ts, dur, correlation, external, legacy, bytes;
+    int64_t change, device_type, device, allocated, reserved; /* of memory, in an instant */
 } event;
+
+/* The column that an argument goes into, NULL for one that is not kept. */
+static int64_t *column_of(span key, event *e) {
+    switch (key.length) {
+    case 5:
+        return is(key, "bytes") ? &e->bytes : is(key, "Bytes") ? &e->change : NULL;
+    case 9:
+        return is(key, "Device Id") ? &e->device : NULL;
+    case 11:
+        return is(key, "correlation")   ? &e->correlation
+               : is(key, "External id") ? &e->external
+               : is(key, "external id") ? &e->legacy
+               : is(key, "Device Type") ? &e->device_type
+                                        : NULL;
+    case 14:
+        return is(key, "Total Reserved") ? &e->reserved : NULL;
+    case 15:
+        return is(key, "Total Allocated") ? &e->allocated : NULL;
+    }
+    return NULL;
+}
 
 static const char *arguments(const char *p, const char *end, event *e) {
     span key;
@@ -301,21 +322,10 @@ static const char *arguments(const char *p, const char *end, event *e) {
         if (*p++ != ':')
             return NULL;
         p = blank(p);
-        int64_t *column = NULL;
-        switch (key.length) {
-        case 5:
-            column = is(key, "bytes") ? &e->bytes : NULL;
-            break;
-        case 11:
-            column = is(key, "correlation")   ? &e->correlation
-                     : is(key, "External id") ? &e->external
-                     : is(key, "external id") ? &e->legacy
-                                              : NULL;
-            break;
-        }
+        int64_t *column = column_of(key, e);
         if (memchr(key.at, '\\', (size_t)key.length))
             return NULL;
-        if (!(p = column ? identifier(p, column) : skip(p, end, 0)))
+        if (!(p = column ? integer(p, column) : skip(p, end, 0)))
             return NULL;
         p = blank(p);
         if (*p == '}')
@@ -390,8 +400,12 @@ typedef struct {
     int32_t *name, *category, *track;
     int32_t *begin, *stop; /* of each row's event in the text */
     int32_t *metadata_begin, *metadata_stop;
-    int64_t room, rows, metadata, events, complete;
+    int64_t *memory_start, *memory_change, *memory_device_type, *memory_device;
+    int64_t *memory_allocated, *memory_reserved;
+    int64_t room, rows, metadata, memory, events, complete;
 } output;
+
+static int64_t identifier(int64_t value) { return value == LARGEST_ID ? NONE : value; }
 
 static int is_recording(span cat) {
     return cat.length == 5 && (cat.at[0] | 32) == 't' && (cat.at[1] | 32) == 'r' &&
@@ -412,9 +426,9 @@ static int add_row(scanner *s, output *out, const event *e) {
     memcpy(key + e->pid.length + 1, e->tid.at, (size_t)e->tid.length);
     out->start[row] = e->ts;
     out->duration[row] = e->dur;
-    out->correlation[row] = e->correlation;
-    out->external_id[row] = e->external == NONE ? e->legacy : e->external;
-    out->bytes[row] = e->bytes;
+    out->correlation[row] = identifier(e->correlation);
+    out->external_id[row] = identifier(identifier(e->external) == NONE ? e->legacy : e->external);
+    out->bytes[row] = identifier(e->bytes);
     out->name[row] = texts_number(&s->tables[NAMES], e->name.at, e->name.length);
     out->category[row] = texts_number(&s->tables[CATEGORIES], e->cat.at, e->cat.length);
     out->track[row] = texts_number(&s->tables[TRACKS], key, e->pid.length + 1 + e->tid.length);
@@ -422,19 +436,33 @@ static int add_row(scanner *s, output *out, const event *e) {
     return out->name[row] >= 0 && out->category[row] >= 0 && out->track[row] >= 0;
 }
 
+static int add_memory(output *out, const event *e) {
+    int64_t row = out->memory++;
+    out->memory_start[row] = e->ts;
+    out->memory_change[row] = e->change;
+    out->memory_device_type[row] = e->device_type;
+    out->memory_device[row] = e->device;
+    out->memory_allocated[row] = e->allocated;
+    out->memory_reserved[row] = e->reserved;
+    return e->has_ts;
+}
+
 /* Reads `text`, an array of events. Returns 1, or 0 where something in it is out of the ordinary. */
 int32_t perftui_scan(scanner *s, const char *text, int64_t length, output *out) {
     const char *p = blank(text), *end = text + length;
-    out->rows = out->metadata = out->events = out->complete = 0;
+    out->rows = out->metadata = out->memory = out->events = out->complete = 0;
     if (length >= INT32_MAX || *p != '[' || end[-1] != ']')
         return 0;
     p = blank(p + 1);
     if (*p == ']')
         return p + 1 == end;
     for (;;) {
-        event e = {.correlation = NONE, .external = NONE, .legacy = NONE, .bytes = NONE};
+        event e = {.correlation = NONE, .external = NONE, .legacy = NONE, .bytes = NONE,
+                   .change = NONE, .device_type = NONE, .device = NONE, .allocated = NONE,
+                   .reserved = NONE};
         const char *begin = p;
-        if (out->rows >= out->room || out->metadata >= out->room || !(p = object(p, end, &e)))
+        if (out->rows >= out->room || out->metadata >= out->room ||
+            out->memory >= out->room || !(p = object(p, end, &e)))
             return 0;
         if (!e.phase || !strchr(ORDINARY, e.phase))
             return 0;
@@ -450,6 +478,8 @@ int32_t perftui_scan(scanner *s, const char *text, int64_t length, output *out) 
                 if (!add_row(s, out, &e))
                     return 0;
             }
+        } else if (e.phase == 'i' && is(e.name, "[memory]") && !add_memory(out, &e)) {
+            return 0;
         }
         p = blank(p);
         if (*p == ']')

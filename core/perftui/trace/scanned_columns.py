@@ -33,6 +33,7 @@ class ScannedColumns:
             self._columns.tracks.name(event)
         self._columns.events += scanned.events
         self._columns.complete_events += scanned.complete
+        self._columns.add_memory(scanned.memory)
         if not len(scanned.start):
             return 0
         category = self._categories.of(scanned.category)

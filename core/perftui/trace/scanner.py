@@ -12,7 +12,7 @@ import numpy as np
 
 from perftui.trace import native
 from perftui.trace.events import EVENTS, NOT_STRICT, Event, Id
-from perftui.trace.model import Int32, Int64
+from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64
 
 _TEXT = msgspec.json.Decoder(str)
 _IDS = msgspec.json.Decoder(tuple[Id, Id])
@@ -47,6 +47,8 @@ class Scanned:
     begin: Int32
     """Where in ``text`` each row's event begins, and where it ends."""
     stop: Int32
+    memory: dict[str, Int64]
+    """Columns of ``MemoryEvents``, times as in the file."""
     metadata: list[Event]
     events: int
     """Of any kind."""
@@ -105,6 +107,10 @@ class Scanner:
             return None
         return Scanned(
             **columns,
+            memory={
+                name: self._columns[f"memory_{name}"][: output.memory].copy()
+                for name in MEMORY_COLUMNS
+            },
             metadata=metadata,
             events=output.events,
             complete=output.complete,
@@ -152,7 +158,8 @@ class Scanner:
     def _make_room(self, room: int) -> None:
         if room <= self._output.room:
             return
-        self._columns = {name: np.empty(room, np.int64) for name in native.Output.WIDE}
+        wide = (*native.Output.WIDE, *native.Output.MEMORY)
+        self._columns = {name: np.empty(room, np.int64) for name in wide}
         self._columns |= {name: np.empty(room, np.int32) for name in native.Output.NARROW}
         for name, column in self._columns.items():
             setattr(self._output, name, column.ctypes.data)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perftui.trace import native
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
+from perftui.trace.model import MEMORY_COLUMNS, Trace
 from perftui.trace.scanner import open_scanner
 
 pytestmark = pytest.mark.skipif(
@@ -56,7 +56,19 @@ EVENT = st.fixed_dictionaries(
 SPOILED = st.tuples(EVENT, st.sampled_from(["cat", "ts", "dur", "pid", "name", "args"]), ODD).map(
     lambda drawn: {**drawn[0], drawn[1]: drawn[2]}
 )
-EVENTS = st.lists(st.one_of(EVENT, EVENT, EVENT, SPOILED), min_size=1, max_size=12)
+MEMORY = st.fixed_dictionaries(
+    {"ph": st.just("i"), "name": st.just("[memory]"), "pid": st.just(1), "tid": st.just(1)},
+    optional={
+        "ts": st.one_of(NUMBER, ODD),
+        "args": st.dictionaries(
+            st.sampled_from(
+                ["Bytes", "Device Id", "Device Type", "Total Allocated", "Total Reserved"]
+            ),
+            st.one_of(NUMBER, NUMBER, ODD),
+        ),
+    },
+)
+EVENTS = st.lists(st.one_of(EVENT, EVENT, EVENT, SPOILED, MEMORY), min_size=1, max_size=12)
 
 
 def loaded(path: Path, scanner: bool) -> Trace | str:
@@ -78,6 +90,9 @@ def assert_equal(path: Path) -> None:
         assert np.array_equal(getattr(scanned, column), getattr(plain, column)), column
     for field in ("names", "categories", "tracks", "origin", "warnings", "complete_events"):
         assert getattr(scanned, field) == getattr(plain, field), field
+    for column in MEMORY_COLUMNS:
+        ours, theirs = getattr(scanned.memory, column), getattr(plain.memory, column)
+        assert np.array_equal(ours, theirs), column
     for row in range(len(plain)):
         assert scanned.read_arguments(row) == plain.read_arguments(row)
 

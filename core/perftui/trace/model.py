@@ -61,8 +61,7 @@ def _none() -> Int64:
 class MemoryEvents:
     """What PyTorch's allocators did, in order of time, as ``profile_memory`` records it.
 
-      Every column is as long as ``start``.
-    NONE stands for a figure that the file does not give.
+    Every column is as long as ``start``. NONE stands for a figure that the file does not give.
     """
 
     start: Int64 = field(default_factory=_none)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -35,6 +36,9 @@ from perftui_tui.trace_source import TraceSource
 from perftui_tui.trials import Trials
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
 
 
 class PerftuiApp(App[None]):
@@ -86,6 +90,8 @@ class PerftuiApp(App[None]):
         self._place: tuple[int, int, int | None] | None = None
         self.newest: Snapshot | None = None
         """What was received last; the screens show an older one while the picture is held."""
+        self.preview: TraceAnalysis | None = None
+        """What can be drawn of a trace while the rest of it is read."""
         self._newest_output = Output()
         self._sources: tuple[ReadingThread, ...] = ()
 
@@ -101,7 +107,7 @@ class PerftuiApp(App[None]):
         self.close()
         self.target = target
         self.output = self._newest_output = Output()
-        self.newest = None
+        self.newest = self.preview = None
         # What was held is a picture of something else.
         self.paused = False
         if target.is_dir():
@@ -140,7 +146,7 @@ class PerftuiApp(App[None]):
         """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
         if message.snapshot.source != self.target:
             return
-        self.newest = message.snapshot
+        self.newest, self.preview = message.snapshot, None
         self.requests.watch(message.snapshot)
         if self.paused:
             return
@@ -167,6 +173,14 @@ class PerftuiApp(App[None]):
             self.exit(return_code=2)
         else:
             self.notify(message.reason, severity="error", markup=False, timeout=10)
+
+    def on_preview_received(self, message: messages.PreviewReceived) -> None:
+        """Draw the first part of a trace while the rest of it is read."""
+        if message.path == self.target and self.newest is None:
+            self.preview = message.analysis
+            screen = self._base_screen()
+            if screen is not None and screen.is_composed:
+                screen.show_preview(message.analysis)
 
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
         """Say how far reading a trace has come."""

@@ -9,6 +9,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from perftui.analysis.model import TraceAnalysis
     from perftui_tui.output.tail import Output
     from perftui_tui.snapshot import Snapshot
 
@@ -36,6 +37,19 @@ class LoadProgressed(Message):
     def can_replace(self, message: Message) -> bool:
         """Only the newest progress is worth drawing."""
         return isinstance(message, LoadProgressed)
+
+
+class PreviewReceived(Message):
+    """The first part of a trace can be drawn while the rest is read; it has no tables yet."""
+
+    def __init__(self, path: Path, analysis: TraceAnalysis) -> None:
+        super().__init__()
+        self.path = path
+        self.analysis = analysis
+
+    def can_replace(self, message: Message) -> bool:
+        """A longer part holds all of a shorter one."""
+        return isinstance(message, PreviewReceived)
 
 
 class SourceFailed(Message):

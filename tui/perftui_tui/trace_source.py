@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perftui_tui.messages import LoadProgressed, SnapshotReceived, SourceFailed
+from perftui_tui.messages import LoadProgressed, PreviewReceived, SnapshotReceived, SourceFailed
 from perftui_tui.reading_thread import Clock, Post, ReadingThread
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
 
 
 class TraceSource(ReadingThread):
@@ -26,13 +30,18 @@ class TraceSource(ReadingThread):
         from perftui_tui.trace_view import view_trace
 
         try:
-            snapshot = view_trace(self.path, self._clock(), self._progressed, self.stopped.is_set)
+            snapshot = view_trace(
+                self.path, self._clock(), self._progressed, self.stopped.is_set, self._previewed
+            )
         except (TraceError, OSError) as error:
             reason = str(error)
             named = reason if str(self.path) in reason else f"{self.path}: {reason}"
             self.tell(SourceFailed(named))
         else:
             self.tell(SnapshotReceived(snapshot))
+
+    def _previewed(self, analysis: TraceAnalysis) -> None:
+        self.tell(PreviewReceived(self.path, analysis))
 
     def _progressed(self, fraction: float) -> None:
         self.tell(LoadProgressed(self.path, fraction))

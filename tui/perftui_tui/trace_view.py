@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from perftui.analysis.analyse import analyse
+from perftui.analysis.analyse import analyse, without_tables
+from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
 from perftui.trace.load import load_trace
+from perftui.trace.model import Trace
 from perftui_tui import budget
 from perftui_tui.snapshot import Phase, Snapshot
 
@@ -18,8 +20,11 @@ def view_trace(
     now_ns: int,
     progress: Callable[[float], None],
     cancelled: Callable[[], bool],
+    preview: Callable[[TraceAnalysis], None] | None = None,
 ) -> Snapshot:
     """Read, analyse and judge the trace at ``path``.
+
+    ``preview`` is given what can be drawn already, now and then while a long trace is read.
 
     Raises:
         TraceError: the file is not a trace that can be read.
@@ -30,7 +35,11 @@ def view_trace(
     def progressed(read: int, whole: int) -> None:
         progress(read / whole if whole else 1.0)
 
-    analysis = analyse(load_trace(path, progressed, cancelled))
+    def previewed(trace: Trace) -> None:
+        if preview is not None:
+            preview(without_tables(trace))
+
+    analysis = analyse(load_trace(path, progressed, cancelled, previewed))
     evidence = gather(None, analysis)
     whole = analysis.budgets and analysis.budgets[0].step.index < 0
     return Snapshot(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from perftui.analysis import kinds
 from perftui.analysis.activity import device_activities
 from perftui.analysis.budget import budgets, device_parts
@@ -15,7 +17,15 @@ from perftui.analysis.idle import Idle, explain_idle
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.kernels import kernel_table
 from perftui.analysis.links import Links, link
-from perftui.analysis.model import DeviceActivity, Gap, Step, StepBudget, TraceAnalysis
+from perftui.analysis.model import (
+    DeviceActivity,
+    Gap,
+    KernelTable,
+    OpTable,
+    Step,
+    StepBudget,
+    TraceAnalysis,
+)
 from perftui.analysis.ops import op_table
 from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
 from perftui.analysis.steps import find_steps
@@ -39,6 +49,20 @@ def analyse(trace: Trace) -> TraceAnalysis:
         steps=steps,
         budgets=view.budgets(steps or (_whole(trace),), activity, idle),
         notes=tuple(_notes(view, activity, steps, idle)),
+    )
+
+
+def without_tables(trace: Trace) -> TraceAnalysis:
+    """What can be drawn of a trace before it is analysed: its events and its steps."""
+    none = np.zeros(0, dtype=np.int64)
+    return TraceAnalysis(
+        trace=trace,
+        activity=(),
+        ops=OpTable((), *[none] * 6),
+        kernels=KernelTable((), (), *[none] * 5),
+        gaps=(),
+        steps=find_steps(trace),
+        budgets=(),
     )
 
 

@@ -161,6 +161,11 @@ class TraceAnalysis:
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
 
     @property
+    def has_tables(self) -> bool:
+        """Whether the trace has been analysed, or can only be drawn yet."""
+        return bool(self.budgets)
+
+    @property
     def has_gpu(self) -> bool:
         """Whether any device activity was recorded."""
         return bool(self.activity)

@@ -36,6 +36,20 @@ def assemble(
         raise TraceError(_without_rows(source, columns))
     metadata, understood = top_level_fields(head, batches.tail)
     warnings = _warnings(source, batches, columns, understood)
+    return arrange(source, columns, table, metadata, warnings)
+
+
+def arrange(
+    source: Source,
+    columns: Columns,
+    table: StretchTable,
+    metadata: Mapping[str, Any],
+    warnings: tuple[LoadWarning, ...] = (),
+) -> Trace:
+    """The rows in order and nested; ``columns`` are used up, and hold at least one row.
+
+    Raises TraceError where no row has a time.
+    """
     tracks, among_tracks = columns.tracks.tracks()
     track = narrowed(among_tracks)[columns.rows["track"].take()]
     start, duration = (columns.rows[name].take().astype(np.int64, copy=False) for name in _TIMES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,12 @@ class Columns:
     """Begin and end events, which PyTorch does not write."""
     unknown: Tally = field(default_factory=Tally)
     """Events that do not say what they are."""
+
+    def so_far(self) -> Columns:
+        """A copy of the rows read until now, to be used up while more are read into this one."""
+        rows = {name: column.copy() for name, column in self.rows.items()}
+        memory = {name: column.copy() for name, column in self.memory.items()}
+        return replace(self, rows=rows, memory=memory)
 
     def add(self, batch: Batch) -> int:
         """Append the rows of a batch; how many there are."""

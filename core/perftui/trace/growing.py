@@ -39,6 +39,12 @@ class GrowingColumn:
         self._values[self._length : length] = values
         self._length = length
 
+    def copy(self) -> GrowingColumn:
+        """Another column with the values so far."""
+        other = GrowingColumn()
+        other.extend(self._values[: self._length])
+        return other
+
     def take(self) -> npt.NDArray[Any]:
         """The column, which is empty afterwards."""
         self._values.resize(self._length, refcheck=False)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perftui.trace.arguments import StretchTable
-from perftui.trace.assemble import assemble
+from perftui.trace.assemble import arrange, assemble
 from perftui.trace.batches import Batch, Batches
 from perftui.trace.columns import Columns
 from perftui.trace.errors import LoadCancelled, TraceError
@@ -19,6 +19,14 @@ from perftui.trace.scanned_columns import ScannedColumns
 from perftui.trace.scanner import Values, open_scanner
 from perftui.trace.source import PIECE, Source
 
+FIRST_PREVIEW = 64_000
+"""Rows of the first preview: read in a tenth of a second, and more than a screen can tell apart."""
+
+PREVIEW_GROWTH = 8
+"""Times as many rows from one preview to the next: all of them cost a seventh of the last."""
+
+Preview = Callable[[Trace], None]
+
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and in all, as they are on disk."""
 
@@ -27,11 +35,13 @@ def load_trace(
     path: Path,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
+    preview: Preview | None = None,
 ) -> Trace:
     """Load a Kineto (Chrome) trace, plain or gzip whatever its name says, or one of Nsight Systems.
 
     What can be read of a damaged file is loaded, and ``Trace.warnings`` says what was not.
-    ``progress`` and ``cancelled`` are called between pieces of 256 KiB.
+    ``progress`` and ``cancelled`` are called between pieces of 256 KiB, ``preview`` with the trace
+    of what was read so far, now and then where there is much more to come.
 
     Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
     no event with a duration; LoadCancelled after ``cancelled`` returned True.
@@ -48,10 +58,14 @@ def load_trace(
         scanner = open_scanner()
         batches = Batches(len(head), scanner)
         columns, table = Columns(), StretchTable()
+        previewed = FIRST_PREVIEW // PREVIEW_GROWTH
         scanned = ScannedColumns(columns, scanner.values if scanner else Values())
         for batch in batches.decode(_chained(first, pieces)):
             rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
             table.add(batch, rows)
+            if preview is not None and table.rows >= previewed * PREVIEW_GROWTH:
+                previewed = table.rows
+                preview(arrange(source, columns.so_far(), table, {}))
         return assemble(source, head, batches, columns, table)
 
 

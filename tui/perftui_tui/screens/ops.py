@@ -23,6 +23,7 @@ from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.table_rows import TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
 
+READING = "reading"
 NO_WINDOW = "no trace yet: press c to capture a window of steps"
 
 
@@ -57,7 +58,7 @@ class OpsView(Vertical):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._analysis: TraceAnalysis | None = None
-        self._note = ""
+        self._note = READING
 
     def compose(self) -> ComposeResult:
         """Title, filter, table, and the whole name of the selected row."""

@@ -23,6 +23,7 @@ from perftui_tui.widgets.row_view import RowView
 if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
+    from perftui.analysis.model import TraceAnalysis
     from perftui_tui.app import PerftuiApp
 
 
@@ -122,6 +123,9 @@ class RunScreen(Screen[None]):
 
     def show_output(self, output: Output) -> None:
         """Draw the script's output; nothing by default."""
+
+    def show_preview(self, analysis: TraceAnalysis) -> None:
+        """Draw what can be drawn of a trace that is still being read, if anything."""
 
     def loading_progress(self, path: Path, fraction: float) -> None:
         """Say how far reading ``path`` has come, while there is nothing else to show."""

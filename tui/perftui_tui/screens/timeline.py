@@ -30,6 +30,7 @@ from perftui_tui.widgets.timeline_state import TimelineState
 _TALL = 30
 """Rows from which on the detail shows arguments and whole names."""
 
+READING = "reading"
 NO_TRACE = "no trace yet: press c to capture a window of steps"
 HINT = "click an event, or press . for the next event, n for the next gap, g for the largest gap"
 
@@ -62,13 +63,15 @@ class TimelineView(Vertical):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._analysis: TraceAnalysis | None = None
+        self._is_read = False
+        """Whether it is known what there is to show."""
         self._pending: _Jump | None = None
         self._detailed: Selection | None = None
         self._said: tuple[str, ...] = (HINT,)
 
     def compose(self) -> ComposeResult:
         """Timeline, legend, search, detail; or why there is nothing."""
-        yield Static(NO_TRACE, id="timeline-empty", markup=False)
+        yield Static(READING, id="timeline-empty", markup=False)
         yield Timeline(id="timeline")
         yield Static(id="timeline-legend", markup=False)
         yield Input(placeholder="part of a name; enter finds it, ; the next", id="timeline-search")
@@ -98,6 +101,7 @@ class TimelineView(Vertical):
         if analysis is self._analysis and analysis is not None:
             return
         self._analysis = analysis
+        self._is_read = True
         if self.is_mounted:
             self._load()
 
@@ -117,6 +121,8 @@ class TimelineView(Vertical):
         analysis = self._analysis
         empty = analysis is None or not len(analysis.trace)
         self.set_class(empty, "-empty")
+        if self._is_read:
+            self.query_one("#timeline-empty", Static).update(NO_TRACE)
         if analysis is None or empty:
             self._timeline.show(None)
         else:
@@ -133,7 +139,7 @@ class TimelineView(Vertical):
     def _show_lanes(self, analysis: TraceAnalysis, lanes: Sequence[Lane]) -> None:
         if analysis is not self._analysis or not self.is_attached:
             return
-        self._timeline.show(TimelineState(analysis, lanes))
+        self._timeline.show(_continued(self.state, TimelineState(analysis, lanes)))
         self._show_legend()
         if self._pending is not None:
             jump, self._pending = self._pending, None
@@ -220,3 +226,14 @@ class TimelineView(Vertical):
             self.notify(f"{format_count(count)} events match", timeout=3, markup=False)
             self._timeline.action_match(1)
         self.action_close_search()
+
+
+def _continued(before: TimelineState | None, after: TimelineState) -> TimelineState:
+    """The same stretch of time, where more of the same file has been read meanwhile."""
+    if before is None or before.trace.path != after.trace.path or before.analysis.has_tables:
+        return after
+    view = before.view
+    if view.span < view.last - view.first:
+        shift = before.trace.origin - after.trace.origin
+        after.view = after.view.showing(view.start + shift, view.end + shift)
+    return after

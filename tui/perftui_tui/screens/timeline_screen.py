@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from textual.widget import Widget
 
+from perftui.analysis.model import TraceAnalysis
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline import TimelineView
 from perftui_tui.snapshot import Snapshot
@@ -30,6 +31,12 @@ class TimelineScreen(RunScreen):
         """Catch up, and give the keys to the lanes."""
         super().on_screen_resume()
         self.query_one(TimelineView).focus()
+        if self.session.preview is not None:
+            self.show_preview(self.session.preview)
+
+    def show_preview(self, analysis: TraceAnalysis) -> None:
+        """Draw the lanes of what has been read so far."""
+        self.query_one(TimelineView).show(analysis)
 
     def show(self, snapshot: Snapshot) -> None:
         """Hand over the window; the same again leaves the view where it is."""

@@ -99,7 +99,8 @@ class HeaderLine(RowView):
         """Draw how far reading a file has come."""
         cells = self.size.width
         left = row((app_name(cells), "accent"), *(span for _, span in tabs(self._current, cells)))
-        right = row((f"reading {name} {percent(100 * fraction)} ", "accent"))
+        words = f"reading {name} {percent(100 * fraction)}" if fraction < 1 else f"analysing {name}"
+        right = row((f"{words} ", "accent"))
         self.rows = [spread(left, right, cells)]
 
     def on_resize(self) -> None:

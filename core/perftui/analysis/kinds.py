@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.remembered import remembered
 from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -55,6 +56,7 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     return mask
 
 
+@remembered
 def devices(trace: Trace) -> Int64:
     """Device of each row, NONE on the CPU."""
     of_track = np.array([track.device for track in trace.tracks], dtype=np.int64)
@@ -62,12 +64,14 @@ def devices(trace: Trace) -> Int64:
     return column
 
 
+@remembered
 def on_cpu(trace: Trace) -> Mask:
     """Rows of CPU threads."""
     mask: Mask = devices(trace) == NONE
     return mask
 
 
+@remembered
 def device_activity(trace: Trace) -> Mask:
     """Kernels, copies and sets: what keeps a device busy."""
     return trace.in_category(*DEVICE_ACTIVITY)
@@ -78,17 +82,20 @@ def communication(trace: Trace) -> Mask:
     return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
 
 
+@remembered
 def operators(trace: Trace) -> Mask:
     """CPU operators; marks that older versions wrote as operators are none."""
     return trace.in_category(CPU_OP) & ~named(trace, _MARKS.match)
 
 
+@remembered
 def ranges(trace: Trace) -> Mask:
     """Ranges that the script, PyTorch or the agent marked on the CPU."""
     marked = trace.in_category(CPU_OP) & named(trace, _MARKS.match)
     return (trace.in_category(ANNOTATION) & on_cpu(trace)) | marked
 
 
+@remembered
 def launches(trace: Trace) -> Mask:
     """Calls of the runtime or driver."""
     return trace.in_category(*LAUNCHES)

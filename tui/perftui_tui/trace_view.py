@@ -35,11 +35,18 @@ def view_trace(
     def progressed(read: int, whole: int) -> None:
         progress(read / whole if whole else 1.0)
 
+    drawn = []
+
     def previewed(trace: Trace) -> None:
         if preview is not None:
+            drawn.append(len(trace))
             preview(without_tables(trace))
 
-    analysis = analyse(load_trace(path, progressed, cancelled, previewed))
+    trace = load_trace(path, progressed, cancelled, previewed)
+    if drawn:
+        # The tables of a trace so long take as long as reading it; its lanes are there now.
+        previewed(trace)
+    analysis = analyse(trace)
     evidence = gather(None, analysis)
     whole = analysis.budgets and analysis.budgets[0].step.index < 0
     return Snapshot(

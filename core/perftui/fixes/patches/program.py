@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.patches.syntax_tree import syntax_tree
 
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -67,7 +68,7 @@ def parse_program(source: bytes) -> Program:
         PatchRefusedError: it is not Python that this interpreter can read.
     """
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except (SyntaxError, ValueError) as error:
         raise PatchRefusedError(f"the file does not parse: {error}") from error
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

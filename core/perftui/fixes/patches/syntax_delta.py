@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from perftui.fixes.patches.syntax_tree import syntax_tree
+
 
 @dataclass(frozen=True)
 class KeywordAdded:
@@ -43,7 +45,7 @@ def syntax_delta(before: bytes, after: bytes) -> list[Change]:
     Raises:
         SyntaxError: one of them does not parse.
     """
-    return list(_compared(ast.parse(before), ast.parse(after), 1))
+    return list(_compared(syntax_tree(before), syntax_tree(after), 1))
 
 
 def _compared(old: Any, new: Any, line: int) -> Iterator[Change]:

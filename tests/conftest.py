@@ -3,6 +3,10 @@
 import os
 import signal
 
+from tests.corpus.summary import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
+
 # Trainings of the tests share few cores with one another: intra-op threads that wait for a core
 # made steps ten times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

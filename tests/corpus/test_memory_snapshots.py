@@ -20,6 +20,7 @@ from perftui.analysis.memory_snapshot import (
 from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot.model import Action, BlockState, MemorySnapshot
 from tests.corpus.collection import ROOT, expected
+from tests.corpus.outcome import MET, Account
 
 pytestmark = pytest.mark.corpus
 
@@ -72,8 +73,9 @@ QUANTITIES = {
 @pytest.mark.parametrize(
     "entry", ENTRIES, ids=lambda entry: f"{entry['trace'][8:22]}-{entry['quantity'][9:]}"
 )
-def test_every_expected_value(entry: dict[str, Any]) -> None:
+def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
     assert QUANTITIES[entry["quantity"]](loaded(entry["trace"])) == entry["value"]
+    account(MET)
 
 
 @pytest.mark.parametrize("name", FILES)

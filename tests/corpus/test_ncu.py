@@ -14,6 +14,7 @@ from perftui.trace.ncu.load import is_ncu, load_ncu
 from perftui.trace.ncu.model import KernelMetrics, Launch
 from perftui.trace.ncu.numbers import number, unit_of
 from tests.corpus.collection import ROOT, expected
+from tests.corpus.outcome import MET, Account
 
 pytestmark = pytest.mark.corpus
 
@@ -33,7 +34,7 @@ def loaded(trace: str, page: str) -> KernelMetrics:
 @pytest.mark.parametrize(
     "entry", ENTRIES, ids=lambda entry: f"{entry['trace']}-{entry['quantity']}"
 )
-def test_every_expected_value(entry: dict[str, Any]) -> None:
+def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
     metrics = loaded(entry["trace"], "details")
     quantity, value = entry["quantity"], entry["value"]
     if quantity == "ncu.kernel_count":
@@ -45,6 +46,7 @@ def test_every_expected_value(entry: dict[str, Any]) -> None:
         match = re.fullmatch(r"ncu\.kernel\[(\d+)\]", quantity)
         assert match is not None
         _compare(metrics.launches[int(match[1])], value)
+    account(MET)
 
 
 def _compare(launch: Launch, value: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from perftui.trace.model import Int64, Trace
 from perftui.trace.nsys.arguments import RowReader
 from perftui_tui.key_table import SCREENS
 from tests.corpus.collection import ROOT, expected
+from tests.corpus.outcome import MET, Account
 from tests.tui.driving import opened as opened_in_app
 from tests.tui.driving import text_of, until
 
@@ -218,7 +219,7 @@ def test_the_collection_has_exports() -> None:
 @pytest.mark.parametrize(
     "entry", ENTRIES, ids=[f"{entry['trace']}-{entry['quantity'][:60]}" for entry in ENTRIES]
 )
-def test_equals_the_expected_value(entry: dict[str, Any]) -> None:
+def test_equals_the_expected_value(entry: dict[str, Any], account: Account) -> None:
     name = entry["trace"]
     kind, quantity = entry["quantity"].split(".", 1)
     if kind == "nsys":
@@ -227,6 +228,7 @@ def test_equals_the_expected_value(entry: dict[str, Any]) -> None:
         check_stats(quantity, entry["value"], name)
     else:
         check_log(quantity, entry["value"], name)
+    account(MET)
 
 
 @pytest.mark.parametrize("name", TRACES)

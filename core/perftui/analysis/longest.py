@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from perftui.trace import native
 from perftui.trace.model import Int64
 
 _WIDTH = 16
@@ -17,17 +18,22 @@ class LongestIndex:
 
     def __init__(self, values: Int64) -> None:
         self._values = values
-        self._places: Int64 | None = None
+        begins = np.arange(0, len(values), _WIDTH, dtype=np.int64)
+        self._places = _argmax(values, begins, np.minimum(begins + _WIDTH, len(values)))
         """The first position in each block that holds its largest value."""
-        if len(values) > _WIDTH * _WIDTH:
-            begins = np.arange(0, len(values), _WIDTH, dtype=np.int64)
-            self._places = _argmax(values, begins, np.minimum(begins + _WIDTH, len(values)))
-            self._blocks = LongestIndex(values[self._places])
+        self._maxima: Int64 = values[self._places]
+        self._blocks: LongestIndex | None = None
+        if len(values) > _WIDTH * _WIDTH and native.library() is None:
+            self._blocks = LongestIndex(self._maxima)
 
     def argmax(self, begin: Int64, stop: Int64) -> Int64:
         """The first position of the largest value in each ``[begin, stop)``, -1 where that is
         empty."""
-        if self._places is None or not np.any(stop > begin):
+        compiled = native.library()
+        if compiled:
+            blocks = self._maxima, self._places
+            return native.longest(compiled, self._values, _WIDTH, blocks, begin, stop)
+        if self._blocks is None or not np.any(stop > begin):
             return _argmax(self._values, begin, stop)
         first, behind = -(-begin // _WIDTH), stop // _WIDTH
         whole = behind > first

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Raised with every change of a function's meaning, and in native.py with it. */
-int32_t perftui_native_version(void) { return 3; }
+int32_t perftui_native_version(void) { return 5; }
 
 typedef struct {
     int64_t end;
@@ -62,4 +62,24 @@ int64_t perftui_sweep(int64_t n, const int64_t *start, const int64_t *end, const
     }
     free(stack);
     return found;
+}
+
+/* The first position of the largest value in each [begin, stop), -1 where that is empty. `maxima`
+   and `places` hold the largest of every block of `width` values, and where it is. */
+void perftui_longest(const int64_t *values, int64_t width, const int64_t *maxima,
+                     const int64_t *places, int64_t n, const int64_t *begin, const int64_t *stop,
+                     int64_t *found) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t best = -1, most = 0;
+        for (int64_t at = begin[i]; at < stop[i];) {
+            int whole = at % width == 0 && at + width <= stop[i];
+            int64_t value = whole ? maxima[at / width] : values[at];
+            if (best < 0 || value > most) {
+                best = whole ? places[at / width] : at;
+                most = value;
+            }
+            at += whole ? width : 1;
+        }
+        found[i] = best;
+    }
 }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64
 
-VERSION = 3
+VERSION = 5
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 _LIBRARY = Path(__file__).with_name("_native.so")
@@ -45,6 +45,10 @@ def library() -> ctypes.CDLL | None:
         return None
     loaded.perftui_sweep.restype = ctypes.c_int64
     loaded.perftui_sweep.argtypes = [ctypes.c_int64, _I64, _I64, _U8, _U8, _I32, _I32]
+    loaded.perftui_longest.restype = None
+    loaded.perftui_longest.argtypes = [
+        _I64, ctypes.c_int64, _I64, _I64, ctypes.c_int64, _I64, _I64, _I64
+    ]  # fmt: skip
     loaded.perftui_scanner_open.restype = ctypes.c_void_p
     loaded.perftui_scanner_close.argtypes = [ctypes.c_void_p]
     loaded.perftui_scanner_count.restype = ctypes.c_int64
@@ -75,3 +79,28 @@ def sweep(
     if found < 0:
         raise MemoryError
     return parent, depth
+
+
+def longest(
+    compiled: ctypes.CDLL,
+    values: Int64,
+    width: int,
+    blocks: tuple[Int64, Int64],
+    begin: Int64,
+    stop: Int64,
+) -> Int64:
+    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty.
+
+    ``blocks`` are the largest of every ``width`` values, and where each of them is.
+    """
+    found = np.empty(len(begin), dtype=np.int64)
+    compiled.perftui_longest(
+        np.ascontiguousarray(values),
+        width,
+        *blocks,
+        len(begin),
+        np.ascontiguousarray(begin, dtype=np.int64),
+        np.ascontiguousarray(stop, dtype=np.int64),
+        found,
+    )
+    return found

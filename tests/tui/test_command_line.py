@@ -72,6 +72,7 @@ def test_a_command_says_so_where_a_file_has_its_name(
         (["--window"], "--window needs a value"),
         (["--window", "two", "x.py"], "whole number above 0, not 'two'"),
         (["--window", "0", "x.py"], "whole number above 0"),
+        (["a.json", "--rank", "-1"], "--rank needs a whole number, not '-1'"),
         (["--theme", "pink", "x.py"], "there are dark, light, contrast, ansi"),
         (["--stacks=yes", "x.py"], "takes no value"),
         (["--headless"], "no script is named"),
@@ -201,6 +202,38 @@ def test_the_newest_run_of_a_project_is_reported(
     monkeypatch.chdir(tmp_path)
     assert main(["report", "."]) == 0
     assert run.name in capsys.readouterr().out
+
+
+def write_ranks(directory: Path) -> None:
+    from tests.tui.traces import write_trace
+
+    directory.mkdir()
+    for rank in (3, 1):
+        trace = write_trace(directory, steps=rank)
+        trace.rename(directory / f"rank{rank}.json")
+
+
+@pytest.mark.parametrize("command", [["report"], ["replay"], []])
+def test_a_rank_of_a_directory_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    write_ranks(tmp_path / "log")
+    assert main([*command, str(tmp_path / "log")]) == 0
+    lowest = capsys.readouterr().out
+    assert lowest.startswith(str(tmp_path / "log" / "rank1.json"))
+    assert "2 ranks; this is rank 1 by the file's name, --rank N opens another" in lowest
+    assert main([*command, str(tmp_path / "log"), "--rank", "3"]) == 0
+    assert capsys.readouterr().out.startswith(str(tmp_path / "log" / "rank3.json"))
+
+
+def test_a_rank_that_is_not_there_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_ranks(tmp_path / "log")
+    assert main(["report", str(tmp_path / "log"), "--rank=2"]) == 2
+    assert "no trace of rank 2; there are 1, 3" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "log" / "rank1.json"), "--rank=1"]) == 2
+    assert "--rank chooses among the traces of a directory" in capsys.readouterr().err
 
 
 def test_no_control_character_of_a_run_reaches_the_terminal(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.run.manifest import Status
+from perftui.trace.rank_choice import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.messages import LoadProgressed
 from tests.tui.driving import opened, text_of, until, until_shown
@@ -149,3 +150,21 @@ async def test_reading_a_long_trace_says_how_far_it_has_come(trace: Path) -> Non
     async with opened(trace, replay=True) as (app, pilot):
         app.post_message(LoadProgressed(trace, 0.42))
         await until_shown(pilot, "reading rank0.pt.trace.json 42 %")
+
+
+async def test_the_palette_opens_the_other_ranks_of_a_directory(tmp_path: Path) -> None:
+    first = write_trace(tmp_path)
+    second = first.rename(tmp_path / "rank1.pt.trace.json")
+    write_trace(tmp_path, steps=5)
+    choice = choose_rank(tmp_path)
+    assert choice is not None
+    app = PerftuiApp(choice.path, replay=True, clock=lambda: NOW)
+    app.notes, app.ranks = choice.notes, choice.ranks
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until_shown(pilot, "5 steps in the trace")
+        await until_shown(pilot, "2 ranks; this is rank 0")
+        commands = {each.title: each for each in app.get_system_commands(app.screen)}
+        commands["Open rank 1"].callback()
+        await until(pilot, lambda: app.snapshot and app.snapshot.source == second, "rank 1")
+        await until_shown(pilot, "3 steps in the trace")
+        assert app.failure is None

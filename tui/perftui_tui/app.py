@@ -14,6 +14,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
+from perftui.trace.text import printable
 from perftui_tui import messages
 from perftui_tui.baseline import Baseline
 from perftui_tui.dialogs import quit as leaving
@@ -39,6 +40,7 @@ from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.ranks import RankFile
 
 
 class PerftuiApp(App[None]):
@@ -86,6 +88,10 @@ class PerftuiApp(App[None]):
         self.trials = Trials(self)
         self.source_fixes = SourceFixes(self)
         self.baseline = Baseline(self)
+        self.notes: tuple[str, ...] = ()
+        """What is said at the start: which of several traces this is."""
+        self.ranks: tuple[RankFile, ...] = ()
+        """The traces of all ranks, where a directory of them was named."""
         self._clock = clock
         self._place: tuple[int, int, int | None] | None = None
         self.newest: Snapshot | None = None
@@ -101,6 +107,8 @@ class PerftuiApp(App[None]):
             self.add_mode(name, make)
         self.switch_mode(SCREENS[0])
         self.open(self.target)
+        for note in self.notes:
+            self.notify(printable(note), markup=False, timeout=10)
 
     def open(self, target: Path) -> None:
         """Show another run or trace from now on."""

@@ -1,4 +1,4 @@
-"""Our commands in the command palette: every screen, and every key that works on this one."""
+"""Our commands in the command palette: the screens, the keys of this one, the ranks' traces."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from textual.app import SystemCommand
 from textual.dom import DOMNode
 from textual.screen import Screen
 
+from perftui.trace.text import printable
 from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS
 
 if TYPE_CHECKING:
+    from perftui.trace.ranks import RankFile
     from perftui_tui.app import PerftuiApp
 
 
 def palette_commands(app: PerftuiApp, screen: Screen[object]) -> Iterator[SystemCommand]:
-    """The screens, then the keys of ``screen``."""
+    """The screens, then the keys of ``screen``, then the ranks whose traces can be opened."""
     for name, title in zip(SCREENS, LONG_NAMES, strict=True):
         yield SystemCommand(title, f"The {title} screen", _show(app, name))
     # A key may stand in several parts; the one that has the focus comes first.
@@ -26,10 +28,16 @@ def palette_commands(app: PerftuiApp, screen: Screen[object]) -> Iterator[System
         if key is not None:
             title = f"{key.label} ({key.display})"
             yield SystemCommand(title, key.help, _run(app, key.action, active.node))
+    for file in app.ranks if len(app.ranks) > 1 else ():
+        yield SystemCommand(f"Open rank {file.rank}", printable(file.path.name), _open(app, file))
 
 
 def _show(app: PerftuiApp, name: str) -> Callable[[], None]:
     return lambda: app.action_show(name)
+
+
+def _open(app: PerftuiApp, file: RankFile) -> Callable[[], None]:
+    return lambda: app.open(file.path)
 
 
 def _run(app: PerftuiApp, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:

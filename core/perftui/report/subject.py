@@ -13,8 +13,8 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
-from perftui.trace.find import find_traces
 from perftui.trace.load import load_trace
+from perftui.trace.rank_choice import choose_rank
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -43,7 +43,7 @@ def load_subject(
 
     A run directory (or its ``run.json``) gives the run and the newest window that can be read; a
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
-    directory gives its newest trace; a file is a trace.
+    directory gives the lowest rank of its newest recording; a file is a trace.
 
     Raises:
         SubjectError: nothing of that is there, or it cannot be read.
@@ -92,16 +92,14 @@ def _window(
 def _of_directory(
     directory: Path, progress: Progress | None, cancelled: Cancelled | None
 ) -> Subject:
-    traces = find_traces(directory)
-    if not traces:
+    chosen = choose_rank(directory)
+    if chosen is None:
         raise SubjectError(
             f"{directory}: neither a run nor a trace is in it; give the directory of a run, "
             "or a trace written by torch.profiler"
         )
-    newest = max(traces, key=lambda trace: (trace.stat().st_mtime_ns, str(trace)))
-    others = len(traces) - 1
-    notes = (f"the newest of {others + 1} traces in {directory}",) if others else ()
-    return Subject(newest, analysis=_analysed(newest, progress, cancelled), notes=notes)
+    analysis = _analysed(chosen.path, progress, cancelled)
+    return Subject(chosen.path, analysis=analysis, notes=chosen.notes)
 
 
 def _analysed(path: Path, progress: Progress | None, cancelled: Cancelled | None) -> TraceAnalysis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,9 +12,10 @@ from perftui_tui.commands.failure import UsageError
 
 COMMANDS = ("replay", "report", "runs", "demo")
 FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
-VALUES = ("python", "runs", "window", "max-steps", "theme")
+VALUES = ("python", "runs", "window", "max-steps", "theme", "rank", "ncu")
 NUMBERS = ("window", "max-steps")
 THEMES = ("dark", "light", "contrast", "ansi")
+_RANK = re.compile(r"\d{1,9}", re.ASCII)
 TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
 
 
@@ -88,6 +90,8 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"--{name} needs a value")
     if name in NUMBERS and (not value.isdecimal() or int(value) == 0):
         raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
+    if name == "rank" and not _RANK.fullmatch(value):
+        raise UsageError(f"--rank needs a whole number, not {value!r}")
     if name == "theme" and value not in THEMES:
         raise UsageError(f"there is no theme {value!r}; there are {', '.join(THEMES)}")
     return value

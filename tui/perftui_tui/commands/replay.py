@@ -18,7 +18,7 @@ def replay(line: CommandLine) -> int:
         UsageError: it is neither a run nor a trace that can be opened.
     """
     target = find_target(line)
-    check(target)
+    check(target.path)
     reason = why_headless(line)
     if reason is not None:
         from perftui_tui.commands.report import print_report
@@ -28,7 +28,7 @@ def replay(line: CommandLine) -> int:
         return print_report(target, as_json="json" in line.flags)
     from perftui_tui.commands.show import show
 
-    return show(target, line, is_replay=True)
+    return show(target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks)
 
 
 def check(target: Path) -> None:

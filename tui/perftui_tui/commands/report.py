@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from dataclasses import replace
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.target import find_target
+from perftui_tui.commands.target import Target, find_target
 
 
 def report(line: CommandLine) -> int:
@@ -19,7 +19,7 @@ def report(line: CommandLine) -> int:
     return print_report(find_target(line), as_json="json" in line.flags)
 
 
-def print_report(target: Path, *, as_json: bool) -> int:
+def print_report(target: Target, *, as_json: bool) -> int:
     """Print the report of ``target``.
 
     Raises:
@@ -31,7 +31,8 @@ def print_report(target: Path, *, as_json: bool) -> int:
     from perftui.report.text import render
 
     try:
-        made = make_report(load_subject(target))
+        subject = load_subject(target.path)
+        made = make_report(replace(subject, notes=(*target.notes, *subject.notes)))
     except (SubjectError, OSError) as error:
         raise UsageError(str(error)) from error
     sys.stdout.write(encode(made) if as_json else render(made))

@@ -13,18 +13,30 @@ from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
 
 if TYPE_CHECKING:
+    from perftui.trace.ranks import RankFile
     from perftui_tui.app import PerftuiApp
 
 INTERRUPTED = 130
 """The exit code of a command that an interrupt (SIGINT) ended, as shells give it."""
 
 
-def show(target: Path, line: CommandLine, *, is_replay: bool) -> int:
-    """Show the run or trace at ``target`` until the user leaves; returns the exit code."""
+def show(
+    target: Path,
+    line: CommandLine,
+    *,
+    is_replay: bool,
+    notes: tuple[str, ...] = (),
+    ranks: tuple[RankFile, ...] = (),
+) -> int:
+    """Show the run or trace at ``target`` until the user leaves; returns the exit code.
+
+    ``notes`` are said in the app, and the traces of ``ranks`` can be opened there.
+    """
     is_run = target.is_dir()
     try:
         splash()
         app = _make_app(target, line, is_replay=is_replay)
+        app.notes, app.ranks = notes, ranks
         app.run()
     except KeyboardInterrupt:
         leave_splash()

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 
+if TYPE_CHECKING:
+    from perftui.trace.ranks import RankFile
 
-def find_target(line: CommandLine) -> Path:
-    """A run directory or a trace file: the path given, a run's id, or the newest run.
+
+@dataclass(frozen=True)
+class Target:
+    """A run directory or a file, and what else the directory holds that was named."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+    """What was passed over in choosing; not yet safe to show."""
+    ranks: tuple[RankFile, ...] = ()
+    """The traces of all ranks, ``path`` among them; empty unless a directory of them was named."""
+
+
+def find_target(line: CommandLine) -> Target:
+    """The path given, a run's id, or the newest run; of a directory of traces the rank asked for.
 
     Raises:
         UsageError: there is none, or too many words were given.
     """
     if len(line.words) > 1:
         raise UsageError(f"{line.action} takes one path; {line.words[1]!r} is one too many")
-    return _named(line.words[0], line) if line.words else _newest(runs_directory(line))
+    rank = line.number("rank")
+    word = line.words[0] if line.words else None
+    target = _newest(runs_directory(line)) if word is None else _named(word, rank, line)
+    if rank is not None and not target.ranks:
+        raise UsageError(f"--rank chooses among the traces of a directory; {target.path} is none")
+    return target
 
 
 def runs_directory(line: CommandLine) -> Path:
@@ -26,50 +47,50 @@ def runs_directory(line: CommandLine) -> Path:
     return Path(line.values.get("runs", RUNS_DIRECTORY)).absolute()
 
 
-def _named(word: str, line: CommandLine) -> Path:
+def _named(word: str, rank: int | None, line: CommandLine) -> Target:
     path = Path(word)
     if path.is_dir():
-        return _inside(path).absolute()
+        return _inside(path.absolute(), rank)
     if path.exists():
-        return path.absolute()
+        return Target(path.absolute())
     return _by_id(word, runs_directory(line))
 
 
-def _by_id(word: str, runs: Path) -> Path:
+def _by_id(word: str, runs: Path) -> Target:
     from perftui.run.history import RunNotFoundError, find_run
 
     try:
-        return find_run(runs, word).root
+        return Target(find_run(runs, word).root)
     except RunNotFoundError as error:
         raise UsageError(
             f"there is no file {word}, and {error}; perftui runs lists them"
         ) from error
 
 
-def _newest(runs: Path) -> Path:
+def _newest(runs: Path) -> Target:
     from perftui.run.history import newest_run
 
     run = newest_run(runs)
     if run is None:
         raise UsageError(f"there is no recorded run in {runs}; name a run or a trace")
-    return run
+    return Target(run)
 
 
-def _inside(directory: Path) -> Path:
-    """The run that ``directory`` is or holds, else the newest trace in it."""
+def _inside(directory: Path, rank: int | None) -> Target:
+    """The run that ``directory`` is or holds, else a trace in it."""
     from perftui.run.history import newest_run
     from perftui.trace.errors import TraceError
-    from perftui.trace.find import find_traces
+    from perftui.trace.rank_choice import choose_rank
 
     run = newest_run(directory)
     if run is not None:
-        return run
+        return Target(run)
     try:
-        traces = find_traces(directory)
+        chosen = choose_rank(directory, rank)
     except TraceError as error:
         raise UsageError(str(error)) from error
-    if not traces:
+    if chosen is None:
         raise UsageError(
             f"{directory} holds neither a recorded run nor a trace (*.json[.gz], *.sqlite)"
         )
-    return max(traces, key=lambda path: path.stat().st_mtime_ns)
+    return Target(chosen.path, chosen.notes, chosen.ranks)

@@ -24,6 +24,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --memory          record allocations in windows
   --nvtx            mark phases as NVTX ranges, for nsys
   --max-steps N     end the training after N training steps
+  --rank N          of a directory of traces: open rank N (default: the lowest)
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
   --json            for report: print JSON

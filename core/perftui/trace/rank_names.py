@@ -1,0 +1,74 @@
+"""What the name of a trace file says: whose it is, and when it was written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ENDINGS = re.compile(r"(?:\.(?:pt|trace|json|gz|sqlite|db|nsys-rep))+$", re.IGNORECASE)
+_SPAN = re.compile(r"\.(\d{10}|\d{13}|\d{16}|\d{19})$", re.ASCII)
+"""What ``tensorboard_trace_handler`` puts behind a worker's name: the time of writing since the
+epoch, in ms until torch 2.1 and ns since."""
+
+_DATE = re.compile(r"\.([A-Z][a-z]{2}_\d{2}_\d{2}_\d{2}_\d{2}(?:\.\d+)?)$", re.ASCII)
+"""``.Apr_03_18_51_38.1102``: a date without its year, and a process."""
+
+_RANK = re.compile(
+    r"(?<![a-z])(?:(?P<part>local|node|group|dp|tp|pp|cp|ep|sp)[-_ ]?)?rank[-_ =]?(?P<rank>\d{1,6})"
+    r"(?!\d)",
+    re.ASCII | re.IGNORECASE,
+)
+"""A rank within a node or a group is not the rank of the whole world."""
+
+_WORKER = re.compile(r"(?<![a-z])worker[-_]?(\d{1,6})$", re.ASCII | re.IGNORECASE)
+"""Only at the end: in ``pool-worker-3_88`` it is a machine's name, and 88 the process."""
+
+
+@dataclass(frozen=True)
+class NameParts:
+    """What a file name says; None where it says nothing."""
+
+    worker: str
+    """The name without endings and time: who wrote it."""
+    stamp: str | None
+    """The time of writing as the name spells it: it tells the recordings of one worker apart."""
+    time_ns: int | None
+    """That since the epoch, where the name says it with a year."""
+    rank: int | None
+    """None too where several ranks are named."""
+    series: str
+    """The worker without the number of its rank: the same for the files of one recording that are
+    named by their rank."""
+
+
+def parse_name(name: str) -> NameParts:
+    """Read a file name such as ``rank-3.json`` or ``worker0.1623143089861.pt.trace.json.gz``."""
+    stem = _ENDINGS.sub("", name)
+    span = _SPAN.search(stem)
+    stamped = span or _DATE.search(stem)
+    worker = stem[: stamped.start()] if stamped else stem
+    found = _rank(worker)
+    return NameParts(
+        worker=worker,
+        stamp=stamped[1] if stamped else None,
+        time_ns=int(span[1]) * 10 ** (19 - len(span[1])) if span else None,
+        rank=found[0] if found else None,
+        series=f"{worker[: found[1]]}*{worker[found[2] :]}" if found else "",
+    )
+
+
+def is_rank_directory(name: str) -> bool:
+    """Whether a directory is named by a rank alone: ``rank_3`` holds what rank 3 wrote."""
+    match = _RANK.fullmatch(name)
+    return match is not None and match["part"] is None
+
+
+def _rank(worker: str) -> tuple[int, int, int] | None:
+    """The rank that is named, and where its digits begin and end."""
+    named = [match for match in _RANK.finditer(worker) if match["part"] is None]
+    if len({int(match["rank"]) for match in named}) == 1:
+        return int(named[0]["rank"]), *named[0].span("rank")
+    if named:
+        return None
+    match = _WORKER.search(worker)
+    return (int(match[1]), *match.span(1)) if match else None

@@ -11,6 +11,9 @@ __all__ = ["pytest_terminal_summary"]
 # made steps ten times longer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Traces that tests open are not to be found by anyone later; tests of keeping them say where.
+os.environ["PERFTUI_CACHE"] = "off"
+
 # A shell starts background jobs with SIGINT ignored, and programs hand that on: tests of the
 # interrupt key would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

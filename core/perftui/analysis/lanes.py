@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.host import Host
 from perftui.analysis.kinds import Mask
+from perftui.analysis.lane import DEVICE, MARKS, THREAD, Lane
 from perftui.analysis.lane_index import LaneIndex
 from perftui.trace.model import NONE, Int64, Trace, Track
 
-DEVICE = "device"
-THREAD = "thread"
-MARKS = "marks"
-
-
-@dataclass(frozen=True, eq=False)
-class Lane:
-    """One line of the timeline. ``kind`` is ``device``, ``thread`` or ``marks`` (ranges that are no
-    activity: annotations on a stream, synchronisation). ``depth`` counts from 0 within the track.
-    """
-
-    label: str
-    kind: str
-    track: int
-    depth: int
-    index: LaneIndex
+__all__ = ["DEVICE", "MARKS", "THREAD", "Lane", "build_lanes", "lane_label"]
 
 
 def build_lanes(trace: Trace) -> tuple[Lane, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from perftui.analysis.lane import Lane
 from perftui.trace.model import NONE, Int64, Trace
 
 
@@ -159,6 +160,8 @@ class TraceAnalysis:
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
+    lanes: tuple[Lane, ...] = ()
+    """Lanes of the timeline, where they are known already; else ``build_lanes`` makes them."""
 
     @property
     def has_tables(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from perftui.trace.batches import Batch, objects_of
 from perftui.trace.categories import SPAN
@@ -31,9 +31,17 @@ class Stretch:
     strict: bool
 
 
+class Stretches(Protocol):
+    """Where each row's text is."""
+
+    def of(self, sequence: int) -> Stretch:
+        """The stretch of the row that came as number ``sequence`` in the file."""
+        ...
+
+
 @dataclass
 class StretchTable:
-    """Where each row's text is."""
+    """``Stretches`` of a file that is being read."""
 
     stretches: list[Stretch] = field(default_factory=list)
     rows: int = 0
@@ -60,7 +68,7 @@ class ArgumentReader:
     """Reads the arguments of a row. Raises TraceError if the file is gone or has changed."""
 
     source: Source
-    table: StretchTable
+    table: Stretches
     sequence: Int32
     """Number in the file of each row of the trace."""
 

@@ -1,0 +1,161 @@
+"""The one way from a trace file to its tables: from what was kept of it, or by reading it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.trace.cache.directory import cache_directory
+from perftui.trace.cache.identity import code_identity, file_identity, joined
+from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
+from perftui.trace.cache.record import Record
+from perftui.trace.cache.store import Store
+from perftui.trace.cache.stretches import StoredArguments, StoredReader, stored_arguments
+from perftui.trace.model import Trace
+from perftui.trace.source import Source
+
+Work = Callable[[], None]
+
+FEWEST_ROWS = 100_000
+"""A trace of fewer is opened in 0.3 s."""
+
+_LONGEST_S = 10.0
+"""Seconds after which keeping a trace is given up: a process that has done its work waits for it,
+and a disk so slow would not make the second opening quick."""
+
+
+def open_trace(
+    path: Path,
+    progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    preview: Callable[[Trace], None] | None = None,
+    later: Callable[[Work], None] | None = None,
+) -> TraceAnalysis:
+    """The trace at ``path`` and all tables of it.
+
+    A trace of at least ``FEWEST_ROWS`` rows is kept, unless ``PERFTUI_CACHE=off``: while the file
+    stays as it is, opening it again takes what was kept. ``later`` is given the work of keeping it;
+    on a thread of its own without ``later``. ``progress``, ``cancelled`` and ``preview`` are those
+    of ``load_trace``; a trace that was previewed is so once more when it is whole.
+
+    Raises:
+        TraceError: the file is not a trace that can be read.
+        LoadCancelled: ``cancelled`` said so.
+    """
+    directory = cache_directory()
+    store = Store(directory) if directory else None
+    identity = file_identity(path) if store else None
+    if store is None or identity is None:
+        return _read(path, progress, cancelled, preview)
+    key = joined(identity, _code())
+    found = store.find(path, key)
+    if found is not None:
+        return _unpacked(path, found)
+    analysis = _read(path, progress, cancelled, preview)
+    if len(analysis.trace) >= FEWEST_ROWS:
+        work = _keeping(store, identity, analysis, cancelled)
+        (later or _on_a_thread)(work)
+    return analysis
+
+
+def never(work: Work) -> None:
+    """As ``later`` of ``open_trace``: nothing is kept, as when a training may need the disk."""
+
+
+def _read(
+    path: Path,
+    progress: Callable[[int, int], None] | None,
+    cancelled: Callable[[], bool] | None,
+    preview: Callable[[Trace], None] | None,
+) -> TraceAnalysis:
+    # Imported here, as a trace that was kept needs none of it: half of the time to open one.
+    from perftui.analysis.analyse import analyse
+    from perftui.trace.load import load_trace
+
+    previews = 0
+
+    def previewed(trace: Trace) -> None:
+        nonlocal previews
+        previews += 1
+        if preview is not None:
+            preview(trace)
+
+    trace = load_trace(path, progress, cancelled, previewed if preview else None)
+    if previews:
+        # The tables of a trace so long take as long as reading it; its lanes are there now.
+        previewed(trace)
+    return analyse(trace)
+
+
+@cache
+def _code() -> bytes:
+    rooms = Path(__file__).parents[1]
+    return code_identity(rooms / "trace", rooms / "analysis")
+
+
+def _on_a_thread(work: Work) -> None:
+    threading.Thread(target=work, name="perftui-keeping").start()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    trace: msgspec.Raw
+    tables: msgspec.Raw
+    arguments: msgspec.Raw
+
+
+def _keeping(
+    store: Store,
+    identity: bytes,
+    analysis: TraceAnalysis,
+    cancelled: Callable[[], bool] | None,
+) -> Work:
+    def keep() -> None:
+        deadline = time.monotonic() + _LONGEST_S
+        record = _packed(analysis)
+        path = analysis.trace.path
+        # A file that was written to meanwhile is not the one that was read.
+        if record is not None and file_identity(path) == identity:
+            store.keep(path, joined(identity, _code()), record, stopped(deadline))
+
+    def stopped(deadline: float) -> Callable[[], bool]:
+        return lambda: time.monotonic() > deadline or (cancelled is not None and cancelled())
+
+    return keep
+
+
+def _packed(analysis: TraceAnalysis) -> Record | None:
+    """None for a trace whose arguments need more than its file, and for one that JSON cannot
+    express."""
+    from perftui.analysis.lanes import build_lanes
+    from perftui.trace.arguments import ArgumentReader, StretchTable
+
+    trace = analysis.trace
+    reader = trace.read_arguments
+    if not isinstance(reader, ArgumentReader) or not isinstance(reader.table, StretchTable):
+        return None
+    tables = replace(analysis, lanes=build_lanes(trace))
+    columns: list[Array] = []
+    try:
+        document = _Document(
+            msgspec.Raw(pack(trace, columns, leave_out=("path", "read_arguments"))),
+            msgspec.Raw(pack(tables, columns, leave_out=("trace",))),
+            msgspec.Raw(pack(stored_arguments(reader.sequence, reader.table), columns)),
+        )
+    except CannotBeKept:
+        return None
+    return Record(msgspec.json.encode(document), columns)
+
+
+def _unpacked(path: Path, found: Record) -> TraceAnalysis:
+    document = msgspec.json.decode(found.document, type=_Document)
+    arguments = unpack(StoredArguments, document.arguments, found.columns)
+    reader = StoredReader(Source(path), arguments)
+    trace = unpack(Trace, document.trace, found.columns, path=path, read_arguments=reader)
+    return unpack(TraceAnalysis, document.tables, found.columns, trace=trace)

@@ -1,0 +1,63 @@
+"""What a kept trace must agree with to be used: the file it was read from, and our own code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from pathlib import Path
+
+from perftui import __version__
+
+_END = 64 * 1024
+"""Bytes at each end of the file that are hashed."""
+
+SIZE = 32
+"""Bytes in an identity."""
+
+
+def file_identity(path: Path) -> bytes | None:
+    """Tells apart files, and states of one file, without reading all of it.
+
+    Its size, the times of its last changes, its inode and the first and last 64 KiB. The time of
+    the inode's change is among them because programs that copy set the other one back. None for
+    what cannot be read and for what is no regular file: a pipe can be read only once.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            ends = file.read(_END)
+            file.seek(max(len(ends), status.st_size - _END))
+            ends += file.read(_END)
+    except OSError:
+        return None
+    times = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
+    return _digest(times.encode() + ends)
+
+
+def code_identity(*rooms: Path) -> bytes:
+    """The version of perftui and the sources of these packages.
+
+    What a trace was made into is right for the code that made it only: a field that is added and a
+    number that is mended both show here, and nobody has to remember to say so. Reading and hashing
+    80 files takes 2.5 ms.
+    """
+    state = hashlib.blake2b(f"{__version__} {sys.byteorder} ".encode(), digest_size=SIZE)
+    for room in rooms:
+        for source in sorted(room.rglob("*.py")):
+            text = source.read_bytes()
+            state.update(f"{source.relative_to(room)} {len(text)} ".encode())
+            state.update(text)
+    return state.digest()
+
+
+def joined(*identities: bytes) -> bytes:
+    """One identity of several."""
+    return _digest(b"".join(identities))
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=SIZE).digest()

@@ -1,0 +1,505 @@
+"""Opening a trace again takes what was kept, and nothing else changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perftui.analysis import opened
+from perftui.analysis.analyse import analyse
+from perftui.analysis.lanes import build_lanes
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.opened import never, open_trace
+from perftui.trace.cache.store import Store
+from perftui.trace.errors import TraceError
+from perftui.trace.load import load_trace
+from perftui.trace.model import Trace
+
+Event = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keeps traces of any size, in a directory of the test's own."""
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(opened, "FEWEST_ROWS", 1)
+    return tmp_path / "cache" / "traces"
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every file that is read as text from now on."""
+    seen: list[Path] = []
+
+    def counted(path: Path, *rest: Any) -> Trace:
+        seen.append(path)
+        return load_trace(path, *rest)
+
+    monkeypatch.setattr("perftui.trace.load.load_trace", counted)
+    return seen
+
+
+def at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+def step(index: int) -> Iterator[Event]:
+    """A step with operators, a launch, two kernels on two streams and a copy that overlap."""
+    t = 1000.0 * index
+    host = {"ph": "X", "pid": 50, "tid": 1}
+    yield {**host, "cat": "user_annotation", "name": f"ProfilerStep#{index}", "ts": t, "dur": 990}
+    for k in range(6):
+        at, key = t + 10 + 150 * k, index * 100 + k
+        yield {
+            **host,
+            "cat": "cpu_op",
+            "name": f"aten::op{k % 4}",
+            "ts": at,
+            "dur": 90.125,
+            "args": {"External id": key, "n": key},
+        }
+        yield {
+            **host,
+            "cat": "cuda_runtime",
+            "name": "cudaLaunchKernel",
+            "ts": at + 5,
+            "dur": 4,
+            "args": {"correlation": key, "External id": key},
+        }
+        yield {
+            "ph": "X",
+            "cat": "kernel",
+            "name": f"void k{k % 3}<\u03b1>(int)",
+            "pid": 0,
+            "tid": 7 + k % 2,
+            "ts": at + 20,
+            "dur": 100 + k,
+            "args": {"device": 0, "stream": 7 + k % 2, "correlation": key, "External id": key},
+        }
+    memory = {"Bytes": 64, "Device Type": 1, "Device Id": 0, "Total Allocated": 64 * index}
+    yield {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "name": "[memory]",
+        "pid": 50,
+        "tid": 1,
+        "ts": t + 3,
+        "args": memory,
+    }
+
+
+def document(steps: int, **top: Any) -> str:
+    events = [event for index in range(steps) for event in step(index)]
+    return json.dumps({**top, "baseTimeNanoseconds": 10**18, "traceEvents": events})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "trace.json"
+    made.write_text(document(20, deviceProperties=[{"id": 0, "name": "GPU", "memory": 2**60}]))
+    return made
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """All fields of two values agree, down to the types of arrays."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    elif is_dataclass(one):
+        for each in fields(one):
+            if each.name not in {"read_arguments", "lanes"}:
+                assert_same(getattr(one, each.name), getattr(other, each.name))
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for mine, theirs in zip(one, other, strict=True):
+            assert_same(mine, theirs)
+    else:
+        assert one == other
+
+
+def assert_right(found: TraceAnalysis, path: Path, rows: int = 5) -> None:
+    """It is what reading the file gives, and so are its lanes and the arguments of some rows."""
+    fresh = analyse(load_trace(path))
+    assert_same(fresh, found)
+    if found.lanes:
+        assert_same(build_lanes(fresh.trace), found.lanes)
+    for row in range(0, len(fresh.trace), max(1, len(fresh.trace) // rows)):
+        assert found.trace.read_arguments(row) == fresh.trace.read_arguments(row)
+
+
+def kept(cache: Path) -> list[Path]:
+    return sorted(cache.iterdir()) if cache.is_dir() else []
+
+
+def test_the_second_opening_reads_no_text(path: Path, cache: Path, loads: list[Path]) -> None:
+    assert_right(open_trace(path, later=at_once), path)
+    loads.clear()
+    again = open_trace(path)
+    assert loads == []
+    assert again.lanes
+    assert_right(again, path)
+    assert [each.suffix for each in kept(cache)] == [".columns"]
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert kept(cache)[0].stat().st_mode & 0o777 == 0o600
+
+
+def test_it_is_kept_beside_the_one_who_asked(path: Path, cache: Path) -> None:
+    open_trace(path)
+    for thread in threading.enumerate():
+        if thread.name == "perftui-keeping":
+            thread.join()
+    assert len(kept(cache)) == 1
+
+
+LETTERS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+TIMES = st.integers(0, 10**13).map(lambda ns: ns / 1000)
+ODD = st.fixed_dictionaries(
+    {
+        "ph": st.just("X"),
+        "cat": st.sampled_from(
+            ["cpu_op", "kernel", "gpu_memcpy", "cuda_runtime", "user_annotation"]
+        ),
+        "name": LETTERS | st.sampled_from(["ProfilerStep#1", "aten::item", "nccl"]),
+        "pid": st.integers(0, 2) | LETTERS,
+        "tid": st.integers(-1, 3) | LETTERS,
+        "ts": TIMES,
+        "dur": TIMES,
+        "args": st.dictionaries(
+            st.sampled_from(["correlation", "External id", "device", "stream", "bytes", "x"]),
+            st.integers(-1, 2**40),
+            max_size=4,
+        ),
+    }
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False)
+    | LETTERS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(LETTERS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(ODD, min_size=1, max_size=25),
+    st.dictionaries(LETTERS, JSON, max_size=3),
+    st.booleans(),
+)
+def test_what_is_kept_of_any_trace_is_the_trace(
+    tmp_path: Path, events: list[Event], top: dict[str, Any], zipped: bool
+) -> None:
+    top.pop("traceEvents", None)
+    raw = json.dumps({**top, "traceEvents": events}).encode()
+    path = tmp_path / "any.json"
+    path.write_bytes(gzip.compress(raw) if zipped else raw)
+    first = open_trace(path, later=at_once)
+    assert not first.lanes
+    again = open_trace(path, later=never)
+    assert again.lanes
+    assert_right(again, path)
+
+
+def test_what_json_cannot_say_is_not_kept(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "nan.json"
+    path.write_text(document(2, loss=float("nan")))
+    open_trace(path, later=at_once)
+    again = open_trace(path, later=at_once)
+    assert np.isnan(again.trace.metadata["loss"])
+    assert kept(cache) == []
+
+
+def test_a_file_that_is_cut_off_keeps_its_warnings(tmp_path: Path, loads: list[Path]) -> None:
+    path = tmp_path / "cut.json"
+    path.write_text(document(5)[:-150])
+    open_trace(path, later=at_once)
+    loads.clear()
+    again = open_trace(path)
+    assert loads == []
+    assert again.trace.warnings
+    assert_right(again, path)
+
+
+def test_nothing_can_be_written_into_what_was_kept(path: Path) -> None:
+    open_trace(path, later=at_once)
+    again = open_trace(path)
+    arrays = [getattr(again.trace, each.name) for each in fields(again.trace)]
+    for array in [*arrays, again.lanes[0].index.start, again.ops.calls]:
+        if isinstance(array, np.ndarray):
+            with pytest.raises(ValueError, match="read-only"):
+                array[:1] = 0
+
+
+def test_tables_are_made_of_columns_that_cannot_be_written_to(path: Path) -> None:
+    open_trace(path, later=at_once)
+    again = open_trace(path)
+    assert_same(analyse(again.trace), analyse(load_trace(path)))
+    lanes = build_lanes(again.trace)
+    assert_same(lanes, again.lanes)
+    span = int(again.trace.end.max())
+    for mine, theirs in zip(again.lanes, lanes, strict=True):
+        for ask in ("busy", "dominant", "largest_gap"):
+            assert_same(
+                getattr(mine.index, ask)(0, span, 50), getattr(theirs.index, ask)(0, span, 50)
+            )
+
+
+def test_damage_anywhere_is_mended_without_a_word(
+    path: Path, cache: Path, loads: list[Path]
+) -> None:
+    open_trace(path, later=at_once)
+    (file,) = kept(cache)
+    whole = file.read_bytes()
+    choose = np.random.default_rng(5)
+    # All of the start and of the header's first bytes, and some of everything else.
+    places = [*range(130), *choose.integers(0, len(whole), 250).tolist()]
+    expected = open_trace(path)
+    for place in places:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(choose.integers(8))
+        file.write_bytes(damaged)
+        loads.clear()
+        again = open_trace(path, later=at_once)
+        assert loads == [path], place
+        assert_same(again, expected)
+        assert file.read_bytes() == whole
+
+
+def test_what_is_cut_off_or_grown_is_mended(path: Path, cache: Path, loads: list[Path]) -> None:
+    open_trace(path, later=at_once)
+    (file,) = kept(cache)
+    whole = file.read_bytes()
+    choose = np.random.default_rng(6)
+    lengths = [0, 1, 91, 92, len(whole) - 1, *choose.integers(0, len(whole), 30).tolist()]
+    for text in [whole[:length] for length in lengths] + [whole + b"\0", whole + whole]:
+        file.write_bytes(text)
+        loads.clear()
+        open_trace(path, later=at_once)
+        assert loads == [path]
+        assert file.read_bytes() == whole
+
+
+def test_what_other_code_kept_is_not_used(
+    path: Path, cache: Path, loads: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_trace(path, later=at_once)
+    monkeypatch.setattr(opened, "_code", lambda: b"another")
+    loads.clear()
+    open_trace(path, later=at_once)
+    open_trace(path, later=at_once)
+    assert loads == [path]
+    assert len(kept(cache)) == 1
+
+
+def test_a_file_that_was_changed_is_read_again(path: Path, loads: list[Path]) -> None:
+    open_trace(path, later=at_once)
+    status = path.stat()
+    text = path.read_text()
+    middle = text.index('"dur": 90.125', len(text) // 2)
+    path.write_text(text[:middle] + '"dur": 91.125' + text[middle + 13 :])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_size == status.st_size
+    loads.clear()
+    again = open_trace(path, later=at_once)
+    assert loads == [path]
+    assert_right(again, path)
+
+
+def test_a_file_in_the_place_of_another_is_read(path: Path, loads: list[Path]) -> None:
+    open_trace(path, later=at_once)
+    status = path.stat()
+    other = path.with_name("other.json")
+    other.write_text(path.read_text().replace('"dur": 90.125', '"dur": 91.125'))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(path)
+    loads.clear()
+    assert_right(open_trace(path, later=at_once), path)
+    assert loads == [path]
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(path: Path, cache: Path) -> None:
+    work: list[Callable[[], None]] = []
+    open_trace(path, later=work.append)
+    path.write_text(document(3))
+    work[0]()
+    assert kept(cache) == []
+
+
+def test_arguments_of_a_file_that_changed_are_refused(path: Path) -> None:
+    open_trace(path, later=at_once)
+    again = open_trace(path)
+    path.write_text(document(3))
+    with pytest.raises(TraceError, match="changed"):
+        again.trace.read_arguments(0)
+
+
+def test_one_file_under_two_names_is_kept_once(path: Path, cache: Path, loads: list[Path]) -> None:
+    open_trace(path, later=at_once)
+    link = path.with_name("link.json")
+    link.symlink_to(path)
+    loads.clear()
+    again = open_trace(link)
+    assert loads == []
+    assert again.trace.path == link
+    assert len(kept(cache)) == 1
+
+
+def test_a_directory_that_others_can_write_to_is_left_alone(
+    path: Path, cache: Path, loads: list[Path]
+) -> None:
+    open_trace(path, later=at_once)
+    (file,) = kept(cache)
+    cache.chmod(0o770)
+    before = file.stat()
+    loads.clear()
+    open_trace(path, later=at_once)
+    assert loads == [path]
+    assert file.stat() == before
+
+
+def test_a_link_in_the_place_of_the_directory_is_not_followed(
+    path: Path, cache: Path, loads: list[Path]
+) -> None:
+    open_trace(path, later=at_once)
+    cache.rename(cache.with_name("elsewhere"))
+    cache.symlink_to(cache.with_name("elsewhere"))
+    loads.clear()
+    open_trace(path, later=at_once)
+    assert loads == [path]
+
+
+def test_a_cache_that_cannot_be_made_is_no_failure(path: Path, cache: Path) -> None:
+    cache.parent.write_text("a file where the directory should be")
+    assert_right(open_trace(path, later=at_once), path)
+    assert_right(open_trace(path, later=at_once), path)
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("perftui.trace.cache.store.write_record", full)
+    assert_right(open_trace(path, later=at_once), path)
+    assert kept(cache) == []
+
+
+def test_a_fault_of_ours_is_not_hidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise TypeError("ours")
+
+    monkeypatch.setattr("perftui.trace.cache.store.write_record", broken)
+    with pytest.raises(TypeError, match="ours"):
+        open_trace(path, later=at_once)
+
+
+def test_little_room_on_the_disk_is_left_to_others(
+    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 30))
+    open_trace(path, later=at_once)
+    assert kept(cache) == []
+
+
+def test_leaving_ends_the_writing(path: Path, cache: Path) -> None:
+    work: list[Callable[[], None]] = []
+    left = threading.Event()
+    open_trace(path, cancelled=left.is_set, later=work.append)
+    left.set()
+    work[0]()
+    assert kept(cache) == []
+
+
+def test_writers_at_one_time_do_not_mix(path: Path, cache: Path, loads: list[Path]) -> None:
+    work: list[Callable[[], None]] = []
+    for _ in range(6):
+        open_trace(path, later=work.append)
+    threads = [threading.Thread(target=each) for each in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    loads.clear()
+    assert_right(open_trace(path), path)
+    assert loads == []
+    assert len(kept(cache)) == 1
+
+
+def test_what_was_used_longest_ago_gives_way(tmp_path: Path, cache: Path) -> None:
+    paths = [tmp_path / f"{name}.json" for name in "abc"]
+    for age, each in enumerate(paths):
+        each.write_text(document(20))
+        open_trace(each, later=at_once)
+        newest = max(kept(cache), key=lambda file: file.stat().st_mtime_ns)
+        os.utime(newest, (1000 + age, 1000 + age))
+    open_trace(paths[0])
+    size = kept(cache)[0].stat().st_size
+    another = tmp_path / "d.json"
+    another.write_text(document(20))
+    analysis = open_trace(another, later=never)
+    record = opened._packed(analysis)
+    assert record is not None
+    assert Store(cache, most_bytes=3 * size + size // 2).keep(another, bytes(32), record, bool)
+    store = Store(cache)
+    there = [store._place(each).exists() for each in (*paths, another)]
+    assert there == [True, False, True, True]
+
+
+def test_one_that_is_larger_than_all_may_be_is_not_kept(path: Path, cache: Path) -> None:
+    record = opened._packed(open_trace(path, later=never))
+    assert record is not None
+    assert not Store(cache, most_bytes=1000).keep(path, bytes(32), record, bool)
+    assert kept(cache) == []
+
+
+def test_what_a_killed_writer_left_is_removed(path: Path, cache: Path) -> None:
+    cache.mkdir(parents=True, mode=0o700)
+    old, new = cache / "old.partial", cache / "new.partial"
+    for each in (old, new):
+        each.write_bytes(b"half")
+    os.utime(old, (1000, 1000))
+    open_trace(path, later=at_once)
+    assert not old.exists()
+    assert new.exists()
+
+
+@pytest.mark.parametrize("word", ["off", "0", "OFF"])
+def test_it_can_be_turned_off(
+    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", word)
+    monkeypatch.setenv("HOME", str(path.parent))
+    open_trace(path, later=at_once)
+    assert kept(cache) == []
+    assert not (path.parent / ".cache").exists()
+
+
+def test_a_short_trace_is_not_kept(
+    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "FEWEST_ROWS", 100_000)
+    open_trace(path, later=at_once)
+    assert kept(cache) == []
+
+
+def test_a_trace_that_is_previewed_is_so_once_more_when_it_is_whole(path: Path) -> None:
+    seen: list[Trace] = []
+    open_trace(path, preview=seen.append, later=never)
+    assert not seen or len(seen[-1]) == len(load_trace(path))

@@ -105,6 +105,22 @@ def test_the_script_outlives_the_app(
     assert output_of(tmp_path).count(b"tick") == 40
 
 
+def test_everything_is_drawn_again_after_a_suspension(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    shown = terminal("1")
+    shown.wait_for("failed (exit 5)")
+    shown.read(1)
+    before = shown.text
+    for _ in range(2):
+        shown.press("\x1a")
+        os.waitid(os.P_PID, shown.process.pid, os.WSTOPPED)
+        shown.read(0.2)
+        shown.screen.reset()
+        os.kill(shown.process.pid, signal.SIGCONT)
+        shown.wait_for(lambda text: text == before)
+
+
 def test_stopping_gives_the_scripts_code(tmp_path: Path, terminal: Callable[..., Terminal]) -> None:
     shown = terminal("600")
     shown.wait_for("tick")

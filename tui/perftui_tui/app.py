@@ -106,6 +106,7 @@ class PerftuiApp(App[None]):
         for name, make in screens().items():
             self.add_mode(name, make)
         self.switch_mode(SCREENS[0])
+        self.app_resume_signal.subscribe(self, self._resumed)
         self.open(self.target)
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
@@ -138,6 +139,10 @@ class PerftuiApp(App[None]):
         """Stop reading when the app ends, and start nothing that nobody would see."""
         self.trials.cancel()
         self.close()
+
+    def _resumed(self, _app: App[object]) -> None:
+        """Draw everything after ``fg``: Textual takes what it drew before for what is there."""
+        self.refresh(layout=True)
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to words where nothing else fits, and tell the script's terminal its size."""

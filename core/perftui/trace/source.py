@@ -68,26 +68,31 @@ class Source:
             yield piece
 
     def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
-        position = kept = 0
+        position = 0
         try:
             for piece, state in inflate(file, PIECE):
                 self.done = state.consumed
                 position += len(piece)
-                if position - kept >= _CHECKPOINT_EVERY and not state.inflater.eof:
-                    self._states.append((position, State(state.consumed, state.inflater.copy())))
-                    kept = position
+                self._remember(position, state)
                 yield piece
         except DamagedGzip as damage:
             self.damage = str(damage)
+
+    def _remember(self, position: int, state: State) -> None:
+        last = self._states[-1][0] if self._states else 0
+        if position - last >= _CHECKPOINT_EVERY and not state.inflater.eof:
+            self._states.append((position, State(state.consumed, state.inflater.copy())))
 
     def _inflated_at(self, file: BinaryIO, offset: int, length: int) -> bytes:
         before = [known for known in self._states if known[0] <= offset]
         position, state = before[-1] if before else (0, None)
         text = bytearray()
         try:
-            for piece, _ in inflate(file, PIECE, state):
+            for piece, after in inflate(file, PIECE, state):
                 text += piece[max(0, offset - position) :]
                 position += len(piece)
+                # A file that was not read from its start, as what was kept of it was taken.
+                self._remember(position, after)
                 if len(text) >= length:
                     break
         except DamagedGzip as damage:

@@ -63,18 +63,19 @@ class RunView:
         is_new = newest is not None and newest != self._window
         self.unfinished = is_new and self._is_first
         if newest is not None and is_new and not self._is_first:
-            self._analyse(newest)
+            self._analyse(newest, run.manifest.status.is_over)
         self._is_first = False
         return self._snapshot(run, rank)
 
-    def _analyse(self, window: Path) -> None:
-        from perftui.analysis.analyse import analyse
+    def _analyse(self, window: Path, is_over: bool) -> None:
+        from perftui.analysis.opened import never, open_trace
         from perftui.trace.errors import TraceError
-        from perftui.trace.load import load_trace
 
         self._window = window
         try:
-            self._analysis = analyse(load_trace(window, cancelled=self._cancelled))
+            # While the training runs the disk is left to it.
+            later = None if is_over else never
+            self._analysis = open_trace(window, cancelled=self._cancelled, later=later)
             self._problem = None
         except (TraceError, OSError) as error:
             self._problem = f"the window {window.name} cannot be read: {error}"

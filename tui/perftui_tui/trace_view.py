@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from perftui.analysis.analyse import analyse, without_tables
+from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.opened import open_trace
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
-from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from perftui_tui import budget
 from perftui_tui.snapshot import Phase, Snapshot
@@ -35,18 +35,14 @@ def view_trace(
     def progressed(read: int, whole: int) -> None:
         progress(read / whole if whole else 1.0)
 
-    drawn = []
-
     def previewed(trace: Trace) -> None:
         if preview is not None:
-            drawn.append(len(trace))
             preview(without_tables(trace))
 
-    trace = load_trace(path, progressed, cancelled, previewed)
-    if drawn:
-        # The tables of a trace so long take as long as reading it; its lanes are there now.
-        previewed(trace)
-    analysis = analyse(trace)
+    analysis = open_trace(path, progressed, cancelled, previewed)
+    if analysis.lanes and preview is not None:
+        # What was kept can be drawn before it is judged.
+        preview(analysis)
     evidence = gather(None, analysis)
     whole = analysis.budgets and analysis.budgets[0].step.index < 0
     return Snapshot(

@@ -79,16 +79,15 @@ def _read(
     from perftui.analysis.analyse import analyse
     from perftui.trace.load import load_trace
 
-    previews = 0
+    drawn = []
 
     def previewed(trace: Trace) -> None:
-        nonlocal previews
-        previews += 1
         if preview is not None:
+            drawn.append(len(trace))
             preview(trace)
 
-    trace = load_trace(path, progress, cancelled, previewed if preview else None)
-    if previews:
+    trace = load_trace(path, progress, cancelled, previewed)
+    if drawn:
         # The tables of a trace so long take as long as reading it; its lanes are there now.
         previewed(trace)
     return analyse(trace)

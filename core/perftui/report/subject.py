@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.opened import Work, never, open_trace
 from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
 from perftui.trace.rank_choice import choose_rank
 
 Progress = Callable[[int, int], None]
@@ -82,9 +81,12 @@ def _of_run(root: Path, progress: Progress | None, cancelled: Cancelled | None) 
 def _window(
     path: Path, progress: Progress | None, cancelled: Cancelled | None
 ) -> TraceAnalysis | str:
-    """The analysis of a window, or why it is left out: a killed training may leave half of one."""
+    """The analysis of a window, or why it is left out: a killed training may leave half of one.
+
+    It is not kept for the next time: the training may still run, and need the disk.
+    """
     try:
-        return _analysed(path, progress, cancelled)
+        return _analysed(path, progress, cancelled, never)
     except SubjectError as error:
         return f"a profiled window was left out: {error}"
 
@@ -102,9 +104,14 @@ def _of_directory(
     return Subject(chosen.path, analysis=analysis, notes=chosen.notes)
 
 
-def _analysed(path: Path, progress: Progress | None, cancelled: Cancelled | None) -> TraceAnalysis:
+def _analysed(
+    path: Path,
+    progress: Progress | None,
+    cancelled: Cancelled | None,
+    later: Callable[[Work], None] | None = None,
+) -> TraceAnalysis:
     try:
-        return analyse(load_trace(path, progress, cancelled))
+        return open_trace(path, progress, cancelled, later=later)
     except TraceError as error:
         named = str(error) if str(path) in str(error) else f"{path}: {error}"
         raise SubjectError(named) from error

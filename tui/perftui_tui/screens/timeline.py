@@ -132,7 +132,7 @@ class TimelineView(Vertical):
     def _index(self, analysis: TraceAnalysis) -> None:
         """Sort the events into lanes beside the screen: a long trace takes a while."""
         worker = get_current_worker()
-        lanes = build_lanes(analysis.trace)
+        lanes = analysis.lanes or build_lanes(analysis.trace)
         if not worker.is_cancelled:
             self.app.call_from_thread(self._show_lanes, analysis, lanes)
 

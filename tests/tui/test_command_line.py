@@ -1,5 +1,6 @@
 """What the command line means, and what is said where it means nothing."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,11 @@ from perftui_tui.cli import main
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine, parse
+from perftui_tui.commands.replay import why_no_screen
 from perftui_tui.commands.show import show
+from perftui_tui.commands.target import Target
+from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
+from tests.tui.traces import write_trace
 
 
 def test_everything_after_the_script_is_its_own() -> None:
@@ -205,8 +210,6 @@ def test_the_newest_run_of_a_project_is_reported(
 
 
 def write_ranks(directory: Path) -> None:
-    from tests.tui.traces import write_trace
-
     directory.mkdir()
     for rank in (3, 1):
         trace = write_trace(directory, steps=rank)
@@ -234,6 +237,63 @@ def test_a_rank_that_is_not_there_is_said(
     assert "no trace of rank 2; there are 1, 3" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "log" / "rank1.json"), "--rank=1"]) == 2
     assert "--rank chooses among the traces of a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["report"], ["replay"], []])
+def test_snapshots_and_metrics_are_reported_whatever_they_are_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    saved = write_snapshot(tmp_path / "mem", three_lines())
+    metrics = write_metrics(tmp_path / "kernels.csv", [("gemm", "1000", "80", "30", "50")])
+    assert main([*command, str(saved)]) == 0
+    assert "Held at the end, by line" in capsys.readouterr().out
+    assert main([*command, str(metrics)]) == 0
+    assert "1 kernel, 1 launch" in capsys.readouterr().out
+    if command:
+        assert main([*command, str(metrics), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["kind"] == "kernel_metrics"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("mem", "no screen for a memory snapshot"), ("k.csv", "no screen for a report of Nsight")],
+)
+def test_in_a_terminal_too_they_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    write_snapshot(tmp_path / "mem", three_lines())
+    write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
+    monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
+    line = CommandLine("replay")
+    reason = why_no_screen(Target(tmp_path / name), line)
+    assert reason is not None
+    assert words in reason
+    trace = write_trace(tmp_path)
+    assert why_no_screen(Target(trace), line) is None
+    asked = why_no_screen(Target(trace), CommandLine("replay", values={"ncu": "k.csv"}))
+    assert asked == "there is no screen for kernel metrics yet"
+
+
+def test_metrics_are_joined_to_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = str(write_trace(tmp_path))
+    saved = str(write_snapshot(tmp_path / "mem", three_lines()))
+    metrics = str(write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")]))
+    assert main(["report", trace, "--ncu", metrics]) == 0
+    assert "What limits the kernels, longest first" in capsys.readouterr().out
+    for arguments, words in (
+        ([trace, "--ncu", saved], "is not CSV from ncu"),
+        ([trace, "--ncu", "none.csv"], "cannot read none.csv"),
+        ([saved, "--ncu", metrics], "is a memory snapshot"),
+    ):
+        assert main(["report", *arguments]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_script_stays_a_script_whatever_it_holds(tmp_path: Path) -> None:
+    write_metrics(tmp_path / "train.py", [("gemm", "1000", "80", "30", "50")])
+    assert parse([str(tmp_path / "train.py")]).action == "script"
+    (tmp_path / "train").write_text("#!/usr/bin/env python\n")
+    assert parse([str(tmp_path / "train")]).action == "script"
 
 
 def test_no_control_character_of_a_run_reaches_the_terminal(

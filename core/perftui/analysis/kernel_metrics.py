@@ -65,6 +65,27 @@ class Joined:
     """Names that ncu measured and the trace does not hold, or holds under several names."""
 
 
+@dataclass(frozen=True)
+class MeasuredKernel:
+    """One kernel of a report: means over its launches as in ``JoinedKernel``."""
+
+    name: str
+    """As the report spells it first."""
+    launches: int
+    compute: float | None
+    memory: float | None
+    occupancy: float | None
+    total: float | None
+    """Nanoseconds of all launches under ncu; None where one of them is not known."""
+    limit: Limit | None
+
+
+def measured_kernels(metrics: KernelMetrics) -> tuple[MeasuredKernel, ...]:
+    """The launches of a report by kernel, longest first; those of no known time come last."""
+    found = (_measured(launches) for launches in _by_name(metrics).values())
+    return tuple(sorted(found, key=lambda kernel: (kernel.total is None, -(kernel.total or 0))))
+
+
 def join_kernels(metrics: KernelMetrics, table: KernelTable) -> Joined:
     """Join by name: whole, else without arguments, else the function's name alone.
 
@@ -75,14 +96,34 @@ def join_kernels(metrics: KernelMetrics, table: KernelTable) -> Joined:
     rows = [row for row, category in enumerate(table.categories) if category == "kernel"]
     names = [canonical(table.names[row]) for row in rows]
     matchers = [_by(names, rows, key) for key in (_whole, without_arguments, base)]
-    measured: dict[str, list[Launch]] = {}
-    for launch in metrics.launches:
-        measured.setdefault(canonical(launch.name), []).append(launch)
+    measured = _by_name(metrics)
     row_of = {name: _row(name, matchers) for name in measured}
     chosen = _one_name_a_row(row_of, dict(zip(rows, names, strict=True)))
     kernels = tuple(_joined(table, row, measured[chosen[row]]) for row in sorted(chosen))
     taken = set(chosen.values())
     return Joined(kernels, tuple(measured[name][0].name for name in measured if name not in taken))
+
+
+def _by_name(metrics: KernelMetrics) -> dict[str, list[Launch]]:
+    measured: dict[str, list[Launch]] = {}
+    for launch in metrics.launches:
+        measured.setdefault(canonical(launch.name), []).append(launch)
+    return measured
+
+
+def _measured(launches: Sequence[Launch]) -> MeasuredKernel:
+    compute = _mean(launches, lambda launch: launch.compute_throughput)
+    memory = _mean(launches, lambda launch: launch.memory_throughput)
+    durations = [launch.duration for launch in launches if launch.duration is not None]
+    return MeasuredKernel(
+        name=launches[0].name,
+        launches=len(launches),
+        compute=compute,
+        memory=memory,
+        occupancy=_mean(launches, lambda launch: launch.achieved_occupancy),
+        total=sum(durations) if len(durations) == len(launches) else None,
+        limit=limit_of(compute, memory),
+    )
 
 
 def _one_name_a_row(row_of: Mapping[str, int | None], names: Mapping[int, str]) -> dict[int, str]:

@@ -19,7 +19,12 @@ def encode(report: Report) -> str:
 
     Characters that a terminal acts on are written as JSON escapes.
     """
-    encoded = msgspec.json.encode(_encodable(as_object(report)))
+    return encode_object(as_object(report))
+
+
+def encode_object(plain: dict[str, Any]) -> str:
+    """Plain values in the same form."""
+    encoded = msgspec.json.encode(_encodable(plain))
     text = msgspec.json.format(encoded, indent=2).decode()
     # Of these, only the line ends of the layout stand outside strings.
     unsafe = {char for char in set(text) - {"\n"} if printable(char) != char}
@@ -51,6 +56,7 @@ def as_object(report: Report) -> dict[str, Any]:
         ],
         "operators": msgspec.to_builtins(report.ops),
         "kernels": msgspec.to_builtins(report.kernels),
+        "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
         "notes": list(report.notes),
     }
 

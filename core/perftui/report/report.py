@@ -10,7 +10,9 @@ from perftui.diagnosis.evidence import Evidence, gather
 from perftui.diagnosis.model import Diagnosis
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
+from perftui.report.kernel_metrics import TraceMetrics, join_metrics
 from perftui.report.subject import Subject
+from perftui.trace.ncu.model import KernelMetrics
 
 MOST_ROWS = 10
 """Operators and kernels listed."""
@@ -52,15 +54,21 @@ class Report:
     ops: tuple[OpRow, ...]
     """By device time where there is a GPU, else by their own CPU time."""
     kernels: tuple[OpRow, ...]
+    metrics: TraceMetrics | None = None
+    """What ncu measured of the kernels, where that was given too."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was passed over, and what the evidence cannot say, each once."""
-        return tuple(dict.fromkeys((*self.subject.notes, *self.evidence.notes)))
+        return tuple(dict.fromkeys((*self.subject.notes, *self.evidence.notes, *self._of_metrics)))
+
+    @property
+    def _of_metrics(self) -> tuple[str, ...]:
+        return self.metrics.notes if self.metrics else ()
 
 
-def make_report(subject: Subject) -> Report:
-    """Diagnose ``subject``."""
+def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Report:
+    """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels."""
     evidence = gather(subject.run, subject.analysis)
     diagnosis = diagnose(evidence)
     found = diagnosis.top
@@ -72,6 +80,9 @@ def make_report(subject: Subject) -> Report:
         tuple(_budgets(evidence)),
         _ops(subject.analysis) if subject.analysis else (),
         _kernels(subject.analysis) if subject.analysis else (),
+        join_metrics(measured, subject.analysis.kernels)
+        if measured is not None and subject.analysis
+        else None,
     )
 
 

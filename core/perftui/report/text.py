@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from perftui.diagnosis import words
 from perftui.diagnosis.model import Fact, Finding, Severity
 from perftui.fixes.model import FixOption
+from perftui.report.blocks import cut, joined, listed
+from perftui.report.kernel_metrics_text import trace_metrics
 from perftui.report.report import Budget, OpRow, Report
 from perftui.report.shares import apportioned
 from perftui.run.manifest import Manifest, Status
@@ -24,10 +26,11 @@ def render(report: Report) -> str:
         *(_budget(budget) for budget in report.budgets),
         _ops("Operators, longest first", report.ops),
         _kernels(report.kernels),
-        _listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
-        _listed("Notes", report.notes),
+        trace_metrics(report.metrics),
+        listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
+        listed("Notes", report.notes),
     )
-    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
+    return joined(blocks)
 
 
 def _heading(report: Report) -> Iterator[str]:
@@ -169,14 +172,4 @@ def _kernels(rows: tuple[OpRow, ...]) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    shown = printable(name)
-    cut = shown if len(shown) <= _NAME_WIDTH else shown[: _NAME_WIDTH - 3] + "..."
-    return f"{cut:<{_NAME_WIDTH}}"
-
-
-def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
-    found = list(lines)
-    if found:
-        yield title
-    for line in found:
-        yield f"  {printable(line)}"
+    return f"{cut(name, _NAME_WIDTH):<{_NAME_WIDTH}}"

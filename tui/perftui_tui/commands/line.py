@@ -109,9 +109,22 @@ def _target(word: str, rest: tuple[str, ...]) -> CommandLine:
         if path.exists():
             note = f"running the command {word}; for the file of that name type ./{word}"
         return CommandLine(word, rest, note=note)
-    if path.is_dir() or word.lower().endswith(TRACE_ENDINGS):
+    if path.is_dir() or word.lower().endswith(TRACE_ENDINGS) or _has_report(path):
         return CommandLine("replay", (word, *rest))
     return CommandLine("script", (word, *rest))
+
+
+def _has_report(path: Path) -> bool:
+    """Whether the file is no script but something that a report tells of."""
+    if path.suffix == ".py" or not path.is_file():
+        return False
+    from perftui.report.kind import kind_of
+
+    try:
+        return kind_of(path) is not None
+    except OSError:
+        # What runs the script says why it cannot be read.
+        return False
 
 
 def _with_late_options(line: CommandLine) -> CommandLine:

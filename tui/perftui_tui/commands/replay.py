@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.target import find_target
+from perftui_tui.commands.target import Target, find_target
 from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
@@ -19,16 +19,29 @@ def replay(line: CommandLine) -> int:
     """
     target = find_target(line)
     check(target.path)
-    reason = why_headless(line)
+    reason = why_no_screen(target, line)
     if reason is not None:
         from perftui_tui.commands.report import print_report
 
         if reason:
             tell(f"perftui: {reason}, so printing the report")
-        return print_report(target, as_json="json" in line.flags)
+        return print_report(target, line)
     from perftui_tui.commands.show import show
 
     return show(target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks)
+
+
+def why_no_screen(target: Target, line: CommandLine) -> str | None:
+    """Why the app cannot or shall not show it; None where it can."""
+    from perftui_tui.commands.report import kind
+
+    reason = why_headless(line)
+    if reason is not None:
+        return reason
+    special = kind(target)
+    if special is not None:
+        return f"there is no screen for a {special.value} yet"
+    return "there is no screen for kernel metrics yet" if "ncu" in line.values else None
 
 
 def check(target: Path) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.target import Target, find_target
+
+if TYPE_CHECKING:
+    from perftui.report.kind import Kind
+    from perftui.trace.ncu.model import KernelMetrics
 
 
 def report(line: CommandLine) -> int:
@@ -16,24 +22,75 @@ def report(line: CommandLine) -> int:
     Raises:
         UsageError: it cannot be read.
     """
-    return print_report(find_target(line), as_json="json" in line.flags)
+    return print_report(find_target(line), line)
 
 
-def print_report(target: Target, *, as_json: bool) -> int:
-    """Print the report of ``target``.
+def print_report(target: Target, line: CommandLine) -> int:
+    """Print the report of ``target`` as ``line`` asks for it.
+
+    Raises:
+        UsageError: it cannot be read, or not joined to the metrics that ``line`` names.
+    """
+    special = kind(target)
+    as_json = "json" in line.flags
+    metrics = line.values.get("ncu")
+    if special is None:
+        text = _diagnosis(target, metrics, as_json=as_json)
+    elif metrics is None:
+        text = _special(target.path, special, as_json=as_json)
+    else:
+        raise UsageError(f"--ncu joins metrics to a trace; {target.path} is a {special.value}")
+    sys.stdout.write(text)
+    return 0
+
+
+def kind(target: Target) -> Kind | None:
+    """What a file holds that is no trace.
 
     Raises:
         UsageError: it cannot be read.
     """
+    from perftui.report.kind import kind_of
+
+    try:
+        return kind_of(target.path)
+    except OSError as error:
+        raise UsageError(f"{target.path} cannot be read: {error.strerror}") from error
+
+
+def _special(path: Path, special: Kind, *, as_json: bool) -> str:
+    from perftui.report.special import special_report
+    from perftui.trace.errors import TraceError
+
+    try:
+        return special_report(path, special, as_json=as_json)
+    except TraceError as error:
+        raise UsageError(str(error)) from error
+
+
+def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
     from perftui.report.as_json import encode
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject
     from perftui.report.text import render
 
+    measured = None if metrics is None else _measured(Path(metrics))
     try:
         subject = load_subject(target.path)
-        made = make_report(replace(subject, notes=(*target.notes, *subject.notes)))
+        if measured is not None and subject.analysis is None:
+            raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
+        subject = replace(subject, notes=(*target.notes, *subject.notes))
+        made = make_report(subject, measured)
     except (SubjectError, OSError) as error:
         raise UsageError(str(error)) from error
-    sys.stdout.write(encode(made) if as_json else render(made))
-    return 0
+    return encode(made) if as_json else render(made)
+
+
+def _measured(path: Path) -> KernelMetrics:
+    from perftui.trace.errors import TraceError
+    from perftui.trace.ncu.load import load_ncu
+
+    try:
+        return load_ncu(path)
+    except TraceError as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,27 @@
+"""Blocks of lines, the parts that every report in text is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from perftui.trace.text import printable
+
+
+def joined(blocks: Iterable[Iterable[str]]) -> str:
+    """The blocks that have lines, an empty line between them."""
+    return "\n\n".join("\n".join(block) for block in map(list, blocks) if block) + "\n"
+
+
+def listed(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """``title`` and indented lines made safe to show; nothing without lines."""
+    found = list(lines)
+    if found:
+        yield title
+    for line in found:
+        yield f"  {printable(line)}"
+
+
+def cut(text: str, width: int) -> str:
+    """The text made safe to show, in at most ``width`` characters."""
+    shown = printable(text)
+    return shown if len(shown) <= width else f"{shown[: width - 3]}..."

@@ -1,0 +1,129 @@
+"""What limits each kernel: of a report of ncu, or of a trace that such a report is joined to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.analysis.kernel_metrics import Limit, join_kernels, measured_kernels
+from perftui.analysis.model import KernelTable
+from perftui.diagnosis import words
+from perftui.trace.ncu.model import KernelMetrics
+
+MOST_KERNELS = 40
+"""Kernels of a report that are listed."""
+
+MOST_JOINED = 10
+"""Kernels of a trace that are listed, as in the trace's own report."""
+
+UNLIKE = 2.0
+"""From this ratio of durations on, either way, ncu's launches were not much like those of the
+trace. Chosen: fixed clocks and cold caches, as ncu has them, explain less."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Percent of the peak, and of the warps that fit; None where ncu did not measure it."""
+
+    launches: int
+    """Launches that ncu measured."""
+    compute: float | None
+    memory: float | None
+    occupancy: float | None
+    limit: Limit | None
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """A kernel of a report of ncu."""
+
+    name: str
+    total_ns: int | None
+    """Of all launches under ncu; None where it did not measure each of them."""
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """A kernel of a trace, times as the trace has them."""
+
+    name: str
+    calls: int
+    total_ns: int
+    figures: Figures | None
+    """None where ncu did not measure it."""
+    ratio: float | None
+    """Mean duration under ncu over that in the trace."""
+
+
+@dataclass(frozen=True)
+class MetricsReport:
+    """A report of ncu by kernel, longest first."""
+
+    path: Path
+    launches: int
+    kernels: int
+    """In all."""
+    rows: tuple[MeasuredRow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TraceMetrics:
+    """The kernels of a trace, longest first, with what ncu measured of them."""
+
+    path: Path
+    """Of ncu's report."""
+    rows: tuple[TraceRow, ...]
+    unmatched: tuple[str, ...]
+    """Kernels that ncu measured and the trace does not hold, or not under one name."""
+    notes: tuple[str, ...]
+
+
+def report_metrics(metrics: KernelMetrics) -> MetricsReport:
+    """The kernels of one report."""
+    kernels = measured_kernels(metrics)
+    rows = tuple(
+        MeasuredRow(
+            kernel.name,
+            None if kernel.total is None else round(kernel.total),
+            Figures(kernel.launches, kernel.compute, kernel.memory, kernel.occupancy, kernel.limit),
+        )
+        for kernel in kernels[:MOST_KERNELS]
+    )
+    notes = list(metrics.warnings)
+    if len(kernels) > len(rows):
+        notes.append(f"{len(kernels) - len(rows)} more kernels are not listed")
+    return MetricsReport(metrics.path, len(metrics), len(kernels), rows, tuple(notes))
+
+
+def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
+    """The kernels of a trace that took longest, with what ncu measured of them."""
+    found = join_kernels(metrics, table)
+    by_row = {kernel.row: kernel for kernel in found.kernels}
+    kernels = [row for row, category in enumerate(table.categories) if category == "kernel"]
+    longest = sorted(kernels, key=lambda row: (-int(table.total[row]), table.names[row]))
+    rows = []
+    for row in longest[:MOST_JOINED]:
+        own = by_row.get(row)
+        rows.append(
+            TraceRow(
+                table.names[row],
+                int(table.calls[row]),
+                int(table.total[row]),
+                Figures(own.launches, own.compute, own.memory, own.occupancy, own.limit)
+                if own
+                else None,
+                own.duration_ratio if own else None,
+            )
+        )
+    notes = [*metrics.warnings]
+    if not kernels:
+        notes.append("the trace holds no kernel that metrics could be joined to")
+    unlike = [row for row in rows if row.ratio and not 1 / UNLIKE <= row.ratio <= UNLIKE]
+    if unlike:
+        notes.append(
+            f"{words.several(len(unlike), 'kernel')} took more than {UNLIKE:g} times as long under "
+            "ncu, or less than half: its figures say little about the traced launches"
+        )
+    return TraceMetrics(metrics.path, tuple(rows), found.unmatched, tuple(notes))

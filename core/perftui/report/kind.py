@@ -1,0 +1,41 @@
+"""Which files have a report of their own, by content and not by name."""
+
+from __future__ import annotations
+
+import codecs
+import enum
+from pathlib import Path
+
+HEAD = 1024 * 1024
+"""Bytes within which ncu's columns begin: it prints them behind what the program printed."""
+
+_FIRST = (b"\x80", b"(", b"]", b"}", b"NVR\0", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""First bytes of pickles, of a binary report, and of CSV that PowerShell redirected to a file."""
+
+
+class Kind(enum.Enum):
+    """What a file holds that is no trace; the value is what a person calls it."""
+
+    MEMORY_SNAPSHOT = "memory snapshot"
+    KERNEL_METRICS = "report of Nsight Compute"
+
+
+def kind_of(path: Path) -> Kind | None:
+    """The kind of the file at ``path``, None for any other and for what is no file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not head.startswith(_FIRST) and b"Kernel Name" not in head:
+        # Traces and scripts: the readers, which take a tenth of a second to import, are not needed.
+        return None
+    from perftui.trace.memory_snapshot.load import is_memory_snapshot
+    from perftui.trace.ncu.load import is_ncu
+
+    if is_memory_snapshot(head[:512]):
+        return Kind.MEMORY_SNAPSHOT
+    return Kind.KERNEL_METRICS if is_ncu(head) else None

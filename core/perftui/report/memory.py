@@ -1,0 +1,219 @@
+"""Who holds the device's memory, from a snapshot of torch's allocator. Sizes are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from perftui.analysis.memory_snapshot import (
+    StackTotals,
+    by_source,
+    fragmentation,
+    holders_at_end,
+    holders_at_peak,
+    time_line,
+    trace_balance,
+)
+from perftui.diagnosis import words
+from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
+from perftui.trace.model import NONE
+
+MOST_HOLDERS = 10
+"""Lines of the program that are listed."""
+
+NO_STACK = "without a stack: not recorded when allocated"
+NO_FRAME = "no line of the program in the stack"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Memory that one line of the user's program allocated, or that none could be told of."""
+
+    what: str
+    """``function``, or why there is no line; not yet safe to show."""
+    file: str | None
+    line: int | None
+    bytes: int
+    count: int
+    """Blocks."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """When most memory was held."""
+
+    bytes: int
+    """As the program asked for it; above the level at the start where not ``absolute``."""
+    absolute: bool
+    """Whether it is all memory that was held: what was held at the start is known too."""
+    after_ns: int | None
+    """Since recording began, None where the file has no times."""
+    span_ns: int | None
+    """From the first event to the last."""
+    holders: tuple[Holder, ...]
+    """They sum to ``bytes``; empty where not ``absolute``."""
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """A request that failed."""
+
+    asked: int
+    free: int | None
+    """What the driver had left, None where the file does not say."""
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """The memory of one device when the snapshot was taken."""
+
+    device: int
+    reserved: int
+    """Got from the driver."""
+    allocated: int
+    """In blocks that the program holds, as the allocator rounded them."""
+    active: int
+    """That and what a stream still uses."""
+    parts: tuple[tuple[str, int], ...]
+    """Of ``reserved``, which they sum to; empty where the file contradicts itself."""
+    holders: tuple[Holder, ...]
+    """What was asked for and is held, by the user's line; most first, the rest as one."""
+    segments: int
+    unused_segments: int
+    """Segments with memory that nobody uses."""
+    unused: int
+    """``reserved`` minus ``active``."""
+    largest_unused: int
+    """The largest free block."""
+    events: int
+    """Of the history."""
+    peak: Peak | None
+    """None without a history."""
+    failed: tuple[OutOfMemory, ...]
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """All devices of a snapshot."""
+
+    path: Path
+    devices: tuple[DeviceMemory, ...]
+    notes: tuple[str, ...]
+    """What could not be told."""
+
+
+def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
+    """Everything that the report of a snapshot says."""
+    devices = tuple(_device(snapshot, device) for device in snapshot.devices)
+    notes = [*snapshot.warnings, *(note for each in devices for note in _untold(each))]
+    if not devices:
+        notes.append("the snapshot holds no memory and no history: it was taken before any use")
+    return MemoryReport(snapshot.path, devices, tuple(notes))
+
+
+def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
+    segments, unused = snapshot.segments, fragmentation(snapshot)
+    own = segments.device == device
+    free = unused.unused[segments.device[unused.segment] == device]
+    largest = unused.largest_unused[segments.device[unused.segment] == device]
+    reserved, active = int(segments.reserved[own].sum()), int(segments.active[own].sum())
+    trace = snapshot.trace_of(device)
+    return DeviceMemory(
+        device=device,
+        reserved=reserved,
+        allocated=int(segments.allocated[own].sum()),
+        active=active,
+        parts=_parts(snapshot, device, reserved, active),
+        holders=_holders(snapshot, holders_at_end(snapshot, device)),
+        segments=int(own.sum()),
+        unused_segments=int((free > 0).sum()),
+        unused=reserved - active,
+        largest_unused=int(largest.max(initial=0)),
+        events=len(trace) if trace is not None else 0,
+        peak=_peak(snapshot, device),
+        failed=_failed(snapshot, device),
+    )
+
+
+def _parts(
+    snapshot: MemorySnapshot, device: int, reserved: int, active: int
+) -> tuple[tuple[str, int], ...]:
+    blocks = snapshot.blocks
+    own = snapshot.segments.device[blocks.segment] == device
+    held = int(blocks.requested[own & (blocks.state == BlockState.ACTIVE)].sum())
+    pending = int(blocks.requested[own & (blocks.state == BlockState.PENDING_FREE)].sum())
+    parts = (
+        ("held by the program", held),
+        ("freed, still in use by a stream", pending),
+        ("rounding of sizes", active - held - pending),
+        ("kept by torch, unused", reserved - active),
+    )
+    return parts if min(size for _, size in parts) >= 0 else ()
+
+
+def _holders(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[Holder, ...]:
+    """The largest by line; without a line and the rest of the lines come last."""
+    bare = totals.stack == NONE
+    known = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
+    sources = by_source(snapshot, known)
+    lines = [_line(each.frame, each.bytes, each.count) for each in sources if each.frame]
+    rest = lines[MOST_HOLDERS:]
+    size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
+    found = [*lines[:MOST_HOLDERS]]
+    if rest:
+        found.append(Holder(words.several(len(rest), "other line"), None, None, size, count))
+    found += [Holder(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None]
+    if bare.any():
+        size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
+        found.append(Holder(NO_STACK, None, None, size, count))
+    return tuple(found)
+
+
+def _line(frame: Frame, size: int, count: int) -> Holder:
+    return Holder(frame.function, frame.filename, frame.line, size, count)
+
+
+def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
+    trace = snapshot.trace_of(device)
+    if trace is None or not len(trace):
+        return None
+    line = time_line(snapshot, device)
+    at = int(np.argmax(line.bytes))
+    since = int(line.time[at] - line.time[0]) if line.timed else None
+    span = int(trace.time.max() - trace.time.min()) if line.timed else None
+    if not line.absolute:
+        return Peak(trace_balance(trace).peak, False, since, span, ())
+    holders = _holders(snapshot, holders_at_peak(snapshot, device))
+    return Peak(int(line.bytes[at]), True, since, span, holders)
+
+
+def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
+    trace = snapshot.trace_of(device)
+    if trace is None:
+        return ()
+    rows = np.flatnonzero(trace.action == Action.OOM)
+    free = (None if each == NONE else each for each in trace.device_free[rows].tolist())
+    return tuple(map(OutOfMemory, trace.size[rows].tolist(), free))
+
+
+def _untold(memory: DeviceMemory) -> Iterator[str]:
+    name = f"device {memory.device}"
+    if memory.peak is None:
+        yield (
+            f"{name}: no history was recorded, so its peak is not known; call "
+            "torch.cuda.memory._record_memory_history() before the training"
+        )
+    elif not memory.peak.absolute:
+        yield f"{name}: what was held when recording began is not known, so its peak is relative"
+    elif memory.peak.after_ns is None:
+        yield f"{name}: the history has no times"
+    if not memory.parts:
+        yield f"{name}: its segments and blocks contradict each other, so no parts are told"
+    held = sum(each.bytes for each in memory.holders)
+    bare = sum(each.bytes for each in memory.holders if each.what == NO_STACK)
+    if bare:
+        share = words.percent(bare / held)
+        yield f"{name}: {share} of what is held has no stack: it was allocated before the history"

@@ -1,0 +1,98 @@
+"""The report of a memory snapshot as plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from perftui.diagnosis import words
+from perftui.report.blocks import cut, joined, listed
+from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
+from perftui.report.shares import apportioned
+from perftui.trace.text import printable
+
+_MOST_FAILED = 5
+_SOURCE_WIDTH = 48
+"""Keeps a row within 80 columns."""
+
+
+def render_memory(report: MemoryReport) -> str:
+    """Each device: what is reserved, who holds it, the peak, what lies unused."""
+    blocks: list[Iterable[str]] = [[printable(str(report.path))]]
+    for memory in report.devices:
+        blocks += [_totals(memory), _held("Held at the end, by line", memory.holders)]
+        if memory.peak:
+            title = f"Held at the peak of {words.size(memory.peak.bytes)}, by line"
+            blocks += [_peak(memory.peak), _held(title, memory.peak.holders)]
+        blocks += [_unused(memory), _failed(memory)]
+    blocks.append(listed("Not known", report.notes))
+    return joined(blocks)
+
+
+def _totals(memory: DeviceMemory) -> Iterator[str]:
+    yield (
+        f"Device {memory.device}: {words.size(memory.reserved)} reserved, "
+        f"{words.size(memory.allocated)} allocated"
+    )
+    parts = [(name, size) for name, size in memory.parts if size]
+    for (name, size), share in zip(parts, _tenths([size for _, size in parts]), strict=True):
+        yield f"  {name:<40} {words.size(size):>10}  {share / 10:5.1f} %"
+    if parts:
+        yield f"  {'reserved':<40} {words.size(memory.reserved):>10}  100.0 %"
+
+
+def _held(title: str, holders: Sequence[Holder]) -> Iterator[str]:
+    if not holders:
+        return
+    yield title
+    yield f"  {'':{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
+    shares = _tenths([each.bytes for each in holders])
+    for each, share in zip(holders, shares, strict=True):
+        yield (
+            f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {words.size(each.bytes):>10}"
+            f"  {share / 10:5.1f} %"
+        )
+    total, count = sum(each.bytes for each in holders), sum(each.count for each in holders)
+    yield (
+        f"  {'all':<{_SOURCE_WIDTH}} {count:>7} {words.size(total):>10}  {sum(shares) / 10:5.1f} %"
+    )
+
+
+def _source(holder: Holder) -> str:
+    """The end of a path says more than its beginning; JSON has all of it."""
+    place = words.source(holder.file, holder.line)
+    if place is None:
+        return cut(holder.what, _SOURCE_WIDTH)
+    whole = f"{place} {holder.what}"
+    if len(printable(whole)) > _SOURCE_WIDTH:
+        whole = "/".join(re.split(r"[\\/]", place)[-2:]) + f" {holder.what}"
+    return cut(whole, _SOURCE_WIDTH)
+
+
+def _peak(peak: Peak) -> Iterator[str]:
+    when = ""
+    if peak.after_ns is not None and peak.span_ns is not None:
+        when = f", {words.duration(peak.after_ns)} into {words.duration(peak.span_ns)} of history"
+    relative = "" if peak.absolute else " above the level at the start of the history"
+    yield f"Peak: {words.size(peak.bytes)} held{relative}{when}"
+
+
+def _unused(memory: DeviceMemory) -> Iterator[str]:
+    yield f"Fragmentation: {words.size(memory.unused)} of {words.size(memory.reserved)} unused"
+    if memory.unused:
+        yield (
+            f"  in {memory.unused_segments} of {words.several(memory.segments, 'segment')}; "
+            f"the largest free block has {words.size(memory.largest_unused)}"
+        )
+
+
+def _failed(memory: DeviceMemory) -> Iterator[str]:
+    if memory.failed:
+        yield f"Out of memory: {words.several(len(memory.failed), 'request')} failed"
+    for each in memory.failed[:_MOST_FAILED]:
+        left = "" if each.free is None else f", {words.size(each.free)} left on the device"
+        yield f"  {words.size(each.asked)} asked for{left}"
+
+
+def _tenths(values: Sequence[int]) -> list[int]:
+    return apportioned(values, 1000)

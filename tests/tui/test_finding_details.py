@@ -7,7 +7,9 @@ from perftui.fixes.model import Patch
 from perftui_tui.dialogs.fix import diff_rows
 from perftui_tui.panes.finding_details import details
 from perftui_tui.rows import plain, safe
+from perftui_tui.run_view import RunView
 from perftui_tui.snapshot import Phase, Snapshot
+from tests.tui.recorded import NOW, write_run
 
 MS = 1_000_000
 
@@ -54,3 +56,12 @@ def test_a_diff_shows_tabs_as_the_columns_they_reach() -> None:
 def test_what_no_step_was_timed_for_names_none() -> None:
     text = said(Finding("memory-pressure", Severity.WARNING, "It is nearly full."))
     assert "(from" not in text
+
+
+def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> None:
+    snapshot = RunView(write_run(tmp_path, cpu_count=1), lambda: NOW, lambda: False).read()
+    top = snapshot.diagnosis.top
+    assert top is not None
+    lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, None, 80)]
+    assert "     no core is free for more workers (of 1 core)" in lines
+    assert not any("Risk" in line for line in lines)

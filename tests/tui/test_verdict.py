@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Diagnosis
+from perftui.fixes.model import FixOption
 from perftui.run.manifest import Status
+from perftui_tui.panes.findings import findings
 from perftui_tui.panes.verdict import verdict
 from perftui_tui.rows import plain
 from perftui_tui.run_view import RunView
@@ -43,6 +45,26 @@ def test_a_slow_loader_is_the_bottleneck(tmp_path: Path) -> None:
     assert text.startswith(" BOTTLENECK")
     assert "loader runs in the main thread" in text
     assert "at best 1.66x faster" in text
+
+
+def test_what_cannot_be_done_is_not_advised(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, cpu_count=1)
+    text = words(snapshot, 80)
+    assert "NO FIX      more than 0 workers is not possible here  enter why" in text
+    assert "DO THIS" not in text
+    assert "faster" not in text
+    listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
+    assert "fix: more than 0 workers is not possible here" in listed
+
+
+def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, cpu_count=1)
+    (rule,) = snapshot.options
+    by_hand = FixOption("other", "write a cache", "", advice="cache(it)")
+    snapshot = replace(snapshot, options={rule: (*snapshot.options[rule], by_hand)})
+    assert "DO THIS     write a cache" in words(snapshot)
+    listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
+    assert "fix: write a cache" in listed
 
 
 def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:

@@ -63,3 +63,8 @@ class FixOption:
     file: str | None = None
     line: int | None = None
     argv: tuple[str, ...] | None = None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be done here: tried, written, or by hand as ``advice`` says."""
+        return self.override is not None or self.patch is not None or bool(self.advice)

@@ -113,7 +113,8 @@ def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells
 def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     is_written = written == option.fix
     rows = wrap(option.explanation, cells, "", "     ")
-    rows.append(row("     ", *risk_row(option.risks)))
+    if option.is_possible:
+        rows.append(row("     ", *risk_row(option.risks)))
     can = [
         key
         for key, there in (

@@ -46,7 +46,9 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         rows += headlines(finding, cells)
         options = snapshot.fixes(finding)
         if options:
-            rows.append(crop(row((" " * 18 + "fix: ", "dim"), options[0].title), cells))
+            best = next((option for option in options if option.is_possible), options[0])
+            words = best.title if best.is_possible else f"{best.title} is not possible here"
+            rows.append(crop(row((" " * 18 + "fix: ", "dim"), words), cells))
     if not rows:
         rows = [row((_nothing_yet(snapshot), "dim"))]
     notes = _notes(snapshot)

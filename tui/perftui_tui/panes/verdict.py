@@ -42,7 +42,8 @@ def _finding(top: Finding, cells: int) -> list[Row]:
 def _answer(top: Finding, snapshot: Snapshot) -> Row:
     options = snapshot.fixes(top)
     if options:
-        return _do_this(options[0], top)
+        possible = next((option for option in options if option.is_possible), None)
+        return _do_this(possible, top) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY:
         return row(_label("NEXT", "dim"), " nothing stands out; ", ("3", "key"), " shows the ops")
     return row(_label("DO THIS", "accent"), " ", ("enter", "key"), " why, and what can be done")
@@ -55,6 +56,11 @@ def _do_this(option: FixOption, top: Finding) -> Row:
     if option.override is not None:
         keys = ("  ", ("a", "key"), " try it", *keys)
     return row(_label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
+
+
+def _not_possible(option: FixOption) -> Row:
+    words = (f"{option.title} is not possible here", "bold")
+    return row(_label("NO FIX", "warn"), " ", words, "  ", ("enter", "key"), " why")
 
 
 def _state(snapshot: Snapshot) -> tuple[str, str, str]:

@@ -85,6 +85,25 @@ async def test_writing_shows_the_diff_and_undo_restores_every_byte(
         assert script.read_text() == SCRIPT
 
 
+async def test_a_fix_is_not_offered_a_second_time(ended: Path, script: Path) -> None:
+    """A run that is over is not read again, so its options are those of the source before."""
+    async with opened(ended, (120, 60)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        await pilot.press("w", "w")
+        await until_shown(pilot, "Write the fix?")
+        await pilot.press("enter")
+        await until_shown(pilot, "train.py written")
+        fixed = script.read_bytes()
+        await pilot.press("w")
+        await until_shown(pilot, "holds this fix already")
+        assert "Write the fix?" not in text_of(app)
+        assert script.read_bytes() == fixed
+        script.write_bytes(fixed + b"# mine\n")
+        await pilot.press("w")
+        await until_shown(pilot, "has changed since")
+        assert "Write the fix?" not in text_of(app)
+
+
 async def test_a_fix_written_during_a_run_can_still_be_undone(tmp_path: Path, script: Path) -> None:
     """The next picture finds a source that is no longer what runs, and has no patch for it."""
     live = write_run(tmp_path / "runs", script=script, loader_line=4)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.dialogs.fix import YES, UndoDialog, WriteDialog
+from perftui_tui.screens.run_screen import RunScreen
 
 if TYPE_CHECKING:
     from perftui.fixes.apply import AppliedPatch
     from perftui.fixes.model import FixOption, Patch
     from perftui_tui.app import PerftuiApp
+    from perftui_tui.dialogs.choice import ChoiceDialog
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,7 @@ class SourceFixes:
             self._app.warn((option.why_not or option.advice) if option else "no fix is chosen")
             return
         chosen, patch = option, option.patch
-
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                self._on_thread(lambda: self._write(chosen, patch))
-
-        self._app.push_screen(WriteDialog(option, patch), answered)
+        self._on_thread(lambda: self._offer(chosen, patch))
 
     def undo(self) -> None:
         """Restore the source that was written in this session, or ask for an earlier one's."""
@@ -57,6 +54,20 @@ class SourceFixes:
             self._on_thread(lambda: self._restore(written.applied, written.store))
         else:
             self._on_thread(self._find_earlier)
+
+    def _offer(self, option: FixOption, patch: Patch) -> None:
+        """A run that is over is not read again: what it was found to need may be written by now."""
+        from perftui.fixes.apply import check_unchanged
+
+        check_unchanged(patch)
+        self._app.call_from_thread(self._ask_to_write, option, patch)
+
+    def _ask_to_write(self, option: FixOption, patch: Patch) -> None:
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._on_thread(lambda: self._write(option, patch))
+
+        self._push(WriteDialog(option, patch), answered)
 
     def _write(self, option: FixOption, patch: Patch) -> None:
         from perftui.fixes.apply import apply_patch
@@ -75,14 +86,19 @@ class SourceFixes:
             self._app.call_from_thread(self._app.warn, "nothing has been written to the source")
             return
         patch = undoing(applied, store)
-        self._app.call_from_thread(self._ask, applied, store, patch)
+        self._app.call_from_thread(self._ask_to_undo, applied, store, patch)
 
-    def _ask(self, applied: AppliedPatch, store: Path, patch: Patch) -> None:
+    def _ask_to_undo(self, applied: AppliedPatch, store: Path, patch: Patch) -> None:
         def answered(answer: str | None) -> None:
             if answer == YES:
                 self._on_thread(lambda: self._restore(applied, store))
 
-        self._app.push_screen(UndoDialog(applied.title, patch), answered)
+        self._push(UndoDialog(applied.title, patch), answered)
+
+    def _push(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
+        """Another question, or the same, may have come up while the source was read."""
+        if isinstance(self._app.screen, RunScreen):
+            self._app.push_screen(dialog, answered)
 
     def _restore(self, applied: AppliedPatch, store: Path) -> None:
         from perftui.fixes.apply import undo

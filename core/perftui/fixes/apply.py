@@ -52,9 +52,8 @@ def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
         PermissionError: the file belongs to somebody to whom we cannot give the new one.
         OSError: the store or the file cannot be written; the file is then untouched.
     """
+    check_unchanged(patch)
     path = patch.path.resolve()
-    if path.read_bytes() != patch.before:
-        raise SourceChangedError(f"{path} has changed since the patch was made: look at it again")
     status = path.stat()
     applied = AppliedPatch(
         patch_id=f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}",
@@ -74,6 +73,22 @@ def apply_patch(patch: Patch, store: Path, title: str = "") -> AppliedPatch:
         _forget(applied, store)
         raise
     return applied
+
+
+def check_unchanged(patch: Patch) -> None:
+    """Nothing where the file still holds what ``patch`` was made from.
+
+    Raises:
+        SourceChangedError: it holds something else; the message says whether that is the patch.
+        OSError: it cannot be read.
+    """
+    path = patch.path.resolve()
+    now = path.read_bytes()
+    if now == patch.before:
+        return
+    if now == patch.after:
+        raise SourceChangedError(f"{path} holds this fix already")
+    raise SourceChangedError(f"{path} has changed since the patch was made: look at it again")
 
 
 def undo(applied: AppliedPatch, store: Path) -> Path:

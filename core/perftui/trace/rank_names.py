@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import calendar
 import re
+import time
 from dataclasses import dataclass
 
 _ENDINGS = re.compile(r"(?:\.(?:pt|trace|json|gz|sqlite|db|nsys-rep))+$", re.IGNORECASE)
@@ -10,8 +12,14 @@ _SPAN = re.compile(r"\.(\d{10}|\d{13}|\d{16}|\d{19})$", re.ASCII)
 """What ``tensorboard_trace_handler`` puts behind a worker's name: the time of writing since the
 epoch, in ms until torch 2.1 and ns since."""
 
-_DATE = re.compile(r"\.([A-Z][a-z]{2}_\d{2}_\d{2}_\d{2}_\d{2}(?:\.\d+)?)$", re.ASCII)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATE = re.compile(
+    rf"\.((?P<month>{'|'.join(_MONTHS)})_(?P<day>\d\d)_(?P<time>\d\d_\d\d_\d\d)(?:\.\d+)?)$",
+    re.ASCII,
+)
 """``.Apr_03_18_51_38.1102``: a date without its year, and a process."""
+
+_DAY = 86_400
 
 _RANK = re.compile(
     r"(?<![a-z])(?:(?P<part>local|node|group|dp|tp|pp|cp|ep|sp)[-_ ]?)?rank[-_ =]?(?P<rank>\d{1,6})"
@@ -33,7 +41,8 @@ class NameParts:
     stamp: str | None
     """The time of writing as the name spells it: it tells the recordings of one worker apart."""
     time_ns: int | None
-    """That since the epoch, where the name says it with a year."""
+    """That since the epoch; None where the name has no time, or ``parse_name`` was not told when
+    the file was changed and the name has no year."""
     rank: int | None
     """None too where several ranks are named."""
     series: str
@@ -41,17 +50,24 @@ class NameParts:
     named by their rank."""
 
 
-def parse_name(name: str) -> NameParts:
-    """Read a file name such as ``rank-3.json`` or ``worker0.1623143089861.pt.trace.json.gz``."""
+def parse_name(name: str, changed_ns: int | None = None) -> NameParts:
+    """Read a file name such as ``rank-3.json`` or ``worker0.1623143089861.pt.trace.json.gz``.
+
+    A date without a year is the last one before the file was changed, ``changed_ns`` since the
+    epoch; its zone is taken for UTC, so it can be off by some hours.
+    """
     stem = _ENDINGS.sub("", name)
-    span = _SPAN.search(stem)
-    stamped = span or _DATE.search(stem)
+    span, date = _SPAN.search(stem), _DATE.search(stem)
+    stamped = span or date
+    time_ns = int(span[1]) * 10 ** (19 - len(span[1])) if span else None
+    if date is not None and changed_ns is not None:
+        time_ns = _dated(date, changed_ns)
     worker = stem[: stamped.start()] if stamped else stem
     found = _rank(worker)
     return NameParts(
         worker=worker,
         stamp=stamped[1] if stamped else None,
-        time_ns=int(span[1]) * 10 ** (19 - len(span[1])) if span else None,
+        time_ns=time_ns,
         rank=found[0] if found else None,
         series=f"{worker[: found[1]]}*{worker[found[2] :]}" if found else "",
     )
@@ -61,6 +77,16 @@ def is_rank_directory(name: str) -> bool:
     """Whether a directory is named by a rank alone: ``rank_3`` holds what rank 3 wrote."""
     match = _RANK.fullmatch(name)
     return match is not None and match["part"] is None
+
+
+def _dated(date: re.Match[str], changed_ns: int) -> int:
+    changed = changed_ns // 10**9
+    year = time.gmtime(changed).tm_year
+    rest = (_MONTHS.index(date["month"]) + 1, int(date["day"]), *map(int, date["time"].split("_")))
+    written = calendar.timegm((year, *rest))
+    if written > changed + _DAY:
+        written = calendar.timegm((year - 1, *rest))
+    return written * 10**9
 
 
 def _rank(worker: str) -> tuple[int, int, int] | None:

@@ -83,7 +83,7 @@ def _rank_file(path: Path) -> RankFile | None:
     except OSError:
         return None
     info = _told(path)
-    name = parse_name(path.name)
+    name = parse_name(path.name, status.st_mtime_ns)
     named = name.rank
     if named is None and is_rank_directory(path.parent.name):
         named = parse_name(path.parent.name).rank

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +85,37 @@ def test_names_are_read(name: str, worker: str, rank: int | None) -> None:
 def test_a_time_in_a_name_is_of_its_unit(stamp: str, time_ns: int | None) -> None:
     parts = parse_name(f"host_12.{stamp}.pt.trace.json.gz")
     assert (parts.worker, parts.stamp, parts.time_ns) == ("host_12", stamp, time_ns)
+
+
+@pytest.mark.parametrize(
+    ("changed", "written"),
+    [
+        ("2024-04-03T18:51:40", "2024-04-03T18:51:38"),
+        ("2024-04-03T10:51:40", "2024-04-03T18:51:38"),  # another time zone
+        ("2024-02-01T00:00:00", "2023-04-03T18:51:38"),
+    ],
+)
+def test_a_date_has_the_last_year_in_which_it_can_be(changed: str, written: str) -> None:
+    changed_ns, written_ns = (
+        int(np.datetime64(each).astype("datetime64[ns]").astype(np.int64))
+        for each in (changed, written)
+    )
+    assert parse_name("rank-0.Apr_03_18_51_38.1102.json", changed_ns).time_ns == written_ns
+
+
+def test_what_is_no_date_is_part_of_the_name() -> None:
+    parts = parse_name("rank-0.Foo_03_18_51_38.1102.json", MOMENT * 10**6)
+    assert (parts.worker, parts.stamp) == ("rank-0.Foo_03_18_51_38.1102", None)
+
+
+def test_dates_in_names_order_recordings_of_files_that_were_copied(tmp_path: Path) -> None:
+    for hour in (18, 19):
+        for rank in (0, 1):
+            name = f"rank-{rank}.Apr_03_{hour}_51_38.11{rank}.pt.trace.json"
+            write(tmp_path / name, LONG, changed=MOMENT // 1000)
+    recordings = find_recordings(find_ranks(tmp_path))
+    assert [each.ranks for each in recordings] == [(0, 1), (0, 1)]
+    assert chosen(tmp_path).path.name.startswith("rank-0.Apr_03_19")
 
 
 @given(

@@ -54,7 +54,8 @@ class Peak:
     span_ns: int | None
     """From the first event to the last."""
     holders: tuple[Holder, ...]
-    """They sum to ``bytes``; empty where not ``absolute``."""
+    """They sum to ``bytes``; empty where not ``absolute``, or where events are missing and they
+    would not."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,9 @@ def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
     span = int(trace.time.max() - trace.time.min()) if line.timed else None
     if not line.absolute:
         return Peak(trace_balance(trace).peak, False, since, span, ())
-    holders = _holders(snapshot, holders_at_peak(snapshot, device))
-    return Peak(int(line.bytes[at]), True, since, span, holders)
+    level, totals = int(line.bytes[at]), holders_at_peak(snapshot, device)
+    agree = int(totals.bytes.sum()) == level
+    return Peak(level, True, since, span, _holders(snapshot, totals) if agree else ())
 
 
 def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
@@ -210,6 +212,8 @@ def _untold(memory: DeviceMemory) -> Iterator[str]:
         yield f"{name}: what was held when recording began is not known, so its peak is relative"
     elif memory.peak.after_ns is None:
         yield f"{name}: the history has no times"
+    if memory.peak and memory.peak.absolute and memory.peak.bytes and not memory.peak.holders:
+        yield f"{name}: who held memory at the peak is not known: the history misses events"
     if not memory.parts:
         yield f"{name}: its segments and blocks contradict each other, so no parts are told"
     held = sum(each.bytes for each in memory.holders)

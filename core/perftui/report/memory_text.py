@@ -78,6 +78,8 @@ def _peak(peak: Peak) -> Iterator[str]:
 
 
 def _unused(memory: DeviceMemory) -> Iterator[str]:
+    if memory.unused < 0:
+        return
     yield f"Fragmentation: {words.size(memory.unused)} of {words.size(memory.reserved)} unused"
     if memory.unused:
         yield (

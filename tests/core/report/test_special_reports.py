@@ -133,6 +133,9 @@ def test_sizes_that_contradict_each_other_are_said(tmp_path: Path) -> None:
     report = report_memory(load_memory_snapshot(path))
     assert report.devices[0].parts == ()
     assert any("contradict each other" in note for note in report.notes)
+    tree["segments"][0]["active_size"] = 99 * MIB
+    path.write_bytes(pickle.dumps(tree))
+    assert "Fragmentation" not in special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
 
 
 def test_requests_that_failed_are_told(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
+from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.farewell import farewell
@@ -227,6 +228,18 @@ def test_a_rank_of_a_directory_is_reported(
     assert "2 ranks; this is rank 1 by the file's name, --rank N opens another" in lowest
     assert main([*command, str(tmp_path / "log"), "--rank", "3"]) == 0
     assert capsys.readouterr().out.startswith(str(tmp_path / "log" / "rank3.json"))
+
+
+def test_the_app_is_told_of_all_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ranks(tmp_path / "log")
+    started: list[PerftuiApp] = []
+    monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
+    monkeypatch.setattr("perftui_tui.app.PerftuiApp.run", lambda app: started.append(app))
+    assert main([str(tmp_path / "log"), "--rank", "3"]) == 0
+    (app,) = started
+    assert app.target == tmp_path / "log" / "rank3.json"
+    assert [file.rank for file in app.ranks] == [1, 3]
+    assert "this is rank 3" in app.notes[0]
 
 
 def test_a_rank_that_is_not_there_is_said(

@@ -16,11 +16,9 @@ class LongestIndex:
     questions and hardly with the number of values: maxima of blocks, of blocks of blocks, and so
     on."""
 
-    def __init__(self, values: Int64) -> None:
+    def __init__(self, values: Int64, places: Int64 | None = None) -> None:
         self._values = values
-        begins = np.arange(0, len(values), _WIDTH, dtype=np.int64)
-        self._places = _argmax(values, begins, np.minimum(begins + _WIDTH, len(values)))
-        """The first position in each block that holds its largest value."""
+        self._places = block_maxima(values) if places is None else places
         self._maxima: Int64 = values[self._places]
         self._blocks: LongestIndex | None = None
         if len(values) > _WIDTH * _WIDTH and native.library() is None:
@@ -47,6 +45,13 @@ class LongestIndex:
         """Of two positions that may be -1 the one with the larger value, the earlier of equals."""
         better = (earlier < 0) | ((later >= 0) & (self._values[later] > self._values[earlier]))
         return np.where(better, later, earlier)
+
+
+def block_maxima(values: Int64) -> Int64:
+    """The first position in each block of ``values`` that holds its largest; ``LongestIndex`` finds
+    them itself where it is not given them."""
+    begins = np.arange(0, len(values), _WIDTH, dtype=np.int64)
+    return _argmax(values, begins, np.minimum(begins + _WIDTH, len(values)))
 
 
 def _argmax(values: Int64, begin: Int64, stop: Int64) -> Int64:

@@ -139,7 +139,8 @@ def _packed(analysis: TraceAnalysis) -> Record | None:
     reader = trace.read_arguments
     if not isinstance(reader, ArgumentReader) or not isinstance(reader.table, StretchTable):
         return None
-    tables = replace(analysis, lanes=build_lanes(trace))
+    lanes = (replace(lane, index=lane.index.prepared()) for lane in build_lanes(trace))
+    tables = replace(analysis, lanes=tuple(lanes))
     columns: list[Array] = []
     try:
         document = _Document(

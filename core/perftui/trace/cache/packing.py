@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -15,6 +15,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Kind = TypeVar("Kind")
 
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 _NOTHING = msgspec.Raw(b"null")
 
 
@@ -28,7 +29,7 @@ def pack(value: Any, columns: list[Array], leave_out: Collection[str] = ()) -> b
     Fields may hold arrays, dataclasses that hold arrays, None, tuples of those, and all else that
     JSON can express. Raises CannotBeKept.
     """
-    hints = get_type_hints(type(value))
+    hints = _hints(type(value))
     names = [each.name for each in fields(value) if each.name not in leave_out]
     packed = {name: _packed(getattr(value, name), hints[name], columns) for name in names}
     return msgspec.json.encode(packed)
@@ -63,7 +64,7 @@ def unpack(
     kind: type[Kind], document: bytes | msgspec.Raw, columns: Sequence[Array], **given: Any
 ) -> Kind:
     """What ``pack`` was given; ``given`` are the fields that were left out."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     found = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
     made = {name: _unpacked(hints[name], text, columns) for name, text in found.items()}
     return kind(**made, **given)
@@ -93,7 +94,7 @@ def _holds_arrays(hint: Any) -> bool:
         return _holds_arrays(_item(hint))
     if not is_dataclass(hint):
         return False
-    return any(_holds_arrays(inner) for inner in get_type_hints(hint).values())
+    return any(_holds_arrays(inner) for inner in _hints(hint).values())
 
 
 def _without_none(hint: Any) -> Any:

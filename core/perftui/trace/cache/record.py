@@ -27,7 +27,8 @@ from perftui.trace.inflate import zlib
 _MAGIC = b"perftui\1"
 _START = struct.Struct(f"<8s{SIZE}s{SIZE}sQQI")
 _ALIGN = 64
-_PIECE = 1 << 20
+_PIECE = 256 * 1024
+"""Bytes that are read at once: what fits a core's cache is summed twice as fast."""
 
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
@@ -103,7 +104,7 @@ def _array(mapped: mmap.mmap, body: int, place: Place) -> Array:
 def write_record(
     file: io.BufferedWriter, key: bytes, record: Record, pause: Callable[[], None]
 ) -> None:
-    """Write all of it; ``pause`` is called between pieces of 1 MiB and may raise to end it."""
+    """Write all of it; ``pause`` is called between pieces of 256 KiB and may raise to end it."""
     arrays = [np.ascontiguousarray(column) for column in record.columns]
     text = msgspec.json.encode(Header(msgspec.Raw(record.document), tuple(_places(arrays))))
     file.write(bytes(_START.size))

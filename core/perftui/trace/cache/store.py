@@ -49,7 +49,7 @@ class Store:
     def keep(self, source: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> bool:
         """Keep it in place of what was kept of ``source``; whether it was.
 
-        ``stopped`` is asked between pieces of 1 MiB.
+        ``stopped`` is asked between pieces of 256 KiB.
         """
         try:
             make_private(self.directory)

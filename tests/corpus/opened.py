@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.analysis import kinds
 from perftui.analysis.analyse import analyse
@@ -77,8 +78,27 @@ class Opened:
     def linked(self) -> Device:
         return Device(self.trace, self.links, self.links.launch != NONE)
 
+    @cached_property
+    def as_doubles(self) -> Opened:
+        """With absolute times held as doubles of microseconds, as many tools do.
+
+        In recent files that rounds each to 0.25 us.
+        """
+        start = as_doubles(self.trace.start + self.trace.origin)
+        end = start + self.trace.duration / 1000
+        begin, stop = (
+            np.rint((times - start.min()) * 1000).astype(np.int64) for times in (start, end)
+        )
+        trace = replace(self.trace, start=begin, duration=stop - begin)
+        return Opened(trace, self.analysis, self.links)
+
     def total(self, attribute: str) -> int:
         return sum(getattr(each, attribute) for each in self.analysis.activity)
+
+
+def as_doubles(nanoseconds: Int64) -> npt.NDArray[np.float64]:
+    """Microseconds as reading their decimals gives them."""
+    return (nanoseconds // 1000).astype(np.float64) + (nanoseconds % 1000) / 1000
 
 
 @cache

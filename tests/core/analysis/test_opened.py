@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from perftui.analysis import opened
 from perftui.analysis.analyse import analyse
 from perftui.analysis.lanes import build_lanes
-from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.opened import never, open_trace
 from perftui.trace.cache.store import Store
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
+from tests.core.analysis.sameness import assert_right, assert_same
 
 Event = dict[str, Any]
 
@@ -110,34 +110,6 @@ def path(tmp_path: Path) -> Path:
     made = tmp_path / "trace.json"
     made.write_text(document(20, deviceProperties=[{"id": 0, "name": "GPU", "memory": 2**60}]))
     return made
-
-
-def assert_same(one: Any, other: Any) -> None:
-    """All fields of two values agree, down to the types of arrays."""
-    assert type(one) is type(other)
-    if isinstance(one, np.ndarray):
-        assert one.dtype == other.dtype
-        assert np.array_equal(one, other)
-    elif is_dataclass(one):
-        for each in fields(one):
-            if each.name not in {"read_arguments", "lanes", "known"}:
-                assert_same(getattr(one, each.name), getattr(other, each.name))
-    elif isinstance(one, tuple):
-        assert len(one) == len(other)
-        for mine, theirs in zip(one, other, strict=True):
-            assert_same(mine, theirs)
-    else:
-        assert one == other
-
-
-def assert_right(found: TraceAnalysis, path: Path, rows: int = 5) -> None:
-    """It is what reading the file gives, and so are its lanes and the arguments of some rows."""
-    fresh = analyse(load_trace(path))
-    assert_same(fresh, found)
-    if found.lanes:
-        assert_same(build_lanes(fresh.trace), found.lanes)
-    for row in range(0, len(fresh.trace), max(1, len(fresh.trace) // rows)):
-        assert found.trace.read_arguments(row) == fresh.trace.read_arguments(row)
 
 
 def kept(cache: Path) -> list[Path]:
@@ -249,14 +221,7 @@ def test_tables_are_made_of_columns_that_cannot_be_written_to(path: Path) -> Non
     open_trace(path, later=at_once)
     again = open_trace(path)
     assert_same(analyse(again.trace), analyse(load_trace(path)))
-    lanes = build_lanes(again.trace)
-    assert_same(lanes, again.lanes)
-    span = int(again.trace.end.max())
-    for mine, theirs in zip(again.lanes, lanes, strict=True):
-        for ask in ("busy", "dominant", "largest_gap"):
-            assert_same(
-                getattr(mine.index, ask)(0, span, 50), getattr(theirs.index, ask)(0, span, 50)
-            )
+    assert_same(build_lanes(again.trace), again.lanes)
 
 
 def test_damage_anywhere_is_mended_without_a_word(

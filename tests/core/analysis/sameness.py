@@ -1,0 +1,52 @@
+"""Whether two analyses are the same, to the last row."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perftui.analysis.analyse import analyse
+from perftui.analysis.lanes import build_lanes
+from perftui.analysis.model import TraceAnalysis
+from perftui.trace.load import load_trace
+
+_APART = {"read_arguments", "lanes", "known"}
+"""Fields that a trace that was kept has, or has in another form; they are compared by what they
+answer."""
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """All fields of two values agree, down to the types of arrays."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    elif is_dataclass(one):
+        for each in fields(one):
+            if each.name not in _APART:
+                assert_same(getattr(one, each.name), getattr(other, each.name))
+    elif isinstance(one, tuple):
+        assert len(one) == len(other)
+        for mine, theirs in zip(one, other, strict=True):
+            assert_same(mine, theirs)
+    else:
+        assert one == other
+
+
+def assert_right(found: TraceAnalysis, path: Path, rows: int = 5) -> None:
+    """It is what reading the file gives, and so are its lanes and the arguments of some rows."""
+    fresh = analyse(load_trace(path))
+    assert_same(fresh, found)
+    if found.lanes:
+        lanes = build_lanes(fresh.trace)
+        assert_same(lanes, found.lanes)
+        span = int(fresh.trace.end.max())
+        for mine, theirs in zip(found.lanes, lanes, strict=True):
+            for ask in ("busy", "dominant", "largest_gap"):
+                answers = (getattr(lane.index, ask)(0, span, 50) for lane in (mine, theirs))
+                assert_same(*answers)
+    for row in range(0, len(fresh.trace), max(1, len(fresh.trace) // rows)):
+        assert found.trace.read_arguments(row) == fresh.trace.read_arguments(row)

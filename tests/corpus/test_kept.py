@@ -1,0 +1,26 @@
+"""Every real trace, opened from what was kept of it, is the one that was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.analysis import opened
+from perftui.analysis.opened import never, open_trace
+from tests.core.analysis.sameness import assert_right
+from tests.corpus.collection import ROOT, oracles
+
+pytestmark = pytest.mark.corpus
+
+
+@pytest.mark.parametrize("name", oracles())
+def test_a_real_trace_comes_back_as_it_was(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path))
+    monkeypatch.setattr(opened, "FEWEST_ROWS", 1)
+    open_trace(ROOT / name, later=lambda work: work())
+    again = open_trace(ROOT / name, later=never)
+    assert again.lanes
+    assert_right(again, ROOT / name, rows=40)

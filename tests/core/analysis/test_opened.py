@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -390,6 +392,24 @@ def test_leaving_ends_the_writing(path: Path, cache: Path) -> None:
     left.set()
     work[0]()
     assert kept(cache) == []
+
+
+def test_a_disk_that_takes_too_long_is_given_up(
+    path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "_LONGEST_S", -1.0)
+    open_trace(path, later=at_once)
+    assert kept(cache) == []
+
+
+def test_a_process_keeps_the_trace_before_it_ends(path: Path, cache: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from perftui.analysis import opened\n"
+        "opened.FEWEST_ROWS = 1\n"
+        "opened.open_trace(Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    assert len(kept(cache)) == 1
 
 
 def test_writers_at_one_time_do_not_mix(path: Path, cache: Path, loads: list[Path]) -> None:

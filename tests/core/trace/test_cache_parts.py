@@ -1,0 +1,126 @@
+"""Where kept traces lie, what they must agree with, and how they are packed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perftui.trace.cache.directory import cache_directory, is_private, make_private
+from perftui.trace.cache.identity import code_identity, file_identity
+from perftui.trace.cache.packing import CannotBeKept, pack, unpack
+from perftui.trace.model import Int64
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"PERFTUI_CACHE": "/a", "XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/a/traces"),
+        ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/perftui/traces"),
+        ({"XDG_CACHE_HOME": "b", "HOME": "/c"}, "/c/.cache/perftui/traces"),
+        ({"PERFTUI_CACHE": "", "HOME": "/c"}, "/c/.cache/perftui/traces"),
+        ({"HOME": "nowhere"}, None),
+        ({"PERFTUI_CACHE": "0", "HOME": "/c"}, None),
+        ({"PERFTUI_CACHE": "Off", "HOME": "/c"}, None),
+    ],
+)
+def test_where_traces_are_kept(environment: dict[str, str], expected: str | None) -> None:
+    assert cache_directory(environment) == (Path(expected) if expected else None)
+
+
+def test_all_that_is_made_is_the_owners(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    make_private(directory)
+    assert [each.stat().st_mode & 0o777 for each in (directory, directory.parent)] == [0o700] * 2
+    assert is_private(directory)
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_directory_that_others_write_to_is_not_private(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    assert not is_private(tmp_path)
+
+
+def test_a_directory_of_another_user_is_not_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_private(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert not is_private(tmp_path)
+
+
+def test_code_is_told_apart_by_every_letter(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "inner" / "b.py").write_text("y = 1\n")
+    seen = {code_identity(tmp_path)}
+    assert code_identity(tmp_path) in seen
+    (tmp_path / "inner" / "b.py").write_text("y = 2\n")
+    seen.add(code_identity(tmp_path))
+    (tmp_path / "a.py").rename(tmp_path / "c.py")
+    seen.add(code_identity(tmp_path))
+    (tmp_path / "d.py").touch()
+    seen.add(code_identity(tmp_path))
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("size", [0, 10, 64 * 1024, 200_000])
+def test_a_file_is_told_apart_by_its_ends(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(size))
+    before = file_identity(path)
+    assert file_identity(path) == before
+    for place in (0, size - 1):
+        path.write_bytes(bytes(size))
+        with path.open("r+b") as file:
+            file.seek(max(place, 0))
+            file.write(b"x")
+        assert file_identity(path) != before
+
+
+def test_a_pipe_is_not_read_and_nothing_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert file_identity(tmp_path / "pipe") is None
+    assert file_identity(tmp_path / "absent") is None
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    values: Int64
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    many: tuple[Inner, ...]
+    maybe: Inner | None
+    anything: Any
+    aside: object = None
+
+
+def round_trip(value: Outer) -> Outer:
+    columns: list[np.ndarray[Any, Any]] = []
+    document = pack(value, columns, leave_out=("aside",))
+    return unpack(Outer, document, columns, aside="given")
+
+
+def test_nested_arrays_come_back() -> None:
+    inner = [Inner(np.arange(n), str(n)) for n in range(3)]
+    found = round_trip(Outer(tuple(inner), inner[2], {"a": [1, 2.5, None, 10**30]}))
+    assert [each.values.tolist() for each in found.many] == [[], [0], [0, 1]]
+    assert [each.label for each in found.many] == ["0", "1", "2"]
+    assert found.maybe is not None
+    assert found.maybe.values.tolist() == [0, 1]
+    assert found.anything == {"a": [1, 2.5, None, 10**30]}
+    assert found.aside == "given"
+    assert round_trip(Outer((), None, "")).maybe is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], "\ud800", (1, 2)])
+def test_what_would_change_is_refused(value: Any) -> None:
+    with pytest.raises(CannotBeKept):
+        round_trip(Outer((), None, value))

@@ -115,7 +115,7 @@ async def test_help_and_palette_have_every_key_of_the_screen(trace: Path, name: 
         app.action_show(name)
         await until(pilot, lambda: app.current_mode == name, name)
         await pilot.pause(0.2)
-        in_help = "\n".join(plain(line) for line in help_rows(name, ""))
+        in_help = "\n".join(plain(line) for line in help_rows(name))
         in_palette = {command.help for command in app.get_system_commands(app.screen)}
         for key in (*keys_on(name), *keys_of("app")):
             assert key.help in in_help

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
-from perftui_tui.dialogs.fix import TEXT_WIDTH, YES, TrialDialog, describe
-from perftui_tui.rows import Row, row, wrap
+from perftui_tui.dialogs.choice import Prose
+from perftui_tui.dialogs.fix import YES, TrialDialog, describe
+from perftui_tui.rows import Row, row
 from perftui_tui.screens.run_screen import RunScreen
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Trials:
             change = Change("the source as it is now")
         self._ask(snapshot.run, change, [row("With ", (change.label, "bold"))])
 
-    def _ask(self, run: RunSnapshot, change: Change, body: list[Row]) -> None:
+    def _ask(self, run: RunSnapshot, change: Change, body: list[Row | Prose]) -> None:
         snapshot = self._app.snapshot
         if snapshot is None:
             return
@@ -112,7 +113,7 @@ class Trials:
         running = snapshot.phase.is_live
         steady = snapshot.diagnosis.steady_steps
         if running and steady < FEWEST_STEPS:
-            body = [*body, (), *wrap(_too_early(steady), TEXT_WIDTH, "warn")]
+            body = [*body, (), Prose(_too_early(steady), "warn")]
         self._app.push_screen(TrialDialog(body, run.manifest.command, running), answered)
 
     def _start(self, run: RunSnapshot, change: Change) -> None:

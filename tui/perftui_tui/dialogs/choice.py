@@ -10,13 +10,14 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from perftui_tui.rows import Row, fold, row
+from perftui_tui.rows import Row, fold, row, wrap
 from perftui_tui.widgets.row_view import RowView
 
 SHARE = 0.9
 """Of the screen, the most that a dialog takes in either direction."""
 
 LARGEST_WIDTH = 110
+PROSE_WIDTH = 70
 FRAME_CELLS = 5
 """Border, padding and scroll bar."""
 
@@ -33,6 +34,15 @@ class Choice:
     result: str
 
 
+@dataclass(frozen=True)
+class Prose:
+    """Words that are broken at blanks to the width there is, never wider than is read with ease."""
+
+    text: str
+    style: str = ""
+    indent: str = ""
+
+
 class ChoiceDialog(ModalScreen[str]):
     """Shows ``body`` and waits for a key of one of ``choices``, or a click on it."""
 
@@ -46,7 +56,7 @@ class ChoiceDialog(ModalScreen[str]):
     ChoiceDialog #choices { background: $panel; margin-top: 1; overflow: hidden hidden; }
     """
 
-    def __init__(self, title: str, body: Sequence[Row], choices: Sequence[Choice]) -> None:
+    def __init__(self, title: str, body: Sequence[Row | Prose], choices: Sequence[Choice]) -> None:
         super().__init__()
         self._title = title
         self._body = tuple(body)
@@ -71,7 +81,7 @@ class ChoiceDialog(ModalScreen[str]):
         body, choices = self.query_one("#body", RowView), self.query_one("#choices", RowView)
         width, height = self.app.size
         cells = min(LARGEST_WIDTH, int(width * SHARE)) - FRAME_CELLS
-        rows = [folded for line in self._body for folded in fold(line, cells)]
+        rows = [folded for part in self._body for folded in _folded(part, cells)]
         room = max(3, int(height * SHARE) - len(self._choices) - FRAME_ROWS)
         body.styles.height = min(len(rows), room)
         choices.styles.height = len(self._choices)
@@ -99,3 +109,9 @@ class ChoiceDialog(ModalScreen[str]):
         choices = self.query_one("#choices", RowView)
         if choices.region.contains(event.screen_x, event.screen_y):
             self.dismiss(self._choices[event.screen_y - choices.region.y].result)
+
+
+def _folded(part: Row | Prose, cells: int) -> list[Row]:
+    if isinstance(part, Prose):
+        return wrap(part.text, min(cells, PROSE_WIDTH), part.style, part.indent)
+    return fold(part, cells)

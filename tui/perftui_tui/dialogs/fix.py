@@ -6,26 +6,27 @@ import shlex
 from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.rows import Row, row, wrap
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.rows import Row, row
 
-TEXT_WIDTH = 70
 YES, NO = "yes", "no"
 
 
 class TrialDialog(ChoiceDialog):
     """Asks before a training is started again. Returns YES or NO."""
 
-    def __init__(self, change: Sequence[Row], command: Sequence[str], is_running: bool) -> None:
+    def __init__(
+        self, change: Sequence[Row | Prose], command: Sequence[str], is_running: bool
+    ) -> None:
         body = [
             *change,
             (),
             row(("Command", "bold")),
-            *wrap(shlex.join(command), TEXT_WIDTH, indent="  "),
+            Prose(shlex.join(command), indent="  "),
         ]
         if is_running:
             warning = "The running training is stopped first: two at once would disturb each other."
-            body += [(), *wrap(warning, TEXT_WIDTH, "warn")]
+            body += [(), Prose(warning, "warn")]
         choices = (
             Choice(("enter", "y"), "run it", YES),
             Choice(("escape", "n", "q"), "not now", NO),
@@ -57,10 +58,9 @@ class UndoDialog(ChoiceDialog):
         super().__init__("Undo the fix?", [*body, *diff_rows(patch)], choices)
 
 
-def describe(option: FixOption) -> list[Row]:
+def describe(option: FixOption) -> list[Row | Prose]:
     """A fix before it is tried: what changes, why, at which risk."""
-    rows = [row((option.title, "bold")), *wrap(option.explanation, TEXT_WIDTH)]
-    return [*rows, risk_row(option.risks)]
+    return [row((option.title, "bold")), Prose(option.explanation), risk_row(option.risks)]
 
 
 def risk_row(risks: Sequence[Risk]) -> Row:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
 from perftui_tui.key_table import Key
 from perftui_tui.keymap import keys_of, keys_on
-from perftui_tui.rows import Row, row, wrap
-
-TEXT_WIDTH = 70
+from perftui_tui.rows import Row, row
 
 
 class HelpDialog(ChoiceDialog):
@@ -15,15 +13,13 @@ class HelpDialog(ChoiceDialog):
 
     def __init__(self, screen: str, text: str) -> None:
         choices = (Choice(("escape", "question_mark", "?", "q", "f1"), "close", "close"),)
-        super().__init__(f"Help: {screen}", help_rows(screen, text), choices)
+        super().__init__(f"Help: {screen}", (Prose(text), (), *help_rows(screen)), choices)
 
 
-def help_rows(screen: str, text: str) -> list[Row]:
-    """The screen in words, its own keys, then the keys that work everywhere."""
+def help_rows(screen: str) -> list[Row]:
+    """The keys of the screen, then those that work everywhere."""
     own = [_key(key) for key in keys_on(screen)]
     return [
-        *wrap(text, TEXT_WIDTH),
-        (),
         *([row(("On this screen", "bold")), *own, ()] if own else []),
         row(("Everywhere", "bold")),
         *(_key(key) for key in keys_of("app")),

@@ -11,7 +11,7 @@ from perftui.trace.ranks import RankFile, find_ranks
 from perftui.trace.recordings import Recording, find_recordings
 
 _NAMED = 4
-"""Files that a note names at most."""
+"""Files that a note names at most, and ranks that are said to be doubled."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,11 @@ def _heading(chosen: Recording, opened: RankFile) -> str:
 
 
 def _doubts(chosen: Recording) -> Iterator[str]:
-    for files in chosen.duplicates:
+    for files in chosen.duplicates[:_NAMED]:
         named = _names(file.path.name for file in files)
         yield f"{len(files)} files claim rank {files[0].rank}, the first is opened: {named}"
+    if len(chosen.duplicates) > _NAMED:
+        yield f"{len(chosen.duplicates)} ranks in all are claimed by more than one file"
     if len(chosen.world_sizes) > 1:
         sizes = " and ".join(str(size) for size in chosen.world_sizes)
         yield f"the files disagree about the number of ranks: {sizes}"

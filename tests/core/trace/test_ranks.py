@@ -281,6 +281,15 @@ def test_two_files_of_one_rank_are_said_with_both_names(tmp_path: Path) -> None:
     assert claim in choice.notes
 
 
+def test_many_doubled_ranks_are_counted(tmp_path: Path) -> None:
+    for rank in range(9):
+        for name in (f"{rank}a.json", f"{rank}b.json"):
+            write(tmp_path / name, {**info(rank, 9), **LONG})
+    notes = chosen(tmp_path).notes
+    assert len(notes) == 6
+    assert notes[-1] == "9 ranks in all are claimed by more than one file"
+
+
 def test_workers_that_claim_one_rank_at_one_time_are_said(tmp_path: Path) -> None:
     for pid in (100, 101):
         write(tmp_path / f"host_{pid}.{MOMENT + pid}.pt.trace.json", {**info(0, 1), **LONG})

@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.remembered import remembered
-from perftui.trace.categories import ANNOTATION, CPU_OP, DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
+from perftui.trace.categories import (
+    ANNOTATION,
+    CPU_OP,
+    DEVICE_ACTIVITY,
+    KERNEL,
+    LAUNCHES,
+    PYTHON,
+    XPU_WAIT,
+)
 from perftui.trace.model import NONE, Int64, Trace
 
 Mask = npt.NDArray[np.bool_]
@@ -25,16 +33,24 @@ _MARKS = re.compile(
 )
 _MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
-_COMMUNICATION = re.compile(r"nccl|rccl|hccl|msccl", re.IGNORECASE)
+_COMMUNICATION = re.compile(r"nccl|rccl|hccl|msccl|oneccl|xccl", re.IGNORECASE)
 _SYNCHRONISING_CALL = re.compile(
-    r"(cuda|cu|hip)\w*Synchronize$|(cuda|hip)Mem(cpy|cpyToSymbol|cpyFromSymbol|cpy2D|cpyWithStream)$"
-    r"|(cuMemcpy(DtoH|HtoD|DtoD)?_v2)$"
+    r"(\w*[sS]ynchronize(Stream|Device|Event)?"
+    r"|(cuda|hip)Memcpy(ToSymbol|FromSymbol|2D|WithStream|DtoH|HtoD|DtoD)?"
+    r"|cuMemcpy(DtoH|HtoD|DtoD)?_v2"
+    r"|(ur|pi)(QueueFinish|Events?Wait))"
+    r"(_ptsz|_ptds|_spt|_v\d+)*$"
 )
+"""In CUDA, HIP, Level Zero (``zeEventHostSynchronize``), SYCL's runtimes (``urQueueFinish``), MTIA
+(``synchronizeStream``) and most others; the suffixes stand for versions and per-thread streams."""
+
 _SYNCHRONISING_OP = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero"}
 )
 _ALLOCATION = re.compile(
-    r"(cuda|hip)(Malloc|Free|HostAlloc|HostFree|FreeHost|MallocHost)\w*$|cuMem(?!cpy|set)"
+    r"(cuda|hip)(Malloc|Free|HostAlloc|HostFree|FreeHost|MallocHost|HostMalloc|ExtMalloc)\w*$"
+    r"|cuMem(?!cpy|set)|hipMem(Create|Release|Map|Unmap|SetAccess|Address)"
+    r"|ze(Mem(Alloc|Free)|VirtualMem|PhysicalMem)|(ur|piext|pi)USM\w*(Alloc|Free)"
 )
 _DRIVER_OVERHEAD = frozenset(
     {
@@ -134,7 +150,8 @@ def marked(trace: Trace, phase: str) -> Mask:
 
 def synchronising(trace: Trace) -> Mask:
     """Calls and operators in which the host waits for the device."""
-    calls = launches(trace) & named(trace, _SYNCHRONISING_CALL.match)
+    waits = launches(trace) | (trace.in_category(XPU_WAIT) & on_cpu(trace))
+    calls = waits & named(trace, _SYNCHRONISING_CALL.match)
     return calls | (operators(trace) & named(trace, _SYNCHRONISING_OP.__contains__))
 
 

@@ -17,13 +17,38 @@ SPAN = "trace"
 DEVICE_ACTIVITY = (KERNEL, MEMCPY, MEMSET)
 """What keeps a device busy."""
 
-ON_DEVICE = (*DEVICE_ACTIVITY, DEVICE_ANNOTATION, "cuda_sync")
+ON_DEVICE = (*DEVICE_ACTIVITY, DEVICE_ANNOTATION, "cuda_sync", "cuda_event", "mtia_ccp_events")
 """Everything that is drawn on a device's tracks."""
 
-LAUNCHES = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver")
-"""Calls on the CPU whose correlation id device activity carries."""
+LAUNCHES = (
+    "cuda_runtime",
+    "cuda_driver",
+    "hip_runtime",
+    "hip_driver",
+    "xpu_runtime",
+    "xpu_driver",
+    "mtia_runtime",
+    "glow_runtime",
+    "hpu_op",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+)
+"""Calls on the CPU whose correlation id device activity carries; of Kineto's activity types
+(``ActivityType.h``) those that it calls runtime and driver. Calls of HIP are ``cuda_runtime``."""
 
-RANGES = (ANNOTATION, DEVICE_ANNOTATION, "cuda_sync", "mtia_ccp_events", "overhead")
+XPU_WAIT = "xpu_sync"
+"""Waits of the host for an Intel GPU, beside the calls that they happen in, and barriers on it."""
+
+RANGES = (
+    ANNOTATION,
+    DEVICE_ANNOTATION,
+    XPU_WAIT,
+    "cuda_sync",
+    "cuda_event",
+    "mtia_ccp_events",
+    "collective_comm",
+    "overhead",
+)
 """Ranges that are not calls: they may overlap calls partially, and then leave the call stack."""
 
 _LEGACY = {

@@ -1,0 +1,176 @@
+"""Traces of devices that are not NVIDIA's: launches lead to kernels, waits and allocations show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perftui.analysis import kinds
+from perftui.analysis.analyse import analyse
+from perftui.analysis.lanes import build_lanes
+from perftui.analysis.links import link
+from perftui.analysis.model import GapCause
+from perftui.trace.model import NONE, Trace
+
+Make = Callable[..., dict[str, Any]]
+Load = Callable[..., Trace]
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """How one backend of the profiler names its calls."""
+
+    category: str
+    launch: str
+    wait: str
+    allocation: str
+    wait_category: str = ""
+
+
+FLAVOURS = {
+    "cuda": Flavour("cuda_runtime", "cudaLaunchKernel", "cudaStreamSynchronize", "cudaMalloc"),
+    "cuda per thread": Flavour(
+        "cuda_runtime", "cudaLaunchKernel_ptsz", "cudaStreamSynchronize_ptsz", "cudaFreeAsync"
+    ),
+    "rocm": Flavour("cuda_runtime", "hipLaunchKernel", "hipMemcpyWithStream", "hipHostMalloc"),
+    "rocm segments": Flavour("hip_runtime", "hipGraphLaunch", "hipEventSynchronize", "hipMemMap"),
+    "xpu": Flavour("xpu_runtime", "urEnqueueKernelLaunch", "urQueueFinish", "urUSMDeviceAlloc"),
+    "xpu driver": Flavour(
+        "xpu_driver",
+        "zeCommandListAppendLaunchKernel",
+        "zeCommandQueueSynchronize",
+        "zeMemAllocDevice",
+    ),
+    "xpu waits": Flavour(
+        "xpu_runtime",
+        "urEnqueueKernelLaunchWithArgsExp",
+        "zeEventHostSynchronize",
+        "urUSMFree",
+        "xpu_sync",
+    ),
+    "mtia": Flavour(
+        "mtia_runtime",
+        "runFunction - job_prep_and_submit_for_execution",
+        "synchronizeStream",
+        "",
+    ),
+    "privateuse1": Flavour("privateuse1_runtime", "musaLaunchKernel", "musaStreamSynchronize", ""),
+    "privateuse1 driver": Flavour("privateuse1_driver", "launch", "muStreamSynchronize", ""),
+    "hpu": Flavour("hpu_op", "synLaunch", "synStreamSynchronize", ""),
+}
+
+
+@pytest.fixture(params=FLAVOURS.values(), ids=FLAVOURS)
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    found: Flavour = request.param
+    return found
+
+
+def test_a_launch_leads_to_its_kernel_and_operator(
+    flavour: Flavour, trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    trace = trace_of(
+        cpu("aten::mm", 0, 20),
+        cpu(flavour.launch, 5, 5, flavour.category, correlation=3),
+        gpu("gemm", 30, 10, 3),
+    )
+    links = link(trace)
+    assert [trace.name_of(row) for row in links.launch.tolist()] == [flavour.launch]
+    assert [trace.name_of(row) for row in links.operator.tolist()] == ["aten::mm"]
+    assert analyse(trace).activity[0].unlinked == 0
+
+
+def test_a_wait_explains_the_pause_behind_it(
+    flavour: Flavour, trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    trace = trace_of(
+        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        cpu(flavour.launch, 2, 5, flavour.category, correlation=1),
+        cpu(flavour.wait, 10, 102, flavour.wait_category or flavour.category),
+        cpu(flavour.launch, 190, 5, flavour.category, correlation=2),
+        gpu("first", 10, 100, 1),
+        gpu("second", 200, 10, 2),
+    )
+    (gap,) = analyse(trace).gaps
+    assert (gap.cause, gap.duration) == (GapCause.SYNCHRONISATION, 90_000)
+    assert trace.name_of(gap.wait_row) == flavour.wait
+
+
+@pytest.mark.parametrize("name", [name for name, each in FLAVOURS.items() if each.allocation])
+def test_memory_from_the_driver_is_allocation(name: str, trace_of: Load, cpu: Make) -> None:
+    flavour = FLAVOURS[name]
+    trace = trace_of(
+        cpu(flavour.launch, 0, 5, flavour.category, correlation=1),
+        cpu(flavour.allocation, 10, 50, flavour.category),
+    )
+    rows = np.flatnonzero(kinds.allocating(trace))
+    assert [trace.name_of(row) for row in rows.tolist()] == [flavour.allocation]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cudaMemcpyAsync",
+        "hipMemcpyAsync",
+        "cudaStreamWaitEvent",
+        "cudaEventRecord",
+        "urEnqueueEventsWait",
+        "zeCommandListAppendBarrier",
+        "zeEventQueryStatus",
+        "recordEvent",
+    ],
+)
+def test_calls_that_return_at_once_are_no_waits(name: str, trace_of: Load, cpu: Make) -> None:
+    trace = trace_of(*(cpu(name, 0, 5, flavour.category) for flavour in FLAVOURS.values()))
+    assert not kinds.synchronising(trace).any()
+
+
+def test_of_a_driver_call_within_a_runtime_call_the_outer_one_is_the_launch(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    trace = trace_of(
+        cpu("zeCommandListAppendLaunchKernel", 6, 2, "xpu_driver", correlation=3),
+        cpu("urEnqueueKernelLaunch", 5, 5, "xpu_runtime", correlation=3),
+        gpu("gemm", 30, 10, 3),
+    )
+    assert [trace.name_of(row) for row in link(trace).launch] == ["urEnqueueKernelLaunch"]
+
+
+def test_waits_that_the_file_gives_no_thread_are_those_of_any(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    """As Kineto writes them for Intel's GPUs: on process -1."""
+    wait = {**cpu("zeEventHostSynchronize", 10, 102, "xpu_sync", tid=77), "pid": -1}
+    trace = trace_of(
+        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        cpu("urEnqueueKernelLaunch", 2, 5, "xpu_runtime", correlation=1),
+        wait,
+        cpu("urEnqueueKernelLaunch", 190, 5, "xpu_runtime", correlation=2),
+        gpu("first", 10, 100, 1),
+        gpu("second", 200, 10, 2),
+    )
+    (gap,) = analyse(trace).gaps
+    assert gap.cause is GapCause.SYNCHRONISATION
+
+
+@pytest.mark.parametrize("name", ["ncclDevKernel_AllReduce", "oneccl_allreduce", "xccl::reduce"])
+def test_kernels_of_communication_libraries_are_known(name: str, trace_of: Load, gpu: Make) -> None:
+    trace = trace_of(gpu(name, 0, 5, 1), gpu("gemm", 10, 5, 2))
+    assert kinds.communication(trace).sum() == 1
+
+
+def test_what_an_mtia_device_does_is_drawn_on_it_and_is_no_kernel(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    trace = trace_of(
+        cpu("runFunction - job_prep_and_submit_for_execution", 0, 5, "mtia_runtime"),
+        {**gpu("pe_exe", 10, 5, cat="mtia_ccp_events", stream=108), "pid": 17, "args": {}},
+    )
+    assert kinds.on_cpu(trace).tolist().count(True) == 1
+    assert [lane.kind for lane in build_lanes(trace)] == ["marks", "thread"]
+    assert link(trace).activity.tolist() == []
+    assert kinds.devices(trace).max() == 17 != NONE

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Finding, Severity
 from perftui.fixes.model import Patch
 from perftui_tui.dialogs.fix import diff_rows
-from perftui_tui.panes.finding_details import details
+from perftui_tui.panes.finding_details import details, listing
 from perftui_tui.rows import plain, safe
 from perftui_tui.run_view import RunView
 from perftui_tui.snapshot import Phase, Snapshot
@@ -65,3 +65,11 @@ def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> No
     lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, None, 80)]
     assert "     no core is free for more workers (of 1 core)" in lines
     assert not any("Risk" in line for line in lines)
+
+
+def test_rules_that_could_not_judge_do_not_speak_for_those_that_could() -> None:
+    """The Overview says of the same picture that nothing known crosses its limit."""
+    diagnosis = Diagnosis((), (Abstention("memory-pressure", "no sample"),), steady_steps=30)
+    snapshot = Snapshot(Path("t.json"), Phase.TRACE, "t.json", 0, diagnosis=diagnosis)
+    lines = [plain(line).strip() for line in listing(snapshot, 0, 80)]
+    assert lines == ["nothing was found", "", "1 rule could not judge: see the end of the details"]

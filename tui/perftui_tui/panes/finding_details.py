@@ -33,7 +33,7 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
         first, *rest = headlines(finding, cells - 1)
         rows += [(mark, *first), *((BLANK, *line) for line in rest)]
     if not rows:
-        why = snapshot.diagnosis.progress or "nothing was found, and nothing could be judged"
+        why = snapshot.diagnosis.progress or "nothing was found"
         rows.append(row((why, "dim")))
     count = len(snapshot.diagnosis.abstentions)
     if count:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.ancestors import innermost
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Int64, Ints, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +28,15 @@ def link(trace: Trace) -> Links:
     rows = np.flatnonzero(kinds.device_activity(trace))
     rows = rows[np.argsort(trace.start[rows], kind="stable")].astype(np.int64)
     calls = np.flatnonzero(kinds.launches(trace)).astype(np.int64)
-    launch = _matching(trace.correlation, rows, calls)
+    launch = matching(trace.correlation, rows, calls)
     operators = kinds.operators(trace)
     around = innermost(trace, operators)
-    by_id = _matching(trace.external_id, rows, np.flatnonzero(operators).astype(np.int64))
+    by_id = matching(trace.external_id, rows, np.flatnonzero(operators).astype(np.int64))
     operator = np.where(launch == NONE, NONE, around[launch])
     return Links(rows, launch, np.where(operator == NONE, by_id, operator))
 
 
-def _matching(key: Int64, rows: Int64, candidates: Int64) -> Int64:
+def matching(key: Ints, rows: Int64, candidates: Int64) -> Int64:
     """For each of ``rows`` the first candidate with the same key, NONE where there is none."""
     candidates = candidates[key[candidates] != NONE]
     if not len(candidates):

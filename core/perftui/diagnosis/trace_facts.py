@@ -11,6 +11,7 @@ from pathlib import PurePath
 import numpy as np
 
 from perftui.analysis.gaps import MOST
+from perftui.analysis.links import matching
 from perftui.analysis.model import Gap, GapCause, Step, StepBudget, TraceAnalysis
 from perftui.diagnosis.installed import is_installed
 from perftui.diagnosis.model import Place
@@ -135,22 +136,18 @@ def _empty_queue(trace: Trace, kernels: Mask, mine: Mask) -> float | None:
     Activities of a device are ordered by start; the running maximum of their ends is when the
     device, over all its streams, has nothing left of what came before.
     """
-    launches = trace.in_category(*LAUNCHES) & (trace.correlation != NONE)
-    issued = dict(
-        zip(trace.correlation[launches].tolist(), trace.start[launches].tolist(), strict=True)
-    )
     # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
-    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine)
+    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine).astype(np.int64)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     ends = np.maximum.accumulate(trace.end[rows])
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
-    found = empty = 0
-    for row, drained in zip(rows.tolist(), earlier.tolist(), strict=True):
-        launched = issued.get(int(trace.correlation[row])) if kernels[row] else None
-        if launched is not None:
-            found += 1
-            empty += drained <= launched
-    return empty / found if found else None
+    chosen = kernels[rows]
+    calls = np.flatnonzero(trace.in_category(*LAUNCHES)).astype(np.int64)
+    launch = matching(trace.correlation, rows[chosen], calls)
+    known = launch != NONE
+    if not known.any():
+        return None
+    return float(np.mean(earlier[chosen][known] <= trace.start[launch[known]]))
 
 
 def place_of(gap: Gap, facts: TraceFacts) -> Place:

@@ -57,6 +57,18 @@ def test_workers_that_do_not_keep_up_are_input_bound() -> None:
     )
 
 
+def test_a_long_wait_in_few_steps_is_not_for_want_of_workers() -> None:
+    """Workers that start anew with each epoch: the first of 40 steps waits, the others do not."""
+    usual = {"input_wait": 0.1, "forward": 10}
+    epoch = joined(step_table(1, {"input_wait": 3000, "forward": 10}), step_table(39, usual))
+    found = judged(steps=joined(epoch, epoch, epoch), loaders=(WORKERS,)).top
+    assert found is not None
+    assert found.rule == "input-bound"
+    assert "in fewer than one step of twenty" in found.sentence
+    assert "keep up" not in found.sentence
+    assert found.fixes == ()
+
+
 def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
     diagnosis = judged(phases={"input_wait": 4, "forward": 6})
     assert diagnosis.top is not None

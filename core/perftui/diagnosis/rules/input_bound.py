@@ -7,6 +7,7 @@ from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.input_wait import (
+    InputWait,
     cores_fact,
     facts,
     fixes,
@@ -31,20 +32,36 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         severity,
-        f"The training waits {wait.words()} for data{_because(evidence)}.",
+        f"The training waits {wait.words()} for data{_because(evidence, wait)}.",
         (*facts(wait, evidence, policy.input_warning), *_loader_facts(evidence)),
         wait.wait,
         wait.step,
         sure(wait, policy),
-        fixes(wait, evidence),
+        () if _is_rare(evidence, wait) else fixes(wait, evidence),
         would_help(wait, policy),
         wait.steps,
     )
 
 
-def _because(evidence: Evidence) -> str:
+RARE = 0.5
+"""Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
+that are too slow make most steps wait: then the two are alike."""
+
+
+def _is_rare(evidence: Evidence, wait: InputWait) -> bool:
+    """Whether a few steps do nearly all of the waiting: more workers would not shorten it."""
+    p95 = evidence.wait_p95
+    return wait.from_run and p95 is not None and p95 < RARE * wait.wait
+
+
+def _because(evidence: Evidence, wait: InputWait) -> str:
     """The part of the cause that is certain: how many workers could not keep up."""
     workers = evidence.loader.num_workers if evidence.loader else None
+    if workers and _is_rare(evidence, wait):
+        return (
+            ", nearly all of it in fewer than one step of twenty: workers that start anew with "
+            "each epoch make its first step wait, unless persistent_workers=True keeps them"
+        )
     if workers is None:
         return ""
     if workers == 0:

@@ -3,6 +3,8 @@
 import os
 import signal
 
+from hypothesis import settings
+
 from tests.corpus.summary import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
@@ -18,3 +20,9 @@ os.environ["PERFTUI_CACHE"] = "off"
 # interrupt key would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run, and no verdict by the clock: shared cores are slow at times.
+# `--hypothesis-profile=search` looks for new ones.
+settings.register_profile("search", deadline=None)
+settings.register_profile("steady", deadline=None, derandomize=True, database=None)
+settings.load_profile("steady")

@@ -16,6 +16,8 @@ from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged
 
+pytestmark = pytest.mark.fuzz
+
 FILES = int(os.environ.get("PERFTUI_MUTATIONS", "10000"))
 """In all."""
 

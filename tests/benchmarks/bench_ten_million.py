@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--python", action="store_true", help="without the compiled loops")
     options = parser.parse_args()
     if options.python:
-        native.library = lambda: None  # type: ignore[assignment]  # stands for an installation without
+        native.compiled = lambda: None  # type: ignore[assignment]  # stands for an installation without
     trace = trace_of(options.events)
     with measured("self time and operator table"):
         op_table(trace, link(trace))

@@ -13,14 +13,14 @@ from tests.corpus.collection import ROOT, oracles
 
 pytestmark = [
     pytest.mark.corpus,
-    pytest.mark.skipif(native.library() is None, reason="installed without a C compiler"),
+    pytest.mark.skipif(native.compiled() is None, reason="installed without a C compiler"),
 ]
 
 
 @pytest.mark.parametrize("name", oracles())
 def test_both_ways_of_reading_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scanned = load_trace(ROOT / name)
-    monkeypatch.setattr(native, "library", lambda: None)
+    monkeypatch.setattr(native, "compiled", lambda: None)
     plain = load_trace(ROOT / name)
     for column in COLUMNS:
         assert np.array_equal(getattr(scanned, column), getattr(plain, column)), column

@@ -21,13 +21,13 @@ class LongestIndex:
         self._places = block_maxima(values) if places is None else places
         self._maxima: Int64 = values[self._places]
         self._blocks: LongestIndex | None = None
-        if len(values) > _WIDTH * _WIDTH and native.library() is None:
+        if len(values) > _WIDTH * _WIDTH and native.compiled() is None:
             self._blocks = LongestIndex(self._maxima)
 
     def argmax(self, begin: Int64, stop: Int64) -> Int64:
         """The first position of the largest value in each ``[begin, stop)``, -1 where that is
         empty."""
-        compiled = native.library()
+        compiled = native.compiled()
         if compiled:
             blocks = self._maxima, self._places
             return native.longest(compiled, self._values, _WIDTH, blocks, begin, stop)

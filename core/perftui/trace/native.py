@@ -35,7 +35,7 @@ class Output(ctypes.Structure):
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def compiled() -> ctypes.CDLL | None:
     """The compiled library; None where there is none, and Python does its work."""
     try:
         loaded = ctypes.CDLL(str(_LIBRARY))

@@ -69,7 +69,7 @@ def nest(track: Ints, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_])
 
 def _swept(start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> tuple[Int32, Int32]:
     """Parent and depth by position in one track."""
-    compiled = native.library()
+    compiled = native.compiled()
     outside = np.zeros(len(start), dtype=np.uint8)
     while True:
         if compiled:

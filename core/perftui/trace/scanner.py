@@ -68,7 +68,7 @@ class Scanned:
 
 def open_scanner() -> Scanner | None:
     """A scanner for one file; None where the installation has no compiled library."""
-    library = native.library()
+    library = native.compiled()
     return Scanner(library) if library else None
 
 

@@ -26,8 +26,8 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.fixture(params=["native", "python"], autouse=True)
 def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, width: None) -> None:
     if request.param == "python":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
+        monkeypatch.setattr(native, "compiled", lambda: None)
+    elif native.compiled() is None:
         pytest.skip("installed without a C compiler")
 
 

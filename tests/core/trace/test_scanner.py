@@ -18,7 +18,7 @@ from perftui.trace.model import MEMORY_COLUMNS, Trace
 from perftui.trace.scanner import open_scanner
 
 pytestmark = pytest.mark.skipif(
-    native.library() is None, reason="installed without a C compiler: there is no compiled scanner"
+    native.compiled() is None, reason="installed without a C compiler: there is no compiled scanner"
 )
 
 COLUMNS = (
@@ -74,7 +74,7 @@ EVENTS = st.lists(st.one_of(EVENT, EVENT, EVENT, SPOILED, MEMORY), min_size=1, m
 def loaded(path: Path, scanner: bool) -> Trace | str:
     with pytest.MonkeyPatch.context() as patch:
         if not scanner:
-            patch.setattr(native, "library", lambda: None)
+            patch.setattr(native, "compiled", lambda: None)
         try:
             return load_trace(path)
         except TraceError as error:

@@ -23,10 +23,10 @@ def block(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compiled; in Python, tracks shorter than a block, and tracks of many."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "native":
-            if native.library() is None:
+            if native.compiled() is None:
                 pytest.skip("installed without a C compiler: there is no compiled sweep")
         else:
-            patch.setattr(native, "library", lambda: None)
+            patch.setattr(native, "compiled", lambda: None)
             patch.setattr(module, "BLOCK", request.param)
         yield
 

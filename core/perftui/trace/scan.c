@@ -308,7 +308,10 @@ static int64_t *column_of(span key, event *e) {
     return NULL;
 }
 
-static const char *arguments(const char *p, const char *end, event *e) {
+typedef const char *(*member)(const char *p, const char *end, span key, event *e);
+
+/* An object, each of whose values `take` is given. */
+static const char *members(const char *p, const char *end, event *e, member take) {
     span key;
     if (*p != '{')
         return NULL;
@@ -321,11 +324,7 @@ static const char *arguments(const char *p, const char *end, event *e) {
         p = blank(p);
         if (*p++ != ':')
             return NULL;
-        p = blank(p);
-        int64_t *column = column_of(key, e);
-        if (memchr(key.at, '\\', (size_t)key.length))
-            return NULL;
-        if (!(p = column ? integer(p, column) : skip(p, end, 0)))
+        if (!(p = take(blank(p), end, key, e)))
             return NULL;
         p = blank(p);
         if (*p == '}')
@@ -334,6 +333,13 @@ static const char *arguments(const char *p, const char *end, event *e) {
             return NULL;
         p = blank(p);
     }
+}
+
+static const char *argument(const char *p, const char *end, span key, event *e) {
+    int64_t *column = column_of(key, e);
+    if (memchr(key.at, '\\', (size_t)key.length))
+        return NULL;
+    return column ? integer(p, column) : skip(p, end, 0);
 }
 
 /* The value of one of the event's own fields. */
@@ -364,35 +370,10 @@ static const char *field(const char *p, const char *end, span key, event *e) {
         return *p == '"' ? string(p, end, &e->cat) : NULL;
     }
     if (key.length == 4 && is(key, "args"))
-        return arguments(p, end, e);
+        return members(p, end, e, argument);
     if (memchr(key.at, '\\', (size_t)key.length))
         return NULL;
     return skip(p, end, 0);
-}
-
-static const char *object(const char *p, const char *end, event *e) {
-    span key;
-    if (*p != '{')
-        return NULL;
-    p = blank(p + 1);
-    if (*p == '}')
-        return p + 1;
-    for (;;) {
-        if (*p != '"' || !(p = string(p, end, &key)))
-            return NULL;
-        p = blank(p);
-        if (*p++ != ':')
-            return NULL;
-        p = blank(p);
-        if (!(p = field(p, end, key, e)))
-            return NULL;
-        p = blank(p);
-        if (*p == '}')
-            return p + 1;
-        if (*p++ != ',')
-            return NULL;
-        p = blank(p);
-    }
 }
 
 typedef struct {
@@ -462,7 +443,7 @@ int32_t perftui_scan(scanner *s, const char *text, int64_t length, output *out) 
                    .reserved = NONE};
         const char *begin = p;
         if (out->rows >= out->room || out->metadata >= out->room ||
-            out->memory >= out->room || !(p = object(p, end, &e)))
+            out->memory >= out->room || !(p = members(p, end, &e, field)))
             return 0;
         if (!e.phase || !strchr(ORDINARY, e.phase))
             return 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.trace.model import Int64
 
@@ -34,6 +35,13 @@ class Intervals:
         inside = np.clip(times - self.start[index], 0, lengths[index])
         covered: Int64 = np.where(index < 0, 0, sums[index] + inside)
         return covered
+
+    def holds(self, times: Int64) -> npt.NDArray[np.bool_]:
+        """Which of ``times`` are covered."""
+        if not len(self):
+            return np.zeros(len(times), dtype=bool)
+        index = np.searchsorted(self.start, times, side="right") - 1
+        return (index >= 0) & (times < self.end[np.maximum(index, 0)])
 
     def within(self, start: Int64, end: Int64) -> Int64:
         """Time covered in each window ``[start, end)``."""

@@ -11,6 +11,7 @@ from pathlib import PurePath
 import numpy as np
 
 from perftui.analysis.gaps import MOST
+from perftui.analysis.intervals import union
 from perftui.analysis.links import matching
 from perftui.analysis.model import Gap, GapCause, Step, StepBudget, TraceAnalysis
 from perftui.diagnosis.installed import is_installed
@@ -123,10 +124,9 @@ def launch_facts(facts: TraceFacts) -> LaunchFacts | None:
 
 def _inside(times: Int64, facts: TraceFacts) -> Mask:
     """Which times fall inside the steady steps."""
-    inside = np.zeros(len(times), dtype=np.bool_)
-    for budget in facts.budgets:
-        inside |= (times >= budget.step.start) & (times < budget.step.end)
-    return inside
+    start = np.array([budget.step.start for budget in facts.budgets], dtype=np.int64)
+    end = np.array([budget.step.end for budget in facts.budgets], dtype=np.int64)
+    return union(start, end).holds(times)
 
 
 def _empty_queue(trace: Trace, kernels: Mask, mine: Mask) -> float | None:

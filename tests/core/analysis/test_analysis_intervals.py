@@ -39,6 +39,13 @@ def test_union(pairs: Pairs) -> None:
     assert is_normal(made(pairs))
 
 
+@given(PAIRS)
+def test_moments_that_are_covered(pairs: Pairs) -> None:
+    times = np.array(MOMENTS, dtype=np.int64)
+    held = made(pairs).holds(times)
+    assert set(times[held].tolist()) == covered(pairs) & set(MOMENTS)
+
+
 @given(PAIRS, PAIRS)
 def test_set_operations(first: Pairs, second: Pairs) -> None:
     one, other = covered(first), covered(second)

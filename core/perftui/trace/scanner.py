@@ -77,6 +77,8 @@ class Scanner:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.values = Values()
+        self._bad: tuple[list[int], list[int], list[int]] = ([], [], [])
+        """Numbers of the texts, by table, that are not valid."""
         self._library = library
         self._handle = library.perftui_scanner_open()
         if not self._handle:
@@ -130,8 +132,11 @@ class Scanner:
         understood = True
         for table, (column, known) in enumerate(tables):
             count = self._library.perftui_scanner_count(self._handle, table)
-            known += [self._value(table, number) for number in range(len(known), count)]
-            bad = [number for number, value in enumerate(known) if value is None]
+            for number in range(len(known), count):
+                known.append(self._value(table, number))
+                if known[number] is None:
+                    self._bad[table].append(number)
+            bad = self._bad[table]
             understood &= not bad or not np.isin(columns[column], bad).any()
         return understood
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from perftui.trace.arguments import ArgumentReader, StretchTable
 from perftui.trace.batches import Batches
-from perftui.trace.categories import RANGES, normalise
+from perftui.trace.categories import normalise
 from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
 from perftui.trace.head import top_level_fields
 from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
 from perftui.trace.narrow import narrowed
-from perftui.trace.nesting import nest, order
+from perftui.trace.nesting import nest_by_category, order
 from perftui.trace.source import Source
 from perftui.trace.times import UNTIMED
 
@@ -58,8 +58,7 @@ def arrange(
     start = start[rows]
     duration = duration[rows]
     categories, category = _categories(columns, rows)
-    is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
-    nesting = nest(track, start, start + duration, is_range)
+    nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin
     return Trace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.trace import native
+from perftui.trace.categories import RANGES
 from perftui.trace.model import NONE, Int32, Int64, Ints
 from perftui.trace.narrow import narrowed
 from perftui.trace.sweep import OUTSIDE, OVERLAPPING, sweep
@@ -45,6 +47,14 @@ def _longest_first(
     places = np.flatnonzero(np.append(together, False) | np.insert(together, 0, False))
     tied = rows[places]
     rows[places] = tied[np.lexsort((-duration[tied], start[tied]))]
+
+
+def nest_by_category(
+    track: Ints, start: Int64, duration: Int64, category: Ints, categories: Sequence[str]
+) -> Nesting:
+    """``nest``, with ranges told by the category of each row, an index into ``categories``."""
+    is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
+    return nest(track, start, start + duration, is_range)
 
 
 def nest(track: Ints, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> Nesting:

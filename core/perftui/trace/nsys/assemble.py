@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from perftui.trace.categories import RANGES
 from perftui.trace.model import NONE, LoadWarning, Trace
-from perftui.trace.nesting import nest, order
+from perftui.trace.nesting import nest_by_category, order
 from perftui.trace.nsys.arguments import RowReader
 from perftui.trace.nsys.columns import Columns
 from perftui.trace.nsys.database import Database
@@ -37,8 +36,7 @@ def assemble(
     start, duration, track = start[rows], duration[rows], track[rows]
     categories = tuple(columns.categories)
     category = columns.joined("category")[rows]
-    is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
-    nesting = nest(track, start, start + duration, is_range)
+    nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
     start -= origin
     return Trace(

@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("core/perftui/trace/native.c", "core/perftui/trace/scan.c")
+SOURCES = tuple(f"core/perftui/trace/{name}.c" for name in ("native", "call_tree", "scan"))
 TARGET = "core/perftui/trace/_native.so"
 
 

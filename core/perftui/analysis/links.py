@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.ancestors import innermost
+from perftui.analysis.call_tree import innermost
 from perftui.trace.model import NONE, Int64, Ints, Trace
 
 
@@ -26,20 +26,18 @@ class Links:
 def link(trace: Trace) -> Links:
     """Find launches by correlation id, operators by nesting or external id."""
     rows = np.flatnonzero(kinds.device_activity(trace))
-    rows = rows[np.argsort(trace.start[rows], kind="stable")].astype(np.int64)
-    calls = np.flatnonzero(kinds.launches(trace)).astype(np.int64)
-    launch = matching(trace.correlation, rows, calls)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    launch = matching(trace.correlation, rows, kinds.launches(trace))
     operators = kinds.operators(trace)
-    around = innermost(trace, operators)
-    by_id = matching(trace.external_id, rows, np.flatnonzero(operators).astype(np.int64))
-    operator = np.where(launch == NONE, NONE, around[launch])
+    by_id = matching(trace.external_id, rows, operators)
+    operator = np.where(launch == NONE, NONE, innermost(trace, operators)[launch])
     return Links(rows, launch, np.where(operator == NONE, by_id, operator))
 
 
-def matching(key: Ints, rows: Int64, candidates: Int64) -> Int64:
-    """For each of ``rows`` the first candidate with the same key, NONE where there is none."""
-    candidates = candidates[key[candidates] != NONE]
-    if not len(candidates):
+def matching(key: Ints, rows: Int64, among: kinds.Mask) -> Int64:
+    """For each of ``rows`` the first of those ``among`` that has its key, NONE without one."""
+    candidates = np.flatnonzero(among & (key != NONE))
+    if not len(candidates) or not len(rows):
         return np.full(len(rows), NONE, dtype=np.int64)
     ordered = candidates[np.argsort(key[candidates], kind="stable")]
     index = np.searchsorted(key[ordered], key[rows])

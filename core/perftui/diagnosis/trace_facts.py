@@ -142,8 +142,7 @@ def _empty_queue(trace: Trace, kernels: Mask, mine: Mask) -> float | None:
     ends = np.maximum.accumulate(trace.end[rows])
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
     chosen = kernels[rows]
-    calls = np.flatnonzero(trace.in_category(*LAUNCHES)).astype(np.int64)
-    launch = matching(trace.correlation, rows[chosen], calls)
+    launch = matching(trace.correlation, rows[chosen], trace.in_category(*LAUNCHES))
     known = launch != NONE
     if not known.any():
         return None

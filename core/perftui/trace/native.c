@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Raised with every change of a function's meaning, and in native.py with it. */
-int32_t perftui_native_version(void) { return 5; }
+int32_t perftui_native_version(void) { return 7; }
 
 typedef struct {
     int64_t end;
@@ -81,5 +81,23 @@ void perftui_longest(const int64_t *values, int64_t width, const int64_t *maxima
             at += whole ? width : 1;
         }
         found[i] = best;
+    }
+}
+
+/* Puts rows 0 to n - 1 in order of track, and of row within a track. `begins` holds where each track
+   begins in `rows`, and is used up. Says of each track in `mixed` whether some row starts before the
+   one that precedes it, or with it and lasts longer. */
+void perftui_by_track(int64_t n, const int32_t *track, const int64_t *start,
+                      const int64_t *duration, int64_t tracks, int64_t *begins, int32_t *rows,
+                      int32_t *last, uint8_t *mixed) {
+    for (int64_t each = 0; each < tracks; each++)
+        last[each] = -1, mixed[each] = 0;
+    for (int64_t row = 0; row < n; row++) {
+        int32_t here = track[row], before = last[here];
+        if (before >= 0 && (start[row] < start[before] ||
+                            (start[row] == start[before] && duration[row] > duration[before])))
+            mixed[here] = 1;
+        last[here] = (int32_t)row;
+        rows[begins[here]++] = (int32_t)row;
     }
 }

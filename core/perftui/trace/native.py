@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64
+from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 5
+VERSION = 7
 """Of the library that fits this file: one that was compiled from an older source is not used."""
+
+Mask = npt.NDArray[np.bool_]
 
 _LIBRARY = Path(__file__).with_name("_native.so")
 
@@ -34,6 +36,13 @@ class Output(ctypes.Structure):
     )
 
 
+class Sums(ctypes.Structure):
+    """Columns by name that ``perftui_calls`` fills."""
+
+    NAMES = ("calls", "cpu_total", "cpu_self", "device_total", "device_self", "first_row")
+    _fields_ = tuple((name, ctypes.c_void_p) for name in NAMES)
+
+
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled library; None where there is none, and Python does its work."""
@@ -48,6 +57,15 @@ def compiled() -> ctypes.CDLL | None:
     loaded.perftui_longest.restype = None
     loaded.perftui_longest.argtypes = [
         _I64, ctypes.c_int64, _I64, _I64, ctypes.c_int64, _I64, _I64, _I64
+    ]  # fmt: skip
+    loaded.perftui_by_track.restype = None
+    loaded.perftui_by_track.argtypes = [
+        ctypes.c_int64, _I32, _I64, _I64, ctypes.c_int64, _I64, _I32, _I32, _U8
+    ]  # fmt: skip
+    loaded.perftui_innermost.restype = None
+    loaded.perftui_innermost.argtypes = [ctypes.c_int64, _I32, _U8, _I32]
+    loaded.perftui_calls.argtypes = [
+        ctypes.c_int64, _I64, _I64, _I32, ctypes.c_int64, _I32, _I32, _I64, ctypes.POINTER(Sums)
     ]  # fmt: skip
     loaded.perftui_scanner_open.restype = ctypes.c_void_p
     loaded.perftui_scanner_close.argtypes = [ctypes.c_void_p]
@@ -67,7 +85,7 @@ def sweep(
     compiled: ctypes.CDLL,
     start: Int64,
     end: Int64,
-    is_range: npt.NDArray[np.bool_],
+    is_range: Mask,
     outside: npt.NDArray[np.uint8],
 ) -> tuple[Int32, Int32]:
     """Parent and depth of the rows of one track; rows to be taken out become 2 in ``outside``."""
@@ -104,3 +122,42 @@ def longest(
         found,
     )
     return found
+
+
+def by_track(
+    compiled: ctypes.CDLL, track: Int32, start: Int64, duration: Int64
+) -> tuple[Int32, Int64, Mask]:
+    """Rows by track, in file order within one, where each track begins among them, and which tracks
+    are not in order of (start, longest first)."""
+    counts = np.bincount(track)
+    begins = np.cumsum(counts) - counts
+    rows = np.empty(len(track), dtype=np.int32)
+    last, mixed = np.empty(len(counts), dtype=np.int32), np.empty(len(counts), dtype=np.uint8)
+    columns = (
+        np.ascontiguousarray(track),
+        np.ascontiguousarray(start),
+        np.ascontiguousarray(duration),
+    )
+    compiled.perftui_by_track(len(track), *columns, len(counts), begins.copy(), rows, last, mixed)
+    return rows, begins, mixed.view(np.bool_)
+
+
+def innermost(compiled: ctypes.CDLL, parent: Int32, wanted: Mask) -> Int32:
+    """For each row the nearest wanted one among itself and its callers, -1 without one."""
+    found = np.empty(len(parent), dtype=np.int32)
+    compiled.perftui_innermost(len(parent), parent, wanted.view(np.uint8), found)
+    return found
+
+
+def sums_by_name(
+    compiled: ctypes.CDLL, trace: Trace, around: Int32, device: Int64
+) -> dict[str, Int64]:
+    """``Sums`` of the rows that are innermost themselves in ``around``, by the trace's names."""
+    columns = {name: np.zeros(len(trace.names), dtype=np.int64) for name in Sums.NAMES}
+    sums = Sums(*[column.ctypes.data for column in columns.values()])
+    if not compiled.perftui_calls(
+        len(trace), trace.start, trace.duration, trace.name, len(trace.names), trace.parent, around,
+        device, sums,
+    ):  # fmt: skip
+        raise MemoryError
+    return columns

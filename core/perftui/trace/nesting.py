@@ -26,18 +26,30 @@ class Nesting:
 
 def order(track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows in file order, put in order of (track, start, longest first, file order)."""
-    result = np.argsort(track, kind="stable").astype(np.int32)
-    for begin, end in _bounds(track[result]):
-        rows = result[begin:end]
-        starts = start[rows]
-        if np.any(starts[1:] < starts[:-1]):
-            by_start = np.argsort(starts, kind="stable")
-            rows[:] = rows[by_start]
-            starts = starts[by_start]
-        together = starts[1:] == starts[:-1]
-        if together.any():
-            _longest_first(rows, together, start, duration)
+    compiled = native.compiled()
+    if compiled:
+        tracks = track.astype(np.int32, copy=False)
+        result, begins, mixed = native.by_track(compiled, tracks, start, duration)
+        ends = np.append(begins[1:], len(track))
+        bounds = list(zip(begins[mixed].tolist(), ends[mixed].tolist(), strict=True))
+    else:
+        result = np.argsort(track, kind="stable").astype(np.int32)
+        bounds = _bounds(track[result])
+    for begin, end in bounds:
+        _by_start(result[begin:end], start, duration)
     return result
+
+
+def _by_start(rows: Int32, start: Int64, duration: Int64) -> None:
+    """Order the rows of one track, which are in file order."""
+    starts = start[rows]
+    if np.any(starts[1:] < starts[:-1]):
+        by_start = np.argsort(starts, kind="stable")
+        rows[:] = rows[by_start]
+        starts = starts[by_start]
+    together = starts[1:] == starts[:-1]
+    if together.any():
+        _longest_first(rows, together, start, duration)
 
 
 def _longest_first(

@@ -5,7 +5,7 @@ import signal
 
 from hypothesis import settings
 
-from tests.corpus.summary import pytest_terminal_summary
+from tests.told import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import re
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache, cached_property
 from typing import Any
 
@@ -21,6 +20,7 @@ from perftui.trace.arguments import ArgumentReader
 from perftui.trace.model import NONE, Int64, Trace
 from tests.corpus.collection import ROOT
 from tests.corpus.opened import Opened, as_doubles, opened
+from tests.corpus.outcome import Differs
 
 Float64 = npt.NDArray[np.float64]
 
@@ -32,33 +32,6 @@ _NO_COMPUTATION = re.compile(
     r"|job_exe|packet|pe_exe|cpum_exe_subgraph|collective_subgraph_execution"
 )
 _OUTSIDE_STREAMS = frozenset({"Event Sync", "Context Sync"})
-
-
-class Differs(IntEnum):
-    """Where HTA differs from us, by the numbers of the collection's INDEX.md."""
-
-    STREAM_ROWS = 1
-    """Every row that has a stream counts as busy, not only kernels, copies and sets."""
-    UNLINKED = 2
-    """Device activity without a launch is dropped where there are two steps."""
-    LAST_STEP = 3
-    """The last step is dropped where there are two, with what it launched."""
-    ROUNDED = 4
-    """Times are rounded to whole microseconds, inwards."""
-    NAMES = 5
-    """Kernels are told apart by name alone, and those of HIP count as communication."""
-    DOUBLES = 6
-    """Absolute times are held as doubles: in recent files that is 0.25 us exactly."""
-
-
-REASONS = {
-    Differs.STREAM_ROWS: "1. rows of a stream that are no activity",
-    Differs.UNLINKED: "2. activity without a launch",
-    Differs.LAST_STEP: "3. the last step",
-    Differs.ROUNDED: "4. whole microseconds",
-    Differs.NAMES: "5. communication by other names",
-    Differs.DOUBLES: "times as doubles",
-}
 
 
 class _Arguments(msgspec.Struct):

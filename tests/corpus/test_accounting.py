@@ -9,6 +9,7 @@ import pytest
 
 from tests.corpus import test_expected, test_memory_snapshots, test_ncu, test_nsys, test_upstream
 from tests.corpus.collection import expected
+from tests.corpus.outcome import OURS_TO_MEET
 
 pytestmark = pytest.mark.corpus
 
@@ -31,3 +32,18 @@ def test_every_entry_is_claimed_once() -> None:
     twice = [entry["quantity"] for entry in expected() if claims[id(entry)] > 1]
     assert twice == []
     assert len(claims) == len(expected())
+
+
+@pytest.mark.skipif(not expected(), reason="no collection of traces: set PERFTUI_TRACES to it")
+def test_what_must_be_met_is_left_to_no_reason() -> None:
+    met_or_failed = [
+        *(entry for entries in test_expected.TRACES.values() for entry in entries),
+        *test_nsys.ENTRIES,
+        *test_memory_snapshots.ENTRIES,
+        *test_ncu.ENTRIES,
+    ]
+    claimed = Counter(entry["kind"] for entry in met_or_failed)
+    there = Counter(entry["kind"] for entry in expected())
+    assert {kind: claimed[kind] for kind in OURS_TO_MEET} == {
+        kind: there[kind] for kind in OURS_TO_MEET
+    }

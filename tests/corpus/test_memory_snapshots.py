@@ -75,7 +75,7 @@ QUANTITIES = {
 )
 def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
     assert QUANTITIES[entry["quantity"]](loaded(entry["trace"])) == entry["value"]
-    account(MET)
+    account(entry, MET)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -46,7 +46,7 @@ def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
         match = re.fullmatch(r"ncu\.kernel\[(\d+)\]", quantity)
         assert match is not None
         _compare(metrics.launches[int(match[1])], value)
-    account(MET)
+    account(entry, MET)
 
 
 def _compare(launch: Launch, value: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ CASES = [
 
 @pytest.mark.parametrize(("tool", "entry"), CASES)
 def test_follows_from_our_columns(tool: Any, entry: dict[str, Any], account: Account) -> None:
-    account(tool.judge(entry))
+    account(entry, tool.judge(entry))
 
 
 @pytest.mark.parametrize("name", oracles())

@@ -15,9 +15,9 @@ import pytest
 
 from perftui.analysis import kinds
 from perftui.trace.model import NONE, Int64
-from tests.corpus.hta_frame import REASONS, Differs, Float64, Frame, frame
+from tests.corpus.hta_frame import Float64, Frame, frame
 from tests.corpus.opened import opened
-from tests.corpus.outcome import MET, Verdict, explained, not_shown
+from tests.corpus.outcome import MET, Differs, Verdict, explained, not_shown
 
 _LAUNCHES = frozenset(
     {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"}
@@ -51,8 +51,7 @@ def judge(entry: dict[str, Any]) -> Verdict:
         value = [line for line in value if line["sum"]]
     for differs in _disagreements(entry["quantity"]):
         if _equal(measure(frame(entry["trace"], differs)), value):
-            reasons = [REASONS[each] for each in sorted(differs)]
-            return explained("HTA: " + ", ".join(reasons)) if reasons else MET
+            return explained("HTA", *differs) if differs else MET
     everything = frame(entry["trace"], differs)
     pytest.fail(f"{entry['quantity']}: {measure(everything)} is not {value}")
 

@@ -11,9 +11,9 @@ import pytest
 
 from perftui.analysis.intervals import subtract
 from tests.corpus.opened import Device, Opened, opened
-from tests.corpus.outcome import MET, Verdict, explained, not_shown
+from tests.corpus.outcome import MET, Differs, Verdict, explained, not_shown
 
-UNLINKED = explained("TraceLens: 2. activity without a launch")
+UNLINKED = explained("TraceLens", Differs.UNLINKED)
 
 
 def _copies(it: Device) -> int:

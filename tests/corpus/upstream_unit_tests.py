@@ -9,11 +9,11 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.trace.model import Int64
-from tests.corpus.hta_frame import Differs, frame
+from tests.corpus.hta_frame import frame
 from tests.corpus.opened import Opened, opened
-from tests.corpus.outcome import MET, Verdict, explained, not_shown
+from tests.corpus.outcome import MET, Differs, Verdict, explained, not_shown
 
-LAST_STEP = explained("HTA: 3. the last step")
+LAST_STEP = explained("HTA", Differs.LAST_STEP)
 
 NOT_SHOWN = {
     "hta.queue_length": "length of a stream's queue",

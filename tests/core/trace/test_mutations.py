@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,26 @@ from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged
+from tests.told import DAMAGED_FILES
 
 pytestmark = pytest.mark.fuzz
 
 FILES = int(os.environ.get("PERFTUI_MUTATIONS", "10000"))
-"""In all."""
+"""In all: the end of the run tells how many were opened."""
+
+WITH_ONE_EVENT_DAMAGED = FILES // 4
+"""The others have damages anywhere."""
 
 COLUMNS = ("start", "duration", "name", "category", "track", "correlation", "external_id", "bytes")
 COLUMNS += ("parent", "depth")
 Found = dict[int, Row]
 """By row of the trace; the number is -1 where the arguments do not hold it."""
+
+
+def share(files: int, kind: str) -> int:
+    """How many of so many files are of one kind; none is lost over the kinds."""
+    place = list(KINDS).index(kind)
+    return files * (place + 1) // len(KINDS) - files * place // len(KINDS)
 
 
 def opened(path: Path, raw: bytes) -> Trace | None:
@@ -108,15 +119,24 @@ def test_every_specimen_loads_whole(tmp_path: Path, kind: str) -> None:
     assert sorted(found_in(trace).values(), key=lambda row: row.number) == wanted
 
 
+@pytest.mark.parametrize("files", [WITH_ONE_EVENT_DAMAGED, FILES - WITH_ONE_EVENT_DAMAGED])
+def test_the_kinds_share_all_files(files: int) -> None:
+    assert len(KINDS) >= 10
+    assert sum(share(files, kind) for kind in KINDS) == files
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_damage_costs_no_event_far_from_it(tmp_path: Path, kind: str) -> None:
+def test_damage_costs_no_event_far_from_it(
+    tmp_path: Path, kind: str, record_property: Callable[[str, object], None]
+) -> None:
     specimen = KINDS[kind]
     path = tmp_path / "trace"
-    loaded = 0
-    for seed in range(FILES * 3 // 4 // len(KINDS)):
+    files = loaded = 0
+    for seed in range(share(FILES - WITH_ONE_EVENT_DAMAGED, kind)):
         raw, text = damaged(specimen, random.Random(f"{kind} {seed}"))  # noqa: S311 - damages
         kept = intact(specimen, text)
         trace = opened(path, raw)
+        files += 1
         if trace is None:
             assert not kept or not text.startswith(specimen.head), (kind, seed)
             continue
@@ -124,21 +144,25 @@ def test_damage_costs_no_event_far_from_it(tmp_path: Path, kind: str) -> None:
         check(trace, text)
         missing = set(kept) - set(found_in(trace).values())
         assert all(is_part_of_an_event(specimen, row, text) for row in missing), (kind, seed)
+    record_property(DAMAGED_FILES, files)
     assert loaded > FILES // len(KINDS) // 4
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_event_that_is_lost_is_said_with_its_place(tmp_path: Path, kind: str) -> None:
+def test_an_event_that_is_lost_is_said_with_its_place(
+    tmp_path: Path, kind: str, record_property: Callable[[str, object], None]
+) -> None:
     specimen = KINDS[kind]
     path = tmp_path / "trace"
-    lost = 0
-    for seed in range(FILES // 4 // len(KINDS)):
+    files = lost = 0
+    for seed in range(share(WITH_ONE_EVENT_DAMAGED, kind)):
         chance = random.Random(f"one of {kind} {seed}")  # noqa: S311 - damages
         number = chance.choice([i for i, row in enumerate(specimen.rows) if row])
         begin, end = specimen.span(number)
         event = chance.choice(LOCAL)(specimen.events[number], chance)
         text = specimen.text[:begin] + event + specimen.text[end:]
         trace = opened(path, specimen.pack(text))
+        files += 1
         assert trace is not None, (kind, seed)
         check(trace, text)
         rows = set(found_in(trace).values())
@@ -149,6 +173,7 @@ def test_an_event_that_is_lost_is_said_with_its_place(tmp_path: Path, kind: str)
         lost += 1
         places = [warning.offset or 0 for warning in trace.warnings]
         assert any(begin <= place < begin + len(event) for place in places), (kind, seed)
+    record_property(DAMAGED_FILES, files)
     assert lost > FILES // len(KINDS) // 200
 
 

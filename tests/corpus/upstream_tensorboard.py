@@ -27,8 +27,6 @@ NO_HOST = recomputed("TensorBoard's own step 0, which ends before it begins with
 OWN_TIME = recomputed("an operator's own time without its runtime calls (its other times are met)")
 UTILIZATION = recomputed("use of the device in TensorBoard's own steps")
 DEVICE = not_shown("SM efficiency and occupancy of a device (its use in such steps follows)")
-    "SM efficiency and occupancy of a device (its use in TensorBoard's steps follows)"
-)
 OCCUPANCY = not_shown("occupancy and tensor cores of a kernel (its calls and times are met)")
 ADVICE = not_shown("another tool's advice")
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from perftui.analysis.longest import LongestIndex, block_maxima
+from perftui.trace import native
 from perftui.trace.model import NONE, Int32, Int64
 
 _BLOCK = 128
@@ -94,15 +95,27 @@ class LaneIndex:
     def dominant(self, t0: int, t1: int, columns: int) -> Int32:
         """The row that covers most of each column (the first of equals), -1 where none does."""
         times = edges(t0, t1, columns)
+        compiled = native.compiled()
+        if compiled:
+            index = self._longest.blocks
+            best = native.dominant(compiled, index, self.start, self.end, times)
+        else:
+            best = self._dominant(times)
+        found = np.full(columns, NONE, dtype=np.int32)
+        found[best >= 0] = self.rows[best[best >= 0]]
+        return found
+
+    def _dominant(self, times: Int64) -> Int64:
+        """Positions instead of rows."""
         first = np.searchsorted(self.end, times[:-1], side="right")
         behind = np.searchsorted(self.start, times[1:], side="left")
-        found = np.full(columns, NONE, dtype=np.int32)
+        found = np.full(len(times) - 1, NONE, dtype=np.int64)
         touched = np.flatnonzero(behind > first)
         if not len(touched):
             return found
         low, high = times[:-1][touched], times[1:][touched]
         best, most = self._longest_between(first[touched], behind[touched], low, high)
-        found[touched[most > 0]] = self.rows[best[most > 0]]
+        found[touched[most > 0]] = best[most > 0]
         return found
 
     def _longest_between(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 7
+VERSION = 9
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]
@@ -43,6 +43,22 @@ class Sums(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_void_p) for name in NAMES)
 
 
+class Blocks(ctypes.Structure):
+    """The largest values of blocks of many widths, as ``LongestIndex`` arranges them."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("shift", "n_levels")),
+        *((name, ctypes.c_void_p) for name in ("values", "maxima", "places", "levels")),
+    )
+
+    def __init__(
+        self, shift: int, values: Int64, maxima: Int64, places: Int64, levels: Int64
+    ) -> None:
+        columns = [np.ascontiguousarray(each) for each in (values, maxima, places, levels)]
+        super().__init__(shift, len(levels), *[column.ctypes.data for column in columns])
+        self._kept_alive = columns
+
+
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled library; None where there is none, and Python does its work."""
@@ -55,8 +71,10 @@ def compiled() -> ctypes.CDLL | None:
     loaded.perftui_sweep.restype = ctypes.c_int64
     loaded.perftui_sweep.argtypes = [ctypes.c_int64, _I64, _I64, _U8, _U8, _I32, _I32]
     loaded.perftui_longest.restype = None
-    loaded.perftui_longest.argtypes = [
-        _I64, ctypes.c_int64, _I64, _I64, ctypes.c_int64, _I64, _I64, _I64
+    loaded.perftui_longest.argtypes = [ctypes.POINTER(Blocks), ctypes.c_int64, _I64, _I64, _I64]
+    loaded.perftui_dominant.restype = None
+    loaded.perftui_dominant.argtypes = [
+        ctypes.POINTER(Blocks), ctypes.c_int64, _I64, _I64, ctypes.c_int64, _I64, _I64
     ]  # fmt: skip
     loaded.perftui_by_track.restype = None
     loaded.perftui_by_track.argtypes = [
@@ -99,28 +117,23 @@ def sweep(
     return parent, depth
 
 
-def longest(
-    compiled: ctypes.CDLL,
-    values: Int64,
-    width: int,
-    blocks: tuple[Int64, Int64],
-    begin: Int64,
-    stop: Int64,
-) -> Int64:
-    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty.
-
-    ``blocks`` are the largest of every ``width`` values, and where each of them is.
-    """
+def longest(compiled: ctypes.CDLL, blocks: Blocks, begin: Int64, stop: Int64) -> Int64:
+    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty."""
     found = np.empty(len(begin), dtype=np.int64)
-    compiled.perftui_longest(
-        np.ascontiguousarray(values),
-        width,
-        *blocks,
-        len(begin),
-        np.ascontiguousarray(begin, dtype=np.int64),
-        np.ascontiguousarray(stop, dtype=np.int64),
-        found,
-    )
+    stretches = np.ascontiguousarray(begin), np.ascontiguousarray(stop)
+    compiled.perftui_longest(blocks, len(begin), *stretches, found)
+    return found
+
+
+def dominant(
+    compiled: ctypes.CDLL, blocks: Blocks, start: Int64, end: Int64, times: Int64
+) -> Int64:
+    """Which event covers most between each of ``times`` and the next, -1 where none does.
+
+    Events are by start and do not overlap; ``blocks`` are those of their durations.
+    """
+    found = np.empty(len(times) - 1, dtype=np.int64)
+    compiled.perftui_dominant(blocks, len(start), start, end, len(found), times, found)
     return found
 
 

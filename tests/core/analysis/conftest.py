@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from perftui.trace import native
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 
 Event = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=["native", "python"])
+def route(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With the compiled loops, and with those in Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "python":
+            patch.setattr(native, "compiled", lambda: None)
+        elif native.compiled() is None:
+            pytest.skip("installed without a C compiler")
+        yield
 
 
 @pytest.fixture(scope="session")

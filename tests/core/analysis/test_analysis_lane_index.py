@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from perftui.analysis.lane_index import LaneIndex, edges
 
+pytestmark = pytest.mark.usefixtures("route")
+
 Spans = list[tuple[int, int]]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.call_tree import innermost, sums_by_name
-from perftui.trace import native
 from perftui.trace.model import NONE, Trace, Track
 from perftui.trace.nesting import nest, order
+
+pytestmark = pytest.mark.usefixtures("route")
 
 NAMES = ("f", "g", "h")
 Row = tuple[int, int, int, int, bool, bool, int]
@@ -30,17 +30,6 @@ ROWS = st.lists(
     ),
     max_size=25,
 )
-
-
-@pytest.fixture(scope="module", autouse=True, params=["native", "python"])
-def route(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Compiled, and in Python."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "python":
-            patch.setattr(native, "compiled", lambda: None)
-        elif native.compiled() is None:
-            pytest.skip("installed without a C compiler")
-        yield
 
 
 def trace_of(rows: list[Row]) -> tuple[Trace, np.ndarray, np.ndarray]:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.longest import LongestIndex
-from perftui.trace import native
+
+pytestmark = pytest.mark.usefixtures("route")
 
 VALUES = st.lists(st.integers(0, 9), max_size=80)
 STRETCHES = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 80)), max_size=12)
@@ -17,18 +18,10 @@ def first_largest(values: list[int], begin: int, stop: int) -> int:
     return begin + stretch.index(max(stretch)) if stretch else -1
 
 
-@pytest.fixture(params=[2, 3, 16])
-def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[1, 2, 4], autouse=True)
+def shift(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Narrow blocks, so that few values have many levels of them."""
-    monkeypatch.setattr("perftui.analysis.longest._WIDTH", request.param)
-
-
-@pytest.fixture(params=["native", "python"], autouse=True)
-def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, width: None) -> None:
-    if request.param == "python":
-        monkeypatch.setattr(native, "compiled", lambda: None)
-    elif native.compiled() is None:
-        pytest.skip("installed without a C compiler")
+    monkeypatch.setattr("perftui.analysis.longest._SHIFT", request.param)
 
 
 @given(VALUES, STRETCHES)

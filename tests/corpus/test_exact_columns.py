@@ -2,82 +2,87 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
-from decimal import Decimal
-from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from perftui.trace.load import load_trace
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import MEMORY_COLUMNS, NONE, Trace
 from tests.corpus.collection import ROOT, oracles
+from tests.corpus.exact_reading import ACTIVITY, ExactReading, Row, runs_on_host
 
 pytestmark = pytest.mark.corpus
 
-UNSIGNED_MINUS_ONE = (2**32 - 1, 2**64 - 1)
-Row = tuple[Any, ...]
+
+Both = tuple[Trace, ExactReading]
 
 
-def events_of(path: Path) -> list[dict[str, Any]]:
-    raw = path.read_bytes()
-    text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    document = json.loads(text, parse_float=Decimal, strict=False)
-    events: list[dict[str, Any]] = (
-        document["traceEvents"] if isinstance(document, dict) else document
-    )
-    return events
-
-
-def number(value: Any) -> int:
-    """An id, as a number or as text."""
-    if isinstance(value, str):
-        value = int(value, 0)
-    return NONE if value is None or value in UNSIGNED_MINUS_ONE else int(value)
-
-
-def nanoseconds(value: Any) -> int:
-    return int(Decimal(value) * 1000)
-
-
-def expected_rows(events: list[dict[str, Any]]) -> Counter[Row]:
-    rows: Counter[Row] = Counter()
-    for event in events:
-        if event["ph"] != "X" or str(event.get("cat")).lower() == "trace":
-            continue
-        arguments = event.get("args", {})
-        external = number(arguments.get("External id"))
-        rows[
-            nanoseconds(event["ts"]),
-            nanoseconds(event.get("dur", 0)),
-            event["name"],
-            str(event["pid"]),
-            str(event["tid"]),
-            number(arguments.get("correlation")),
-            number(arguments.get("external id")) if external == NONE else external,
-            number(arguments.get("bytes")),
-        ] += 1
-    return rows
+@pytest.fixture(scope="module", params=oracles())
+def both(request: pytest.FixtureRequest) -> Both:
+    """One trace after the other: read as text they are large."""
+    path = ROOT / request.param
+    return load_trace(path), ExactReading(path)
 
 
 def rows_of(trace: Trace) -> Counter[Row]:
+    tracks = [trace.tracks[index] for index in trace.track.tolist()]
+    categories = [trace.categories[index] for index in trace.category.tolist()]
+    places = [
+        (track.device, track.stream) if category in ACTIVITY or runs_on_host(category) else None
+        for track, category in zip(tracks, categories, strict=True)
+    ]
     columns = (
         (trace.start + trace.origin).tolist(),
         trace.duration.tolist(),
         [trace.names[index] for index in trace.name.tolist()],
-        [trace.tracks[index].process for index in trace.track.tolist()],
-        [trace.tracks[index].thread for index in trace.track.tolist()],
+        categories,
+        [track.process for track in tracks],
+        [track.thread for track in tracks],
+        [track.process_name for track in tracks],
+        [track.thread_name for track in tracks],
         trace.correlation.tolist(),
         trace.external_id.tolist(),
         trace.bytes.tolist(),
+        places,
     )
     return Counter(zip(*columns, strict=True))
 
 
-@pytest.mark.parametrize("name", oracles())
-def test_every_row_of_the_file_is_there_to_the_nanosecond(name: str) -> None:
-    wanted, found = expected_rows(events_of(ROOT / name)), rows_of(load_trace(ROOT / name))
+def test_every_row_of_the_file_is_there_to_the_nanosecond(both: Both) -> None:
+    trace, reading = both
+    wanted, found = reading.columns(), rows_of(trace)
     assert wanted.total() == found.total()
     assert not wanted - found
+    assert trace.origin == reading.origin
+
+
+def test_every_memory_event_of_the_file_is_there(both: Both) -> None:
+    trace, reading = both
+    columns = (getattr(trace.memory, column).tolist() for column in MEMORY_COLUMNS)
+    assert list(zip(*columns, strict=True)) == reading.memory()
+
+
+def test_what_is_around_the_events_is_there(both: Both) -> None:
+    trace, reading = both
+    assert trace.metadata == json.loads(json.dumps(reading.around, default=float))
+    base = reading.around.get("baseTimeNanoseconds")
+    if base is not None:
+        assert trace.wall_origin == int(base) + reading.origin
+
+
+def test_rows_are_in_order_and_lie_in_their_parents(both: Both) -> None:
+    trace, _ = both
+    track, start, duration = (
+        each.astype(np.int64) for each in (trace.track, trace.start, trace.duration)
+    )
+    assert np.array_equal(np.lexsort((-duration, start, track)), np.arange(len(trace)))
+    rows = np.flatnonzero(trace.parent != NONE)
+    parents = trace.parent[rows]
+    assert np.all(trace.depth[trace.parent == NONE] == 0)
+    assert np.array_equal(trace.depth[rows], trace.depth[parents] + 1)
+    assert np.all(parents < rows)
+    assert np.array_equal(track[rows], track[parents])
+    assert np.all(start[rows] >= start[parents])
+    assert np.all(start[rows] <= trace.end[parents])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +20,12 @@ from perftui.trace.cache.record import Record
 from perftui.trace.cache.store import Store
 from perftui.trace.cache.stretches import StoredArguments, StoredReader, stored_arguments
 from perftui.trace.model import Trace
+from perftui.trace.nsys.choose import nsys_loader
 from perftui.trace.source import Source
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Told
+    from perftui.trace.nsys.stored import StoredRows
 
 Work = Callable[[], None]
 
@@ -37,13 +43,15 @@ def open_trace(
     cancelled: Callable[[], bool] | None = None,
     preview: Callable[[Trace], None] | None = None,
     later: Callable[[Work], None] | None = None,
+    exporting: Told | None = None,
 ) -> TraceAnalysis:
     """The trace at ``path`` and all tables of it.
 
     A trace of at least ``FEWEST_ROWS`` rows is kept, unless ``PERFTUI_CACHE=off``: while the file
     stays as it is, opening it again takes what was kept. ``later`` is given the work of keeping it;
-    on a thread of its own without ``later``. ``progress``, ``cancelled`` and ``preview`` are those
-    of ``load_trace``; a trace that was previewed is so once more when it is whole.
+    on a thread of its own without ``later``. ``progress``, ``cancelled``, ``preview`` and
+    ``exporting`` are those of ``load_trace``; a trace that was previewed is so once more when it is
+    whole.
 
     Raises:
         TraceError: the file is not a trace that can be read.
@@ -53,12 +61,13 @@ def open_trace(
     store = Store(directory) if directory else None
     identity = file_identity(path) if store else None
     if store is None or identity is None:
-        return _read(path, progress, cancelled, preview)
+        return _read(path, progress, cancelled, preview, exporting)
     key = joined(identity, _code())
     found = store.find(path, key)
-    if found is not None:
-        return _unpacked(path, found)
-    analysis = _read(path, progress, cancelled, preview)
+    kept = None if found is None else _unpacked(path, found, store.directory)
+    if kept is not None:
+        return kept
+    analysis = _read(path, progress, cancelled, preview, exporting)
     if len(analysis.trace) >= FEWEST_ROWS:
         work = _keeping(store, identity, analysis, cancelled)
         (later or _on_a_thread)(work)
@@ -74,6 +83,7 @@ def _read(
     progress: Callable[[int, int], None] | None,
     cancelled: Callable[[], bool] | None,
     preview: Callable[[Trace], None] | None,
+    exporting: Told | None,
 ) -> TraceAnalysis:
     # Imported here, as a trace that was kept needs none of it: half of the time to open one.
     from perftui.analysis.analyse import analyse
@@ -86,7 +96,7 @@ def _read(
             drawn.append(len(trace))
             preview(trace)
 
-    trace = load_trace(path, progress, cancelled, previewed)
+    trace = load_trace(path, progress, cancelled, previewed, exporting)
     if drawn:
         # The tables of a trace so long take as long as reading it; its lanes are there now.
         previewed(trace)
@@ -107,6 +117,8 @@ class _Document(msgspec.Struct, frozen=True):
     trace: msgspec.Raw
     tables: msgspec.Raw
     arguments: msgspec.Raw
+    of_database: bool
+    """Whether the arguments are rows of a database, and not stretches of a text."""
 
 
 def _keeping(
@@ -117,7 +129,7 @@ def _keeping(
 ) -> Work:
     def keep() -> None:
         deadline = time.monotonic() + _LONGEST_S
-        record = _packed(analysis)
+        record = _packed(analysis, store.directory)
         path = analysis.trace.path
         # A file that was written to meanwhile is not the one that was read.
         if record is not None and file_identity(path) == identity:
@@ -129,15 +141,14 @@ def _keeping(
     return keep
 
 
-def _packed(analysis: TraceAnalysis) -> Record | None:
-    """None for a trace whose arguments need more than its file, and for one that JSON cannot
-    express."""
+def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
+    """None for a trace whose arguments need more than its file and ``directory``, and for one that
+    JSON cannot express."""
     from perftui.analysis.lanes import build_lanes
-    from perftui.trace.arguments import ArgumentReader, StretchTable
 
     trace = analysis.trace
-    reader = trace.read_arguments
-    if not isinstance(reader, ArgumentReader) or not isinstance(reader.table, StretchTable):
+    stored = _stored(trace, directory)
+    if stored is None:
         return None
     lanes = (replace(lane, index=lane.index.prepared()) for lane in build_lanes(trace))
     tables = replace(analysis, lanes=tuple(lanes))
@@ -146,16 +157,44 @@ def _packed(analysis: TraceAnalysis) -> Record | None:
         document = _Document(
             msgspec.Raw(pack(trace, columns, leave_out=("path", "read_arguments"))),
             msgspec.Raw(pack(tables, columns, leave_out=("trace",))),
-            msgspec.Raw(pack(stored_arguments(reader.sequence, reader.table), columns)),
+            msgspec.Raw(pack(stored, columns)),
+            not isinstance(stored, StoredArguments),
         )
     except CannotBeKept:
         return None
     return Record(msgspec.json.encode(document), columns)
 
 
-def _unpacked(path: Path, found: Record) -> TraceAnalysis:
+def _stored(trace: Trace, directory: Path) -> StoredArguments | StoredRows | None:
+    from perftui.trace.arguments import ArgumentReader, StretchTable
+
+    reader = trace.read_arguments
+    if isinstance(reader, ArgumentReader) and isinstance(reader.table, StretchTable):
+        return stored_arguments(reader.sequence, reader.table)
+    if nsys_loader(trace.path) is None:
+        return None
+    from perftui.trace.nsys.arguments import RowReader
+    from perftui.trace.nsys.stored import stored_rows
+
+    return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
+
+
+def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | None:
+    """None where the arguments cannot be read any more."""
     document = msgspec.json.decode(found.document, type=_Document)
-    arguments = unpack(StoredArguments, document.arguments, found.columns)
-    reader = StoredReader(Source(path), arguments)
+    reader = _reader(path, document, found, directory)
+    if reader is None:
+        return None
     trace = unpack(Trace, document.trace, found.columns, path=path, read_arguments=reader)
     return unpack(TraceAnalysis, document.tables, found.columns, trace=trace)
+
+
+def _reader(
+    path: Path, document: _Document, found: Record, directory: Path
+) -> Callable[[int], Mapping[str, Any]] | None:
+    if document.of_database:
+        from perftui.trace.nsys.stored import StoredRows
+
+        return unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
+    stretches = unpack(StoredArguments, document.arguments, found.columns)
+    return StoredReader(Source(path), stretches)

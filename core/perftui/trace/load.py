@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui.trace.arguments import StretchTable
 from perftui.trace.assemble import arrange, assemble
@@ -18,6 +19,9 @@ from perftui.trace.nsys.choose import nsys_loader
 from perftui.trace.scanned_columns import ScannedColumns
 from perftui.trace.scanner import Values, open_scanner
 from perftui.trace.source import PIECE, Source
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Told
 
 FIRST_PREVIEW = 64_000
 """Rows of the first preview: read in a tenth of a second, and more than a screen can tell apart."""
@@ -36,19 +40,21 @@ def load_trace(
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
     preview: Preview | None = None,
+    exporting: Told | None = None,
 ) -> Trace:
     """Load a Kineto (Chrome) trace, plain or gzip whatever its name says, or one of Nsight Systems.
 
     What can be read of a damaged file is loaded, and ``Trace.warnings`` says what was not.
     ``progress`` and ``cancelled`` are called between pieces of 256 KiB, ``preview`` with the trace
-    of what was read so far, now and then where there is much more to come.
+    of what was read so far, now and then where there is much more to come. ``exporting`` is told
+    how far ``nsys`` has come where it must export the file first.
 
     Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
     no event with a duration; LoadCancelled after ``cancelled`` returned True.
     """
-    other = nsys_loader(path)
+    other = nsys_loader(path, exporting)
     if other is not None:
-        return other(path, progress, cancelled)
+        return other(path, progress, cancelled, preview)
     source = Source(path)
     if not source.total:
         raise TraceError(f"{path} is empty: the profiler did not finish writing it; record again")

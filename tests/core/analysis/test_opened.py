@@ -440,7 +440,7 @@ def test_what_was_used_longest_ago_gives_way(tmp_path: Path, cache: Path) -> Non
     another = tmp_path / "d.json"
     another.write_text(document(20))
     analysis = open_trace(another, later=never)
-    record = opened._packed(analysis)
+    record = opened._packed(analysis, cache)
     assert record is not None
     assert Store(cache, most_bytes=3 * size + size // 2).keep(another, bytes(32), record, bool)
     store = Store(cache)
@@ -449,7 +449,7 @@ def test_what_was_used_longest_ago_gives_way(tmp_path: Path, cache: Path) -> Non
 
 
 def test_one_that_is_larger_than_all_may_be_is_not_kept(path: Path, cache: Path) -> None:
-    record = opened._packed(open_trace(path, later=never))
+    record = opened._packed(open_trace(path, later=never), cache)
     assert record is not None
     assert not Store(cache, most_bytes=1000).keep(path, bytes(32), record, bool)
     assert kept(cache) == []

@@ -382,6 +382,32 @@ def test_loading_stops_between_batches_when_asked_to(path: Path) -> None:
     assert max(told) < path.stat().st_size / 2
 
 
+def test_previews_are_the_rows_read_so_far_and_change_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftui.trace.nsys.load.FIRST_PREVIEW", BATCH)
+    monkeypatch.setattr("perftui.trace.nsys.load.PREVIEW_GROWTH", 2)
+    tables = many(3 * BATCH)
+    tables["ThreadNames"] = ("nameId, priority, globalTid", [(6, 20, nsys.thread())])
+    nsys.write(path, tables)
+    previews: list[Trace] = []
+    trace = load_trace(path, preview=previews.append)
+    assert [len(each) for each in previews] == [BATCH, 2 * BATCH, 5 * BATCH - 1]
+    for each in previews:
+        assert each.origin == trace.origin + (0 if each.in_category("kernel").any() else 500)
+        assert each.tracks[0].thread_name == "main"
+        assert each.read_arguments(0)["start"] == each.start[0] + each.origin
+    plain = load_trace(path)
+    for column in ("start", "duration", "name", "track", "parent", "depth", "correlation"):
+        assert np.array_equal(getattr(trace, column), getattr(plain, column))
+
+
+def test_a_short_export_has_no_preview(path: Path) -> None:
+    previews: list[Trace] = []
+    load_trace(nsys.write(path, nsys.small()), preview=previews.append)
+    assert previews == []
+
+
 def test_rows_around_a_damaged_page_are_read(path: Path) -> None:
     rows = 3 * BATCH
     nsys.write(path, many(rows))

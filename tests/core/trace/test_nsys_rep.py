@@ -3,13 +3,21 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from perftui.trace.cache.exports import Exports
+from perftui.trace.cache.identity import file_identity
+from perftui.trace.cache.room import make_room
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.load import load_trace
+from perftui.trace.nsys.exporting import Exporting
 from perftui.trace.nsys.nsys_rep import load_report
 from tests.core.trace import nsys_exports as nsys
 
@@ -84,15 +92,28 @@ def test_a_report_is_exported_and_loaded(
     assert not list(temporary.iterdir())
 
 
-def test_the_stage_is_told(tmp_path: Path, report: Path, temporary: Path, install: Install) -> None:
+def test_how_far_nsys_has_come_is_told(
+    tmp_path: Path, report: Path, temporary: Path, install: Install
+) -> None:
     prepared = nsys.write(tmp_path / "prepared.sqlite", nsys.small())
-    install("sleep 0.3\n" + exporting(prepared, tmp_path / "called"))
-    stages: list[str] = []
-    told: list[int] = []
-    load_report(report, lambda done, _: told.append(done), stage=stages.append)
-    assert stages == ["nsys export"]
-    assert told[0] == 0
-    assert told[-1] == prepared.stat().st_size
+    goes_on = tmp_path / "goes on"
+    export = exporting(prepared, tmp_path / "called")
+    wait = f"while ! test -e {shlex.quote(str(goes_on))}; do sleep 0.02; done"
+    install(f'{export}\nprintf more >> "$out"\n{wait}\n{export}')
+    told: list[Exporting] = []
+    read: list[int] = []
+
+    def tell(now: Exporting) -> None:
+        assert not read
+        told.append(now)
+        if now.written > prepared.stat().st_size:
+            goes_on.touch()
+
+    load_report(report, lambda done, _: read.append(done), exporting=tell)
+    assert told[-1].written == prepared.stat().st_size + len("more")
+    assert [each.seconds for each in told] == sorted(each.seconds for each in told)
+    assert told[-1].seconds > 0
+    assert read[-1] == prepared.stat().st_size
 
 
 def test_without_nsys_the_command_to_run_elsewhere_is_told(
@@ -138,20 +159,182 @@ def test_an_export_without_events_is_told_by_the_name_of_the_report(
     assert not list(temporary.iterdir())
 
 
-def test_cancelling_ends_nsys(report: Path, temporary: Path, install: Install) -> None:
-    install('echo $$ > "$(dirname "$0")/pid"; exec sleep 60')
-    asked: list[bool] = []
+def test_cancelling_ends_nsys_and_what_it_started(
+    report: Path, temporary: Path, install: Install
+) -> None:
+    """As when ``nsys`` is a script that runs the real one."""
+    install(
+        'cd "$(dirname "$0")"; for word in "$@"; do case "$word" in --output=*) '
+        'echo half > "${word#--output=}";; esac; done\n'
+        "sleep 60 & echo $! > started.new; mv started.new started; wait"
+    )
+    started = report.parent / "programs" / "started"
+    with pytest.raises(LoadCancelled):
+        load_report(report, cancelled=started.exists)
+    assert not list(temporary.iterdir())
+    assert ended(int(started.read_text()))
 
-    def cancelled() -> bool:
-        asked.append(True)
-        return len(asked) > 3
+
+def test_a_process_that_ends_takes_nsys_with_it(
+    tmp_path: Path, report: Path, cache: Path, install: Install
+) -> None:
+    started = tmp_path / "started"
+    install(f"echo $$ > {started}.new; mv {started}.new {started}; sleep 60")
+    code = (
+        "import sys, threading, time; from pathlib import Path\n"
+        "from perftui.trace.load import load_trace\n"
+        "threading.Thread(target=load_trace, args=[Path(sys.argv[1])], daemon=True).start()\n"
+        "while not Path(sys.argv[2]).exists(): time.sleep(0.01)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(report), str(started)], check=True)
+    assert ended(int(started.read_text()))
+    assert list(cache.iterdir()) == []
+
+
+def ended(pid: int) -> bool:
+    """Whether a process that was killed is gone, or waits for its parent to hear of it."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where exports are kept."""
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "traces"
+
+
+@pytest.fixture
+def called(tmp_path: Path, install: Install) -> Path:
+    """Exists once ``nsys`` was called."""
+    prepared = nsys.write(tmp_path / "prepared.sqlite", nsys.small())
+    called = tmp_path / "called"
+    install(exporting(prepared, called))
+    return called
+
+
+def test_the_second_opening_does_not_export_again(
+    report: Path, cache: Path, called: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load_trace(report)
+    assert [path.suffix for path in cache.iterdir()] == [".sqlite"]
+    assert cache.stat().st_mode & 0o777 == 0o700
+    called.unlink()
+    monkeypatch.setenv("PATH", "")
+    again = load_trace(report)
+    assert not called.exists()
+    assert again.path == report
+    assert again.names == first.names
+    assert [again.read_arguments(row) for row in range(3)] == [
+        first.read_arguments(row) for row in range(3)
+    ]
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("change", ["report", "bit", "length", "others"])
+def test_an_export_that_is_stale_or_damaged_is_made_again(
+    report: Path, cache: Path, called: Path, change: str
+) -> None:
+    load_trace(report)
+    (kept,) = cache.iterdir()
+    whole = kept.read_bytes()
+    if change == "report":
+        report.write_bytes(b"recorded again")
+    elif change == "bit":
+        kept.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+    elif change == "length":
+        kept.write_bytes(whole[:-1])
+    else:
+        cache.chmod(0o770)
+    called.unlink()
+    trace = load_trace(report)
+    assert called.exists()
+    assert (len(trace), trace.warnings) == (3, ())
+    cache.chmod(0o700)
+    assert [path.read_bytes() for path in cache.iterdir()] == [whole]
+
+
+def test_a_report_that_changes_while_it_is_exported_is_not_kept(
+    tmp_path: Path, report: Path, cache: Path, temporary: Path, install: Install
+) -> None:
+    prepared = nsys.write(tmp_path / "prepared.sqlite", nsys.small())
+    install(f"{exporting(prepared, tmp_path / 'called')}\necho more >> {shlex.quote(str(report))}")
+    trace = load_trace(report)
+    assert trace.read_arguments(0)
+    (partial,) = cache.iterdir()
+    assert partial.suffix == ".partial"
+    del trace
+    gc.collect()
+    assert not list(cache.iterdir())
+
+
+def test_a_cancelled_export_leaves_nothing_in_the_cache(
+    report: Path, cache: Path, install: Install
+) -> None:
+    install(
+        'for word in "$@"; do case "$word" in --output=*) echo half > "${word#--output=}";; esac; '
+        "done; sleep 60"
+    )
+    told: list[Exporting] = []
+
+    def tell(now: Exporting) -> None:
+        assert cache.is_dir()
+        told.append(now)
 
     with pytest.raises(LoadCancelled):
-        load_report(report, cancelled=cancelled)
-    assert not list(temporary.iterdir())
-    pid = int((report.parent / "programs" / "pid").read_text())
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+        load_report(report, exporting=tell, cancelled=lambda: any(each.written for each in told))
+    assert list(cache.iterdir()) == []
+
+
+def test_little_room_on_the_disk_is_left_to_others(
+    report: Path, cache: Path, called: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(report.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    trace = load_trace(report)
+    assert trace.read_arguments(0)
+    assert list(cache.iterdir()) == []
+    assert len(list(temporary.iterdir())) == 1
+
+
+def test_what_was_used_longest_ago_gives_way(tmp_path: Path, cache: Path, called: Path) -> None:
+    made = []
+    for name in "ab":
+        report = tmp_path / f"{name}.nsys-rep"
+        report.write_text(name)
+        load_trace(report)
+        (new,) = set(cache.iterdir()) - set(made)
+        os.utime(new, (1000 + len(made), 1000))
+        made.append(new)
+    size = made[0].stat().st_size
+    load_trace(tmp_path / "a.nsys-rep")
+    assert made[0].stat().st_mtime == 1000
+    third = tmp_path / "c.nsys-rep"
+    third.write_text("c")
+    exports, identity = Exports(cache, most_bytes=2 * size), file_identity(third)
+    assert identity is not None
+    place = exports.workplace()
+    assert place is not None
+    prepared = shutil.copy(tmp_path / "prepared.sqlite", place / "report.sqlite")
+    kept = exports.keep(third, identity, Path(prepared))
+    assert kept is not None
+    assert exports.find(third, identity) == kept
+    assert [each.exists() for each in made] == [True, False]
+    os.utime(place, (1000, 1000))
+    (place / "half.sqlite").write_bytes(b"a writer that still writes")
+    make_room(cache)
+    assert place.exists()
+    for each in (place / "half.sqlite", place):
+        os.utime(each, (1000, 1000))
+    make_room(cache)
+    assert not place.exists()
 
 
 def test_a_missing_report_is_told(tmp_path: Path) -> None:

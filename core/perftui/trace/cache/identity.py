@@ -13,6 +13,8 @@ from perftui import __version__
 _END = 64 * 1024
 """Bytes at each end of the file that are hashed."""
 
+_JOURNALS = ("-wal", "-journal")
+
 SIZE = 32
 """Bytes in an identity."""
 
@@ -23,6 +25,9 @@ def file_identity(path: Path) -> bytes | None:
     Its size, the times of its last changes, its inode and the first and last 64 KiB. The time of
     the inode's change is among them because programs that copy set the other one back. None for
     what cannot be read and for what is no regular file: a pipe can be read only once.
+
+    The journals of a database count too: what lies in them is not in the file, and is warned of. A
+    change that has gone into the file shows in its first 64 KiB: SQLite counts them there.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -35,7 +40,21 @@ def file_identity(path: Path) -> bytes | None:
     except OSError:
         return None
     times = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
-    return _digest(times.encode() + ends)
+    journals = " ".join(str(_size(each)) for each in journals_of(path))
+    return _digest(f"{times}{journals} ".encode() + ends)
+
+
+def journals_of(path: Path) -> tuple[Path, ...]:
+    """Where SQLite puts what it has not yet written into a database."""
+    return tuple(path.with_name(path.name + suffix) for suffix in _JOURNALS)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for one that is not there or cannot be seen."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def code_identity(*rooms: Path) -> bytes:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Told
+
 Loader = Callable[
-    [Path, Callable[[int, int], None] | None, Callable[[], bool] | None],
+    [
+        Path,
+        Callable[[int, int], None] | None,
+        Callable[[], bool] | None,
+        Callable[[Trace], None] | None,
+    ],
     Trace,
 ]
 
@@ -27,8 +37,10 @@ def is_sqlite(path: Path) -> bool:
         return False
 
 
-def nsys_loader(path: Path) -> Loader | None:
+def nsys_loader(path: Path, exporting: Told | None = None) -> Loader | None:
     """What loads the file if it is an SQLite database or a report of Nsight Systems, else None.
+
+    ``exporting`` is told how far the program has come that exports a report.
 
     Raises TraceError where this Python was built without SQLite.
     """
@@ -42,7 +54,7 @@ def nsys_loader(path: Path) -> Loader | None:
     if is_report:
         from perftui.trace.nsys.nsys_rep import load_report
 
-        return load_report
+        return partial(load_report, exporting=exporting)
     from perftui.trace.nsys.load import load_nsys
 
     return load_nsys

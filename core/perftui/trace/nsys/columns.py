@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,15 @@ class Columns:
     """Rows left out because they never end."""
     negative: int = 0
     """Rows that end before they start, and count as lasting 0."""
+
+    @property
+    def rows(self) -> int:
+        """How many have become events."""
+        return sum(len(part.start) for part in self.parts)
+
+    def so_far(self) -> Columns:
+        """The same rows, which can be used up while more are added here."""
+        return replace(self, parts=[replace(part) for part in self.parts])
 
     def span(self) -> tuple[int, int]:
         """First start and last end of all rows; empty where there are none."""

@@ -55,6 +55,13 @@ class Database:
             return "-1"
         return f"ifnull(cast({quoted(column)} as integer), -1)"
 
+    def is_there(self) -> bool:
+        """Whether the file is still what it was when it was opened first."""
+        try:
+            return _identity(self.path) == self.identity
+        except TraceError:
+            return False
+
     @contextmanager
     def connect(self) -> Iterator[sqlite3.Connection]:
         """A connection for reading.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from perftui.trace.cache.identity import journals_of
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.model import LoadWarning, Trace
 from perftui.trace.nsys.activities import ACTIVITIES, GRAPHS, Activity
@@ -24,13 +25,21 @@ from perftui.trace.nsys.words import Words
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
+Preview = Callable[[Trace], None]
 Value = TypeVar("Value")
 
-_JOURNALS = ("-wal", "-journal")
+FIRST_PREVIEW = 64_000
+"""Rows of the first preview: read in a third of a second, and more than a screen can tell apart."""
+
+PREVIEW_GROWTH = 8
+"""Times as many rows from one preview to the next: all of them cost a seventh of the last."""
 
 
 def load_nsys(
-    path: Path, progress: Progress | None = None, cancelled: Cancelled | None = None
+    path: Path,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+    preview: Preview | None = None,
 ) -> Trace:
     """Load an SQLite export of any version of Nsight Systems since 2021.
 
@@ -38,14 +47,15 @@ def load_nsys(
     CUDA runtime and driver, NVTX ranges and the profiler's overhead by thread. What can be read of
     a damaged file is loaded, and ``Trace.warnings`` names the tables that lost rows. ``progress``
     is given the share of the file's bytes that the rows read so far stand for; it and
-    ``cancelled`` are called for every 8192 rows.
+    ``cancelled`` are called for every 8192 rows, ``preview`` with the trace of what was read so
+    far, now and then where there is much more to come.
 
     Raises TraceError, which says what to do, where the file is missing or no export, or holds no
     event; LoadCancelled after ``cancelled`` returned True.
     """
     database = open_database(path)
     with database.connect() as connection:
-        return _Loading(database, connection, progress, cancelled).run()
+        return _Loading(database, connection, progress, cancelled, preview).run()
 
 
 @dataclass
@@ -54,6 +64,7 @@ class _Loading:
     connection: sqlite3.Connection
     progress: Progress | None
     cancelled: Cancelled | None
+    preview: Preview | None
     warnings: list[LoadWarning] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,36 +72,37 @@ class _Loading:
         self.columns = Columns(TrackTable(self._tolerated(read_gpus, {})))
         self.rows_in = {table: self._largest_id(table) for table in EVENT_TABLES}
         self.rows_done = 0
+        self.next_preview = FIRST_PREVIEW
+        self.ranges = Ranges(self.database, self.words)
+        self.about = Surroundings(
+            names=self._tolerated(self._names, Names({}, {})),
+            metadata=self._tolerated(read_metadata, {}),
+            session_start=self._tolerated(read_session_start, None),
+            domains=self.ranges.domains,
+        )
 
     def run(self) -> Trace:
         """Read everything there is."""
         self._tell(0)
-        ranges = self._read_ranges()
+        self._read_ranges()
         for activity in ACTIVITIES:
             if self.database.has(activity.table, "start", "end"):
                 self._read_activity(activity)
         if not self.columns.parts:
             raise TraceError(self._without_rows())
-        about = Surroundings(
-            names=self._tolerated(self._names, Names({}, {})),
-            metadata=self._tolerated(read_metadata, {}),
-            session_start=self._tolerated(read_session_start, None),
-            domains=ranges.domains,
-        )
         self._warn()
-        trace = assemble(self.database, self.columns, about, tuple(self.warnings))
+        trace = assemble(self.database, self.columns, self.about, tuple(self.warnings))
         self._tell(self.database.size)
         return trace
 
-    def _read_ranges(self) -> Ranges:
+    def _read_ranges(self) -> None:
         # Before all else: of two rows with the same times the range encloses the call.
-        ranges = Ranges(self.database, self.words)
+        ranges = self.ranges
         if self.database.has(RANGES, "start", "end"):
             columns = (*place(self.database, RANGES, "globalTid", False), *ranges.keys)
             scan = self._scan(RANGES, columns, ranges.where)
             for rows in ranges.only(self._watched(scan)):
                 self.columns.add(RANGES, rows, ranges.labels)
-        return ranges
 
     def _read_activity(self, activity: Activity) -> None:
         table, where = activity.table, "1"
@@ -127,9 +139,15 @@ class _Loading:
         for rows in scan.batches():
             yield rows
             self._tell(self._bytes(self.rows_done + scan.last))
+            self._show()
         self.rows_done += self.rows_in[scan.table]
         if scan.damage:
             self._note(f"{scan.table} is damaged ({scan.damage}): some of its rows are missing")
+
+    def _show(self) -> None:
+        if self.preview is not None and self.columns.rows >= self.next_preview:
+            self.next_preview = self.columns.rows * PREVIEW_GROWTH
+            self.preview(assemble(self.database, self.columns.so_far(), self.about, ()))
 
     def _bytes(self, rows: int) -> int:
         return self.database.size * rows // max(sum(self.rows_in.values()), rows, 1)
@@ -170,8 +188,7 @@ class _Loading:
             self._note(f"left out {self.columns.endless} events that never end")
         if self.columns.negative:
             self._note(f"{self.columns.negative} events have a negative duration, taken as 0")
-        path = self.database.path
-        for journal in (path.with_name(path.name + suffix) for suffix in _JOURNALS):
+        for journal in journals_of(self.database.path):
             if journal.is_file() and journal.stat().st_size:
                 self._note(f"{journal.name} lies beside the file: changes in it are not read")
 

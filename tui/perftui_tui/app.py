@@ -198,7 +198,7 @@ class PerftuiApp(App[None]):
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
         """Say how far reading a trace has come."""
         if isinstance(self.screen, RunScreen) and self.screen.is_composed:
-            self.screen.loading_progress(message.path, message.fraction)
+            self.screen.loading_progress(message.path, message.done)
 
     def watch_snapshot(self) -> None:
         """Hand the snapshot to the screen on top; others take it when they are returned to."""

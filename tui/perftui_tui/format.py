@@ -50,6 +50,11 @@ def elapsed(ns: int) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def exported(name: str, seconds: float, written: int) -> str:
+    """How far ``nsys export`` has come: ``nsys exports a.nsys-rep 0:07 12.0 MiB``."""
+    return f"nsys exports {name} {elapsed(int(seconds * 1e9))} {format_bytes(written)}"
+
+
 def quantity(value: float | str, unit: str) -> str:
     """A fact's value in its unit (``ns``, ``%``, ``B``, ``B/s``, ``count``, or text)."""
     if isinstance(value, str):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.output.tail import Output
     from perftui_tui.snapshot import Snapshot
 
@@ -27,12 +28,13 @@ class SnapshotReceived(Message):
 
 
 class LoadProgressed(Message):
-    """A trace is being read; ``fraction`` is from 0 to 1."""
+    """A trace is being read: ``done`` is a fraction from 0 to 1, or says how far the program has
+    come that must export it first."""
 
-    def __init__(self, path: Path, fraction: float) -> None:
+    def __init__(self, path: Path, done: float | Exporting) -> None:
         super().__init__()
         self.path = path
-        self.fraction = fraction
+        self.done = done
 
     def can_replace(self, message: Message) -> bool:
         """Only the newest progress is worth drawing."""

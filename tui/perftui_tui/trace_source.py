@@ -11,6 +11,7 @@ from perftui_tui.reading_thread import Clock, Post, ReadingThread
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.nsys.exporting import Exporting
 
 
 class TraceSource(ReadingThread):
@@ -43,5 +44,5 @@ class TraceSource(ReadingThread):
     def _previewed(self, analysis: TraceAnalysis) -> None:
         self.tell(PreviewReceived(self.path, analysis))
 
-    def _progressed(self, fraction: float) -> None:
-        self.tell(LoadProgressed(self.path, fraction))
+    def _progressed(self, done: float | Exporting) -> None:
+        self.tell(LoadProgressed(self.path, done))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import TraceAnalysis
@@ -14,17 +15,22 @@ from perftui.trace.model import Trace
 from perftui_tui import budget
 from perftui_tui.snapshot import Phase, Snapshot
 
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Exporting
+
 
 def view_trace(
     path: Path,
     now_ns: int,
-    progress: Callable[[float], None],
+    progress: Callable[[float | Exporting], None],
     cancelled: Callable[[], bool],
     preview: Callable[[TraceAnalysis], None] | None = None,
 ) -> Snapshot:
     """Read, analyse and judge the trace at ``path``.
 
-    ``preview`` is given what can be drawn already, now and then while a long trace is read.
+    ``progress`` is told the share that was read, or how far ``nsys`` has come where it must export
+    the trace first; ``preview`` is given what can be drawn already, now and then while a long trace
+    is read.
 
     Raises:
         TraceError: the file is not a trace that can be read.
@@ -39,7 +45,7 @@ def view_trace(
         if preview is not None:
             preview(without_tables(trace))
 
-    analysis = open_trace(path, progressed, cancelled, previewed)
+    analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
     if analysis.lanes and preview is not None:
         # What was kept can be drawn before it is judged.
         preview(analysis)

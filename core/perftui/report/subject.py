@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.opened import Work, never, open_trace
@@ -14,6 +15,9 @@ from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
 from perftui.trace.rank_choice import choose_rank
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Told
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -36,13 +40,17 @@ class Subject:
 
 
 def load_subject(
-    path: Path, progress: Progress | None = None, cancelled: Cancelled | None = None
+    path: Path,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+    exporting: Told | None = None,
 ) -> Subject:
     """Read what ``path`` names.
 
     A run directory (or its ``run.json``) gives the run and the newest window that can be read; a
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
-    directory gives the lowest rank of its newest recording; a file is a trace.
+    directory gives the lowest rank of its newest recording; a file is a trace. ``exporting`` is
+    told how far ``nsys`` has come where it must export that first.
 
     Raises:
         SubjectError: nothing of that is there, or it cannot be read.
@@ -51,7 +59,7 @@ def load_subject(
     if not path.exists():
         raise SubjectError(f"{path}: no such file or directory")
     if path.is_file() and not _is_manifest(path):
-        return Subject(path, analysis=_analysed(path, progress, cancelled))
+        return Subject(path, analysis=_analysed(path, progress, cancelled, exporting=exporting))
     directory = path.parent if path.is_file() else path
     run = newest_run(directory)
     if run is not None:
@@ -109,9 +117,10 @@ def _analysed(
     progress: Progress | None,
     cancelled: Cancelled | None,
     later: Callable[[Work], None] | None = None,
+    exporting: Told | None = None,
 ) -> TraceAnalysis:
     try:
-        return open_trace(path, progress, cancelled, later=later)
+        return open_trace(path, progress, cancelled, later=later, exporting=exporting)
     except TraceError as error:
         named = str(error) if str(path) in str(error) else f"{path}: {error}"
         raise SubjectError(named) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ from perftui_tui.commands.target import Target, find_target
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
     from perftui.trace.ncu.model import KernelMetrics
+    from perftui.trace.nsys.exporting import Exporting
+
+TELL_EVERY_S = 10.0
 
 
 def report(line: CommandLine) -> int:
@@ -76,7 +80,7 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
 
     measured = None if metrics is None else _measured(Path(metrics))
     try:
-        subject = load_subject(target.path)
+        subject = load_subject(target.path, exporting=_teller(target.path.name))
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
         subject = replace(subject, notes=(*target.notes, *subject.notes))
@@ -84,6 +88,22 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
     except (SubjectError, OSError) as error:
         raise UsageError(str(error)) from error
     return encode(made) if as_json else render(made)
+
+
+def _teller(name: str) -> Callable[[Exporting], None]:
+    """Says on stderr, now and then, how far ``nsys`` has come: that can take minutes."""
+    from perftui_tui.commands.tell import tell
+    from perftui_tui.format import exported
+
+    due = 0.0
+
+    def told(now: Exporting) -> None:
+        nonlocal due
+        if now.seconds >= due:
+            due = now.seconds + TELL_EVERY_S
+            tell(exported(name, now.seconds, now.written))
+
+    return told
 
 
 def _measured(path: Path) -> KernelMetrics:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
     from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.app import PerftuiApp
 
 
@@ -127,6 +128,6 @@ class RunScreen(Screen[None]):
     def show_preview(self, analysis: TraceAnalysis) -> None:
         """Draw what can be drawn of a trace that is still being read, if anything."""
 
-    def loading_progress(self, path: Path, fraction: float) -> None:
+    def loading_progress(self, path: Path, done: float | Exporting) -> None:
         """Say how far reading ``path`` has come, while there is nothing else to show."""
-        self.query_one(HeaderLine).show_progress(path.name, fraction)
+        self.query_one(HeaderLine).show_progress(path.name, done)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import events
 from textual.message import Message
 
-from perftui_tui.format import elapsed, percent
+from perftui_tui.format import elapsed, exported, percent
 from perftui_tui.key_table import LONG_NAMES, SCREENS, SHORT_NAMES
 from perftui_tui.rows import Row, Span, row, spread, width
 from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Exporting
 
 NAME = " perftui "
 LONG_FROM = 100
@@ -17,6 +22,13 @@ LONG_FROM = 100
 
 NAMED_FROM = 76
 """Columns from which our own name, and the current screen's in full, fit as well."""
+
+
+def loading(name: str, done: float | Exporting) -> str:
+    """What is being done with a file that cannot be shown yet."""
+    if not isinstance(done, float):
+        return exported(name, done.seconds, done.written)
+    return f"reading {name} {percent(100 * done)}" if done < 1 else f"analysing {name}"
 
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
@@ -95,12 +107,11 @@ class HeaderLine(RowView):
         self._shown = (snapshot, paused, replay)
         self._redraw()
 
-    def show_progress(self, name: str, fraction: float) -> None:
+    def show_progress(self, name: str, done: float | Exporting) -> None:
         """Draw how far reading a file has come."""
         cells = self.size.width
         left = row((app_name(cells), "accent"), *(span for _, span in tabs(self._current, cells)))
-        words = f"reading {name} {percent(100 * fraction)}" if fraction < 1 else f"analysing {name}"
-        right = row((f"{words} ", "accent"))
+        right = row((f"{loading(name, done)} ", "accent"))
         self.rows = [spread(left, right, cells)]
 
     def on_resize(self) -> None:

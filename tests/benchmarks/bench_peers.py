@@ -3,9 +3,10 @@
     python tests/benchmarks/bench_peers.py [TRACE] [--megabytes 10 100] [--peers PYTHON]
 
 TRACE, or a synthetic one, is repeated up to each size. The peers come from their packages, into an
-environment of their own in a temporary directory, unless ``--peers`` names the Python of one. Every
-round runs each program once, in a fresh process; the table shows the median CPU time of the work
-(imports left out), its ratio to ours, and the peak memory of the process.
+environment of their own in a temporary directory, unless ``--peers`` names the Python of one; where
+they cannot be installed, only ours is measured. Every round runs each program once, in a fresh
+process; the table shows the median CPU time of the work (imports left out), its ratio to ours, and
+the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -95,9 +96,8 @@ PROGRAMS = (
 )
 
 
-def run(program: Program, trace: Path, peers: str) -> tuple[float, float] | None:
+def run(program: Program, trace: Path, python: str) -> tuple[float, float] | None:
     """CPU seconds and peak MiB; None where the program failed."""
-    python = peers if program.is_peer else sys.executable
     command = [python, "-c", program.code + MEASURED, str(trace)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -107,12 +107,23 @@ def run(program: Program, trace: Path, peers: str) -> tuple[float, float] | None
     return seconds, mebibytes
 
 
-def peers_in(directory: Path) -> str:
-    """The Python of a new environment with the peers."""
-    print("installing the peers ...", file=sys.stderr)
+def peers_in(directory: Path) -> str | None:
+    """The Python of a new environment with the peers; None where they cannot be installed."""
+    print("installing the peers into a temporary environment ...", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
     python = str(directory / "bin" / "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+    # Twice quiet: only what stops it is told.
+    command = [python, "-m", "pip", "install", "--quiet", "--quiet", *PACKAGES]
+    if subprocess.run(command, check=False).returncode:
+        wanted = " ".join(f"'{package}'" for package in PACKAGES)
+        print(
+            "the peers cannot be installed (is there a network?): only perftui is measured. To "
+            "measure them too, install them elsewhere and name that Python:\n"
+            f"  python -m venv peers && peers/bin/pip install {wanted}\n"
+            "  python tests/benchmarks/bench_peers.py --peers peers/bin/python",
+            file=sys.stderr,
+        )
+        return None
     return python
 
 
@@ -123,22 +134,26 @@ def synthetic(directory: Path) -> Path:
     return path
 
 
-def rows(trace: Path, peers: str, rounds: int) -> Iterator[str]:
+def rows(trace: Path, peers: str | None, rounds: int) -> Iterator[str]:
     """Lines of the table for one size."""
+    pythons = {program: peers if program.is_peer else sys.executable for program in PROGRAMS}
     found: dict[str, list[tuple[float, float]]] = {program.name: [] for program in PROGRAMS}
     with trace.open("rb") as file:  # the first to read it would also pay for the disk
         while file.read(1 << 24):
             pass
     for _ in range(rounds):
-        for program in PROGRAMS:
-            measured = run(program, trace, peers)
+        for program, python in pythons.items():
+            if python is None:
+                continue
+            measured = run(program, trace, python)
             if measured is not None:
                 found[program.name].append(measured)
     size = trace.stat().st_size / 1e6
     medians = {name: statistics.median(t for t, _ in each) for name, each in found.items() if each}
-    for program in PROGRAMS:
+    for program, python in pythons.items():
         if program.name not in medians:
-            yield f"| {size:.0f} MB | {program.name} | failed | | |"
+            outcome = "failed" if python else "not installed"
+            yield f"| {size:.0f} MB | {program.name} | {outcome} | | |"
             continue
         seconds = medians[program.name]
         ours = medians.get(program.compared_with)
@@ -151,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", type=Path, nargs="?")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--peers")
+    parser.add_argument("--peers", metavar="PYTHON", help="has the peers; none are installed then")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

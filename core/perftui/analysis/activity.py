@@ -25,7 +25,7 @@ def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
 
 def busy(trace: Trace, rows: Int64) -> Intervals:
     """When any of the rows runs."""
-    return union(trace.start[rows], trace.end[rows])
+    return union(trace.start[rows], trace.ends_of(rows))
 
 
 def _activity(trace: Trace, links: Links, device: int, mine: kinds.Mask) -> DeviceActivity:
@@ -43,7 +43,7 @@ def _activity(trace: Trace, links: Links, device: int, mine: kinds.Mask) -> Devi
         memset_count=sums[MEMSET][0],
         memset_sum=sums[MEMSET][1],
         start=int(trace.start[rows].min()),
-        end=int(trace.end[rows].max()),
+        end=int(trace.ends_of(rows).max()),
         busy=busy(trace, rows).total,
         unlinked=int(np.count_nonzero(links.launch[mine] == NONE)),
     )

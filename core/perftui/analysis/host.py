@@ -41,7 +41,7 @@ class Host:
         if not rows.any():
             return EMPTY
         return union(
-            self.trace.start[rows].min(keepdims=True), self.trace.end[rows].max(keepdims=True)
+            self.trace.start[rows].min(keepdims=True), self.trace.ends_of(rows).max(keepdims=True)
         )
 
     @cached_property
@@ -99,7 +99,7 @@ class Host:
         taken, states = EMPTY, {}
         for cause in _BY_PRECEDENCE:
             rows = here & self._kinds[cause]
-            covered = union(self.trace.start[rows], self.trace.end[rows])
+            covered = union(self.trace.start[rows], self.trace.ends_of(rows))
             states[cause] = subtract(covered, taken)
             taken = unite(taken, covered)
         return states

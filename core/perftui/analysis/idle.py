@@ -48,7 +48,7 @@ class Idle:
 def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int, end: int) -> Idle:
     """Idle time in ``[start, end)`` of the device whose activity is ``links.activity[mine]``."""
     rows, launch = links.activity[mine], links.launch[mine]
-    busy = united(trace.start[rows], trace.end[rows])
+    busy = united(trace.start[rows], trace.ends_of(rows))
     stretches = complement(busy, start, end)
     following = np.searchsorted(trace.start[rows], stretches.end)
     has_next = (following < len(rows)) & (stretches.end < end)
@@ -65,8 +65,8 @@ def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int,
 
 def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
     """The last activity to end at or before each time."""
-    by_end = rows[np.argsort(trace.end[rows], kind="stable")]
-    index = np.searchsorted(trace.end[by_end], times, side="right") - 1
+    by_end = rows[np.argsort(trace.ends_of(rows), kind="stable")]
+    index = np.searchsorted(trace.ends_of(by_end), times, side="right") - 1
     return np.where(index < 0, NONE, by_end[np.maximum(index, 0)])
 
 
@@ -75,7 +75,7 @@ def _causes(
 ) -> Mapping[GapCause, Intervals]:
     known = launch_row != NONE
     launched = np.where(known, trace.start[launch_row], stretches.end)
-    queued = known & (trace.end[launch_row] <= stretches.start)
+    queued = known & (trace.ends_of(launch_row) <= stretches.start)
     late = np.where(queued, stretches.start, np.clip(launched, stretches.start, stretches.end))
     launching = _nonempty(np.where(queued, stretches.end, late), stretches.end)
     found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}

@@ -55,11 +55,14 @@ EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 def union(start: Int64, end: Int64) -> Intervals:
     """The time that any of the given intervals covers; they may overlap, in any order."""
     kept = end > start
-    start, end = start[kept], end[kept]
+    if not kept.all():
+        start, end = start[kept], end[kept]
     if not len(start):
         return EMPTY
-    by_start = np.argsort(start, kind="stable")
-    start, reach = start[by_start], np.maximum.accumulate(end[by_start])
+    if np.any(start[1:] < start[:-1]):
+        by_start = np.argsort(start, kind="stable")
+        start, end = start[by_start], end[by_start]
+    reach = np.maximum.accumulate(end)
     opens = np.concatenate([[True], start[1:] > reach[:-1]])
     closes = np.concatenate([opens[1:], [True]])
     return Intervals(start[opens], reach[closes])

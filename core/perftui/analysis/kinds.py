@@ -18,7 +18,8 @@ from perftui.trace.categories import (
     PYTHON,
     XPU_WAIT,
 )
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Ints, Trace
+from perftui.trace.narrow import narrowed
 
 Mask = npt.NDArray[np.bool_]
 
@@ -82,10 +83,10 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
 
 
 @remembered
-def devices(trace: Trace) -> Int64:
+def devices(trace: Trace) -> Ints:
     """Device of each row, NONE on the CPU."""
-    of_track = np.array([track.device for track in trace.tracks], dtype=np.int64)
-    column: Int64 = of_track[trace.track]
+    of_track = narrowed(np.array([track.device for track in trace.tracks], dtype=np.int64))
+    column: Ints = of_track[trace.track]
     return column
 
 

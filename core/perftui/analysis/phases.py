@@ -49,4 +49,4 @@ def find_phases(trace: Trace, host: Host) -> Mapping[str, Intervals]:
 
 
 def _covered(trace: Trace, rows: Mask) -> Intervals:
-    return union(trace.start[rows], trace.end[rows])
+    return union(trace.start[rows], trace.ends_of(rows))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.host import Host
+from perftui.analysis.kinds import Mask
 from perftui.trace.model import NONE, Int64, Trace
 
 
@@ -62,11 +62,11 @@ class Surroundings:
         """Rows, starts and ends of the outermost waits of a thread, by time."""
         if track not in self._waits_of:
             rows = np.flatnonzero((self.trace.track == track) & kinds.synchronising(self.trace))
-            ends = self.trace.end[rows]
+            ends = self.trace.ends_of(rows)
             # Rows are in order of start, the longest first: an inner wait ends no later.
             outer = np.diff(np.maximum.accumulate(ends), prepend=-1) > 0
-            rows = rows[outer].astype(np.int64)
-            self._waits_of[track] = rows, self.trace.start[rows], self.trace.end[rows]
+            rows = rows[outer]
+            self._waits_of[track] = rows, self.trace.start[rows], ends[outer]
         return self._waits_of[track]
 
     @cached_property
@@ -74,38 +74,43 @@ class Surroundings:
         return {}
 
     @cached_property
-    def _is_operator(self) -> list[bool]:
-        wanted: list[bool] = kinds.operators(self.trace).tolist()
-        return wanted
+    def _is_operator(self) -> Mask:
+        return kinds.operators(self.trace)
 
     @cached_property
     def _loose_ranges(self) -> Int64:
         """Ranges outside the call stack: those that overlap calls only partially, as steps and
         module ranges do in traces with stacks."""
         trace = self.trace
-        following = np.append(trace.start[1:], np.iinfo(np.int64).max)
-        caller = np.append(trace.parent[1:], NONE)
-        same = np.append(trace.track[1:] == trace.track[:-1], False)
-        rows = np.arange(len(trace))
-        overlapped = same & (following < trace.end) & (caller != rows)
-        overlapping = self._reach(trace.end) > trace.start
-        loose = (trace.parent == NONE) & (overlapped | overlapping)
-        return np.flatnonzero(kinds.ranges(trace) & loose).astype(np.int64)
+        rows = np.flatnonzero(kinds.ranges(trace) & (trace.parent == NONE))
+        following = np.minimum(rows + 1, len(trace) - 1)
+        overlapped = (following > rows) & (trace.track[following] == trace.track[rows])
+        overlapped &= trace.start[following] < trace.ends_of(rows)
+        overlapped &= trace.parent[following] != rows
+        overlapping = np.zeros(len(rows), dtype=bool)
+        for track in np.unique(trace.track[rows]).tolist():
+            here = trace.track[rows] == track
+            reach = _reach(self._ends(track))[rows[here] - self._bounds[track]]
+            overlapping[here] = reach > trace.start[rows[here]]
+        loose: Int64 = rows[overlapped | overlapping]
+        return loose
+
+    def _ends(self, track: int) -> Int64:
+        return self.trace.ends_of(slice(self._bounds[track], self._bounds[track + 1]))
+
+    def _stack_reach(self, track: int) -> Int64:
+        """Before each row of a track, how far the rows of its call stack have reached."""
+        if track not in self._reach_of:
+            begin, stop = self._bounds[track], self._bounds[track + 1]
+            loose = self._loose_ranges
+            ends = self._ends(track)
+            ends[loose[(begin <= loose) & (loose < stop)] - begin] = 0
+            self._reach_of[track] = _reach(ends)
+        return self._reach_of[track]
 
     @cached_property
-    def _stack_reach(self) -> Int64:
-        """Before each row, how far the rows of its track's call stack have reached."""
-        end = self.trace.end
-        end[self._loose_ranges] = 0
-        return self._reach(end)
-
-    def _reach(self, end: Int64) -> Int64:
-        """Before each row, the largest ``end`` of its track so far; 0 before the first."""
-        reach = np.zeros(len(end), dtype=np.int64)
-        for begin, stop in pairwise(self._bounds.tolist()):
-            if stop - begin > 1:
-                reach[begin + 1 : stop] = np.maximum.accumulate(end[begin : stop - 1])
-        return reach
+    def _reach_of(self) -> dict[int, Int64]:
+        return {}
 
     def _range_over(self, track: int, start: int, end: int) -> int:
         """The last of the loose ranges to open that covers more than half of a stretch."""
@@ -120,9 +125,8 @@ class Surroundings:
         return int(rows[covering[-1]]) if len(covering) else NONE
 
     @cached_property
-    def _wanted(self) -> list[bool]:
-        wanted: list[bool] = (kinds.operators(self.trace) | kinds.ranges(self.trace)).tolist()
-        return wanted
+    def _wanted(self) -> Mask:
+        return kinds.operators(self.trace) | kinds.ranges(self.trace)
 
     @cached_property
     def _bounds(self) -> Int64:
@@ -141,8 +145,15 @@ class Surroundings:
             caller = int(trace.parent[row])
             if caller == NONE:
                 # A range outside the call stack hides what was open when it began.
-                if self._stack_reach[row] <= middle:
+                if self._stack_reach(track)[row - begin] <= middle:
                     return NONE
                 caller = row - 1
             row = caller
         return NONE
+
+
+def _reach(ends: Int64) -> Int64:
+    """Before each of some ends the largest of those so far, 0 before the first."""
+    reach = np.zeros(len(ends), dtype=np.int64)
+    np.maximum.accumulate(ends[:-1], out=reach[1:])
+    return reach

@@ -139,7 +139,7 @@ def _empty_queue(trace: Trace, kernels: Mask, mine: Mask) -> float | None:
     # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
     rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine).astype(np.int64)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    ends = np.maximum.accumulate(trace.end[rows])
+    ends = np.maximum.accumulate(trace.ends_of(rows))
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
     chosen = kernels[rows]
     launch = matching(trace.correlation, rows[chosen], trace.in_category(*LAUNCHES))

@@ -134,6 +134,11 @@ class Trace:
         """Start plus duration."""
         return self.start + self.duration
 
+    def ends_of(self, rows: Ints | npt.NDArray[np.bool_] | slice) -> Int64:
+        """``end`` of some rows, without working out that of all."""
+        ends: Int64 = self.start[rows] + self.duration[rows]
+        return ends
+
     def in_category(self, *categories: str) -> npt.NDArray[np.bool_]:
         """Mask of the rows whose category is one of ``categories``."""
         chosen = np.zeros(len(self), dtype=bool)

@@ -132,8 +132,9 @@ def holders_at_end(snapshot: MemorySnapshot, device: int) -> StackTotals:
 def holders_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     """What was held after the event that first reached the trace's peak.
 
-    The sum is the level of the time line there. Memory that was allocated before the trace began is
-    held too: with its stack where it is still held at the end, with NONE where it was freed since.
+    It is known only where ``time_line`` is absolute, and its sum is the level of the time line
+    there. Memory that was allocated before the trace began is held too: with its stack where it is
+    still held at the end, with NONE where it was freed since.
     """
     trace = snapshot.trace_of(device)
     held = _held(snapshot, device)
@@ -180,8 +181,9 @@ def trace_balance(trace: EventTable) -> TraceBalance:
 def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     """Memory held over the trace: a point for its start and one for each change.
 
-    It is absolute where the blocks at the end tell how much was held before the trace began. Where
-    two clocks of the file disagree about the order, a time is that of the latest event before it.
+    It is absolute where the blocks at the end tell how much was held before the trace began: all of
+    them and the trace's end are needed, and of a damaged file they may be missing. Where two clocks
+    of the file disagree about the order, a time is that of the latest event before it.
     """
     trace = snapshot.trace_of(device)
     if trace is None or not len(trace):
@@ -195,7 +197,9 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     held = _held(snapshot, device)
     base = int(snapshot.blocks.requested[held].sum()) - int(level[-1])
     # Recording that was switched off and on again misses changes: then the sum can go below zero.
-    absolute = bool((snapshot.segments.device == device).any()) and base + int(level.min()) >= 0
+    is_told = trace.whole and snapshot.segments.whole
+    is_listed = bool((snapshot.segments.device == device).any())
+    absolute = is_told and is_listed and base + int(level.min()) >= 0
     return TimeLine(
         time=np.concatenate([times[:1], times[rows]]).astype(np.int64),
         bytes=level + base if absolute else level,

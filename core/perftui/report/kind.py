@@ -6,6 +6,8 @@ import codecs
 import enum
 from pathlib import Path
 
+from perftui.trace.inflate import MAGIC
+
 HEAD = 1024 * 1024
 """Bytes within which ncu's columns begin: it prints them behind what the program printed."""
 
@@ -30,6 +32,8 @@ def kind_of(path: Path) -> Kind | None:
         return None
     with path.open("rb") as file:
         head = file.read(HEAD)
+    if head.startswith(MAGIC):
+        return _inside_gzip(head)
     if not head.startswith(_FIRST) and b"Kernel Name" not in head:
         # Traces and scripts: the readers, which take a tenth of a second to import, are not needed.
         return None
@@ -39,3 +43,14 @@ def kind_of(path: Path) -> Kind | None:
     if is_memory_snapshot(head[:512]):
         return Kind.MEMORY_SNAPSHOT
     return Kind.KERNEL_METRICS if is_ncu(head) else None
+
+
+def _inside_gzip(head: bytes) -> Kind | None:
+    """Only snapshots are read in gzip here; most such files are traces, and begin otherwise."""
+    from perftui.trace.memory_snapshot.read_bytes import inflated_head
+
+    if not inflated_head(head, 1).startswith(_FIRST):
+        return None
+    from perftui.trace.memory_snapshot.load import is_memory_snapshot
+
+    return Kind.MEMORY_SNAPSHOT if is_memory_snapshot(head) else None

@@ -90,10 +90,12 @@ class DeviceMemory:
     largest_unused: int
     """The largest free block."""
     events: int
-    """Of the history."""
+    """Of the history, or of what could be read of it."""
     peak: Peak | None
     """None without a history."""
     failed: tuple[OutOfMemory, ...]
+    whole: bool
+    """Whether all segments could be read: else there may be more than the sizes say."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ class MemoryReport:
 def report_memory(snapshot: MemorySnapshot) -> MemoryReport:
     """Everything that the report of a snapshot says."""
     devices = tuple(_device(snapshot, device) for device in snapshot.devices)
-    notes = [*snapshot.warnings, *(note for each in devices for note in _untold(each))]
+    notes = [warning.message for warning in snapshot.warnings]
+    notes += [note for each in devices for note in _untold(snapshot, each)]
     if not devices:
         notes.append("the snapshot holds no memory and no history: it was taken before any use")
     return MemoryReport(snapshot.path, devices, tuple(notes))
@@ -136,6 +139,7 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
         events=len(trace) if trace is not None else 0,
         peak=_peak(snapshot, device),
         failed=_failed(snapshot, device),
+        whole=segments.whole,
     )
 
 
@@ -201,12 +205,23 @@ def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
     return tuple(map(OutOfMemory, trace.size[rows].tolist(), free))
 
 
-def _untold(memory: DeviceMemory) -> Iterator[str]:
+def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
     name = f"device {memory.device}"
-    if memory.peak is None:
+    trace = snapshot.trace_of(memory.device)
+    is_cut = not (snapshot.whole if trace is None else trace.whole)
+    if not memory.whole:
+        yield f"{name}: it may have more memory than the segments that could be read"
+    if memory.peak is None and is_cut:
+        yield f"{name}: its history could not be read, so its peak is not known"
+    elif memory.peak is None:
         yield (
             f"{name}: no history was recorded, so its peak is not known; call "
             "torch.cuda.memory._record_memory_history() before the training"
+        )
+    elif is_cut:
+        yield (
+            f"{name}: the end of its history could not be read, so its peak is relative, and may "
+            "be higher"
         )
     elif not memory.peak.absolute:
         yield f"{name}: what was held when recording began is not known, so its peak is relative"

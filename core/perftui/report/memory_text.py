@@ -20,7 +20,8 @@ def render_memory(report: MemoryReport) -> str:
     """Each device: what is reserved, who holds it, the peak, what lies unused."""
     blocks: list[Iterable[str]] = [[printable(str(report.path))]]
     for memory in report.devices:
-        blocks += [_totals(memory), _held("Held at the end, by line", memory.holders)]
+        where = "" if memory.whole else ", of the segments that could be read"
+        blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.holders)]
         if memory.peak:
             title = f"Held at the peak of {words.size(memory.peak.bytes)}, by line"
             blocks += [_peak(memory.peak), _held(title, memory.peak.holders)]
@@ -30,9 +31,10 @@ def render_memory(report: MemoryReport) -> str:
 
 
 def _totals(memory: DeviceMemory) -> Iterator[str]:
+    least = "" if memory.whole else "at least "
     yield (
-        f"Device {memory.device}: {words.size(memory.reserved)} reserved, "
-        f"{words.size(memory.allocated)} allocated"
+        f"Device {memory.device}: {least}{words.size(memory.reserved)} reserved, "
+        f"{least}{words.size(memory.allocated)} allocated"
     )
     parts = [(name, size) for name, size in memory.parts if size]
     for (name, size), share in zip(parts, _tenths([size for _, size in parts]), strict=True):

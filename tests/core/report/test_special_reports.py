@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import re
@@ -55,6 +56,14 @@ def test_files_are_known_by_content(tmp_path: Path) -> None:
     wide.write_bytes(metrics.read_text().encode("utf-16"))
     assert kind_of(saved) is Kind.MEMORY_SNAPSHOT
     assert kind_of(metrics) is kind_of(wide) is Kind.KERNEL_METRICS
+    for content, kind in (
+        (saved.read_bytes(), Kind.MEMORY_SNAPSHOT),
+        (pickle.dumps({"model": 1}), None),
+        (b'{"traceEvents": []}', None),
+        (b"", None),
+    ):
+        (tmp_path / "packed.json").write_bytes(gzip.compress(content))
+        assert kind_of(tmp_path / "packed.json") is kind
     (tmp_path / "binary").write_bytes(b"NVR\0" + bytes(9))
     assert kind_of(tmp_path / "binary") is Kind.KERNEL_METRICS
     for content in (b"", b"import torch", b'{"traceEvents": []}', pickle.dumps({"model": 1})):

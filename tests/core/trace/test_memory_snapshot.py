@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
 from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, LoadWarning
 from tests.core.trace.memory_files import Allocator, frames, snapshot
 
 Load = Callable[..., MemorySnapshot]
@@ -147,14 +147,47 @@ def test_out_of_memory_says_what_was_left_instead_of_an_address(load: Load) -> N
     assert trace.address.tolist() == [0]
 
 
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_what_newer_torch_adds_changes_nothing(load: Load, protocol: int) -> None:
+    plain, tree = load(snapshot(small()), protocol), snapshot(small())
+    for segment in tree["segments"]:
+        segment |= {"segment_pool_id": (0, 3), "requested_size": 512, "registration_counter": -1}
+        for block in segment["blocks"]:
+            block["user_metadata"] = ""
+    for event in tree["device_traces"][0]:
+        event |= {"compile_context": "N/A", "user_metadata": "", "pool_id": (0, 3)}
+        for frame in event["frames"]:
+            frame |= {"fx_node_op": "call_function", "fx_node_name": "linear", "fx_node_info": {}}
+    mark = {"stage": "START", "name": "Optimizer.step", "device": 0, "time_us": 1}
+    tree |= {"external_annotations": [mark], "private_pools": {"(0, 3)": [1]}, "newer": None}
+    loaded = load(tree, protocol)
+    for table in ("segments", "blocks", "stacks"):
+        for name, column in vars(getattr(plain, table)).items():
+            assert np.array_equal(getattr(getattr(loaded, table), name), column), name
+    for name, column in vars(plain.traces[0]).items():
+        assert np.array_equal(getattr(loaded.traces[0], name), column), name
+    assert loaded.settings == plain.settings
+    assert loaded.warnings == ()
+
+
+def test_annotations_are_known_and_pinned_host_memory_is_said_not_to_be_shown(load: Load) -> None:
+    start = [{"name": "START", "filename": "ProfilerStep#0", "line": 0}]
+    event = {"action": "user_defined", "addr": 0, "size": 0, "stream": 0, "frames": start}
+    host = {"address": 1 << 40, "total_size": 4096, "blocks": []}
+    tree = {"segments": [], "device_traces": [[event]], "host_segments": [host], "host_traces": []}
+    loaded = load(tree)
+    assert loaded.traces[0].action.tolist() == [Action.OTHER]
+    assert loaded.warnings == (LoadWarning("1 segments of pinned host memory are not shown"),)
+
+
 def test_what_is_not_known_or_not_read_is_said(load: Load) -> None:
     events = [{"action": "new\x1bkind", "addr": 1, "size": 2}]
     raw = pickle.dumps({"segments": [], "device_traces": [events]}) + b"tail"
     loaded = load(raw)
     assert loaded.traces[0].action.tolist() == [Action.OTHER]
     assert loaded.warnings == (
-        "1 events have actions that are not known: new\\x1bkind",
-        "4 bytes behind the snapshot were not read",
+        LoadWarning("4 bytes behind the snapshot were not read", len(raw) - 4),
+        LoadWarning("1 events have actions that are not known: new\\x1bkind"),
     )
 
 
@@ -183,17 +216,18 @@ def test_wrong_fields_of_an_event_are_refused(
         load({"segments": [], "device_traces": [[event]]})
 
 
-def test_sizes_whose_sum_would_wrap_are_refused(load: Load) -> None:
+def test_sizes_whose_sum_would_wrap_are_left_out(load: Load) -> None:
     event = {"action": "alloc", "addr": 1, "size": 1 << 62}
-    with pytest.raises(TraceError, match="out of range"):
-        load({"segments": [], "device_traces": [[event, event]]})
+    loaded = load({"segments": [], "device_traces": [[event, dict(event)]]})
+    assert loaded.traces[0].size.tolist() == [1 << 62]
+    assert [warning.message[:10] for warning in loaded.warnings] == ["the event "]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "empty"),
-        (b"\x1f\x8b\x08\x00", "gunzip"),
+        (b"\x1f\x8b\x08\x00", "damaged at byte 0: it ends before its value does"),
         ({"a": 1}, "not a memory snapshot"),
         ([], "not a memory snapshot"),
         ([1], "not a memory snapshot"),
@@ -216,12 +250,6 @@ def test_unreadable_paths_are_said(tmp_path: Path) -> None:
         load_memory_snapshot(tmp_path / "absent")
     with pytest.raises(TraceError, match="directory"):
         load_memory_snapshot(tmp_path)
-
-
-def test_a_cut_file_is_said_to_be_cut(load: Load) -> None:
-    raw = pickle.dumps(snapshot(small()))
-    with pytest.raises(TraceError, match="cut off: it ends before its value does"):
-        load(raw[:-1])
 
 
 def test_loading_tells_its_progress_and_can_be_stopped(tmp_path: Path) -> None:

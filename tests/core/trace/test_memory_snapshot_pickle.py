@@ -296,6 +296,9 @@ def test_keys_are_text_so_that_none_can_be_made_to_collide_or_nest() -> None:
         read(b"})" + pairs + b"Ns.")
 
 
+TO_TRACES = b"}(\x8c\x0ddevice_traces]"
+TO_EVENTS = TO_TRACES + b"]("
+
 BOMBS = {
     "dicts": b"}" * 100_000,
     "lists": b"]" * 100_000,
@@ -315,6 +318,12 @@ BOMBS = {
     ),
     "doubled references": b"]\x94" + b"h\x00h\x00\x86\x94" * 80_000,
     "a list in itself": b"]\x94" + b"h\x00a" * 100_000,
+    "open segments": b"](" + b"}" * 100_000,
+    "open events": TO_EVENTS + b"}" * 100_000,
+    "events in the list": TO_EVENTS + b"}a" * 50_000,
+    "open traces": TO_TRACES + b"]" * 100_000,
+    "keys of the top": b"}" + b"\x8c\x01a\x94N" + b"h\x00N" * 40_000,
+    "marks above the top": b"}(\x8c\x08segments](" + b"(" * 100_000,
 }
 
 
@@ -331,7 +340,7 @@ def test_memory_is_bounded_by_the_size_of_the_file(
 
 def many(rows: bytes, key: bytes) -> bytes:
     """A snapshot whose list under ``key`` names one row half a million times."""
-    return b"\x8c\x04addr\x94" + b"}(\x8c" + bytes([len(key)]) + key + rows + b"u."
+    return b"}(\x8c\x04addr\x94N" + b"\x8c" + bytes([len(key)]) + key + rows + b"u."
 
 
 ONE_EVENT = b"}(\x8c\x06actionX\x05\x00\x00\x00allocu\x94"
@@ -342,6 +351,13 @@ def test_one_event_named_often_is_bounded_too(tmp_path: Path) -> None:
     path.write_bytes(many(b"](](" + ONE_EVENT + b"h\x01" * 100_000 + b"ee", b"device_traces"))
     with at_most(allowance(path)):
         assert len(load_memory_snapshot(path).traces[0]) == 100_001
+
+
+def test_finding_where_the_damage_lies_is_bounded_too(tmp_path: Path) -> None:
+    path = tmp_path / "events.pickle"
+    path.write_bytes(TO_EVENTS + ONE_EVENT + b"}" * 200_000)
+    with at_most(allowance(path)):
+        assert len(load_memory_snapshot(path).traces[0]) == 1
 
 
 def test_one_block_named_often_is_bounded_too(tmp_path: Path) -> None:

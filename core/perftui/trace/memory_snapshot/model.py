@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.model import NONE, Int32, Int64
+from perftui.trace.model import NONE, Int32, Int64, LoadWarning
 
 Int8 = npt.NDArray[np.int8]
 UInt64 = npt.NDArray[np.uint64]
@@ -43,7 +43,7 @@ class Action(enum.IntEnum):
     OOM = 8
     """Out of memory: the size is what was asked for."""
     OTHER = 9
-    """A name that is not known here; a warning of the snapshot says which."""
+    """An annotation, or a name that is not known here: a warning of the snapshot says which."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ class SegmentTable:
     stack: Int32
     kinds: tuple[str, ...]
     """``large``, ``small``."""
+    whole: bool = True
+    """Whether all segments of the file could be read."""
 
     def __len__(self) -> int:
         return len(self.address)
@@ -140,6 +142,8 @@ class EventTable:
     """Index into the snapshot's ``categories``, or NONE."""
     device_free: Int64
     """Bytes that the driver had left, for OOM; NONE elsewhere."""
+    whole: bool = True
+    """Whether the last events could be read: they led to the segments that the file lists."""
 
     def __len__(self) -> int:
         return len(self.action)
@@ -164,7 +168,10 @@ class MemorySnapshot:
     """``parameter``, ``activation``...: in snapshots that torch's profiler made."""
     settings: Mapping[str, int | float | bool | str]
     """Of the allocator, nested ones as ``outer.inner``; empty where the file has none."""
-    warnings: tuple[str, ...] = ()
+    whole: bool = True
+    """Whether all segments and events of the file could be read; a warning says where it ends."""
+    warnings: tuple[LoadWarning, ...] = ()
+    """What of the file is not here; offsets are those of the pickle, inflated."""
 
     @property
     def reserved(self) -> int:

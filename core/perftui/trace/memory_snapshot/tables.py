@@ -26,6 +26,7 @@ from perftui.trace.memory_snapshot.model import (
     EventTable,
     SegmentTable,
 )
+from perftui.trace.memory_snapshot.refusal import RefusedError
 from perftui.trace.memory_snapshot.stack_table import StackTable
 from perftui.trace.model import NONE, Int64
 from perftui.trace.text import printable
@@ -39,11 +40,17 @@ _STATES = {
 _ACTIONS = {action.name.lower(): action for action in Action if action is not Action.OTHER}
 _ACTIONS["free"] = Action.FREE_COMPLETED
 
+_ANNOTATIONS = {"user_defined", "workspace_snapshot"}
+"""Events that torch's builds around 2.4, and of other vendors, put between those of the allocator;
+they hold no memory."""
+
 _NS_PER_US = 1000
 _NO_HISTORY: Row = {}
 
 
-def segment_table(segments: Sequence[Row], blocks: BlockTable, stacks: StackTable) -> SegmentTable:
+def segment_table(
+    segments: Sequence[Row], blocks: BlockTable, stacks: StackTable, whole: bool
+) -> SegmentTable:
     """One row for each segment; sums that the file does not have are made from its blocks."""
     kinds = Interned()
     held = blocks.state == BlockState.ACTIVE
@@ -62,6 +69,7 @@ def segment_table(segments: Sequence[Row], blocks: BlockTable, stacks: StackTabl
         expandable=np.array([row.get("is_expandable") is True for row in segments], np.bool_),
         stack=np.array([stacks.add(row.get("frames")) for row in segments], np.int32),
         kinds=kinds.texts,
+        whole=whole,
     )
 
 
@@ -81,7 +89,7 @@ def _stated(segments: Sequence[Row], key: str, computed: Int64) -> Int64:
 def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> BlockTable:
     """One row for each block of each segment.
 
-    Raises TraceError where there are more than ``most``: a file can name one list of blocks any
+    Raises RefusedError where there are more than ``most``: a file can name one list of blocks any
     number of times.
     """
     rows: list[Row] = []
@@ -89,7 +97,7 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
     for segment in segments:
         blocks = segment.get("blocks", [])
         if isinstance(blocks, list) and len(rows) + len(blocks) > most:
-            raise TraceError("it lists more blocks than it has bytes: refused")
+            raise RefusedError("it lists more blocks than it has bytes: refused")
         rows += rows_of(blocks, "blocks")
         counts.append(len(rows))
     size = integers(rows, "size")
@@ -182,6 +190,7 @@ def event_table(
     stacks: StackTable,
     categories: Categories,
     unknown: Counter[str],
+    whole: bool,
 ) -> EventTable:
     """One row for each event; names of actions that are not known are counted in ``unknown``."""
     return EventTable(
@@ -194,6 +203,7 @@ def event_table(
         stack=np.array([stacks.add(row.get("frames")) for row in events], np.int32),
         category=np.array([categories.index(row) for row in events], np.int32),
         device_free=column(integers(events, "device_free", NONE), "device_free"),
+        whole=whole,
     )
 
 
@@ -202,7 +212,7 @@ def _action(row: Row, unknown: Counter[str]) -> Action:
     if not isinstance(name, str):
         raise TraceError("an event has no action: this is not a memory snapshot")
     action = _ACTIONS.get(name, Action.OTHER)
-    if action is Action.OTHER:
+    if action is Action.OTHER and name not in _ANNOTATIONS:
         unknown[name] += 1
     return action
 

@@ -1,0 +1,413 @@
+"""Of a damaged snapshot what stands before the damage is read, and one warning says where it is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import pickletools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perftui.analysis.memory_snapshot import time_line
+from perftui.report.kind import Kind
+from perftui.report.special import special_report
+from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.memory_snapshot import read_bytes
+from perftui.trace.memory_snapshot.load import is_memory_snapshot, load_memory_snapshot
+from perftui.trace.memory_snapshot.model import MemorySnapshot
+from tests.core.trace.memory_files import Allocator, snapshot
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+FILES = 600
+"""Damaged ones, in all."""
+
+
+class Rows(NamedTuple):
+    """Segments with their blocks, and events by device: everything that a report is made of."""
+
+    segments: list[Any]
+    traces: list[list[Any]]
+
+    @property
+    def flat(self) -> list[Any]:
+        """In the order of the file."""
+        events = [(device, event) for device, all_of in enumerate(self.traces) for event in all_of]
+        return [*self.segments, *events]
+
+
+def rows_of(loaded: MemorySnapshot) -> Rows:
+    segments, blocks = loaded.segments, loaded.blocks
+    columns = (segments.device, segments.address, segments.reserved, segments.allocated)
+    found = [
+        (*row, segments.kinds[kind], loaded.stacks.of(stack))
+        for *row, kind, stack in zip(
+            *(column.tolist() for column in (*columns, segments.kind, segments.stack)), strict=True
+        )
+    ]
+    parts: list[list[Any]] = [[] for _ in found]
+    of_block = (blocks.segment, blocks.address, blocks.size, blocks.requested, blocks.state)
+    for segment, *row, stack in zip(
+        *(column.tolist() for column in (*of_block, blocks.stack)), strict=True
+    ):
+        parts[segment].append((*row, loaded.stacks.of(stack)))
+    traces = []
+    for trace in loaded.traces:
+        of_event = (trace.action, trace.address, trace.size, trace.stream, trace.time, trace.stack)
+        rows = zip(*(column.tolist() for column in of_event), strict=True)
+        traces.append([(*row, loaded.stacks.of(stack)) for *row, stack in rows])
+    return Rows(list(zip(found, parts, strict=True)), traces)
+
+
+def busy(devices: int = 2, calls: int = 6, seed: int = 0) -> list[Allocator]:
+    """Allocators that have done some work, the same for the same seed."""
+    chance = random.Random(seed)  # noqa: S311 - makes a test file
+    made = [Allocator(device) for device in range(devices)]
+    for allocator in made:
+        for _ in range(calls):
+            allocator.alloc(chance.randrange(1, 9000), chance.randrange(5))
+            if chance.random() < 0.4:
+                allocator.free(chance.choice(list(allocator.held)))
+    return made
+
+
+def segments_of(allocators: list[Allocator]) -> dict[str, Any]:
+    """A snapshot with a second segment of each device."""
+    tree = snapshot(*allocators)
+    tree["segments"] += [{**each, "address": 1 << 50} for each in tree["segments"]]
+    return tree
+
+
+def load(path: Path, raw: bytes) -> MemorySnapshot | None:
+    """None where it is refused, with a message that names the file."""
+    path.write_bytes(raw)
+    try:
+        return load_memory_snapshot(path)
+    except TraceError as error:
+        refusal = str(error)
+    assert str(path) in refusal
+    return None
+
+
+def check_cut(whole: Rows, cut: MemorySnapshot, size: int) -> int:
+    """A cut file holds the first rows of the whole one and says so once; how many rows it holds."""
+    (warning,) = cut.warnings
+    assert warning.offset is not None
+    assert 0 <= warning.offset <= size
+    assert f"byte {warning.offset:,}" in warning.message
+    found = rows_of(cut)
+    assert whole.flat[: len(found.flat)] == found.flat
+    assert found.flat
+    for device, trace in enumerate(cut.traces):
+        if trace.whole:
+            assert found.traces[device] == whole.traces[device]
+    if cut.segments.whole:
+        assert found.segments == whole.segments
+    if cut.whole:
+        assert found == whole
+    return len(found.flat)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_file_cut_at_any_byte_holds_the_rows_before_it(tmp_path: Path, protocol: int) -> None:
+    raw = pickle.dumps(segments_of(busy(calls=2)), protocol)
+    path = tmp_path / "snapshot.pickle"
+    loaded = load(path, raw)
+    assert loaded is not None
+    whole = rows_of(loaded)
+    before = 0
+    for size in range(0, len(raw), 1 if protocol in {2, 4} else 7):
+        cut = load(path, raw[:size]) if size else None
+        count = check_cut(whole, cut, size) if cut else 0
+        assert count >= before
+        before = count
+    last = load(path, raw[:-1])
+    assert last is not None
+    assert last.whole
+    assert check_cut(whole, last, len(raw)) == len(whole.flat)
+
+
+@given(
+    devices=st.integers(1, 3),
+    calls=st.integers(0, 12),
+    seed=st.integers(0, 999),
+    protocol=st.sampled_from(PROTOCOLS),
+    is_list=st.booleans(),
+    traces_first=st.booleans(),
+    at=st.floats(0, 1, exclude_max=True),
+    packed=st.booleans(),
+)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_snapshot_cut_anywhere_holds_a_prefix(
+    tmp_path: Path,
+    devices: int,
+    calls: int,
+    seed: int,
+    protocol: int,
+    is_list: bool,
+    traces_first: bool,
+    at: float,
+    packed: bool,
+) -> None:
+    tree: Any = segments_of(busy(devices, calls, seed))
+    if is_list:
+        tree = tree["segments"]
+    elif traces_first:
+        tree = {"device_traces": tree["device_traces"], "segments": tree["segments"]}
+    raw = pickle.dumps(tree, protocol)
+    path = tmp_path / "snapshot.pickle"
+    loaded = load(path, raw)
+    assert loaded is not None
+    whole = rows_of(loaded)
+    stored = gzip.compress(raw, mtime=0) if packed else raw
+    cut = load(path, stored[: int(at * len(stored))])
+    if cut is None:
+        return
+    (warning,) = cut.warnings
+    assert warning.offset is not None
+    assert warning.offset <= len(raw)
+    found = rows_of(cut)
+    if traces_first and not is_list:
+        assert whole.segments[: len(found.segments)] == found.segments
+        assert not found.segments or found.traces == whole.traces
+        whole, found = whole._replace(segments=[]), found._replace(segments=[])
+    assert whole.flat[: len(found.flat)] == found.flat
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_gzip_is_read_by_content(tmp_path: Path, protocol: int) -> None:
+    raw = pickle.dumps(segments_of(busy()), protocol)
+    packed = gzip.compress(raw)
+    assert is_memory_snapshot(packed[:4096])
+    assert not is_memory_snapshot(gzip.compress(b'{"traceEvents": [], "segments": 1}'))
+    plain, loaded = load(tmp_path / "plain", raw), load(tmp_path / "packed", packed)
+    assert plain is not None
+    assert loaded is not None
+    assert rows_of(loaded) == rows_of(plain)
+    assert loaded.warnings == ()
+
+
+def test_gzip_that_is_cut_off_or_damaged_says_where_in_the_pickle(tmp_path: Path) -> None:
+    raw = pickle.dumps(segments_of(busy(calls=40)))
+    packed = gzip.compress(raw)
+    whole = load(tmp_path / "whole", raw)
+    cut = load(tmp_path / "cut", packed[: len(packed) // 2])
+    assert whole is not None
+    assert cut is not None
+    assert 0 < check_cut(rows_of(whole), cut, len(raw)) < len(rows_of(whole).flat)
+    assert cut.warnings[0].message.startswith("the gzip data is cut off; loaded up to byte ")
+    assert cut.warnings[0].message.endswith(" of the inflated pickle")
+    unproven = load(tmp_path / "unproven", packed[:-1])
+    assert unproven is not None
+    assert rows_of(unproven) == rows_of(whole)
+    assert [warning.offset for warning in unproven.warnings] == [len(raw)]
+
+
+def test_gzip_that_inflates_too_far_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_bytes, "_ALWAYS", 1000)
+    path = tmp_path / "bomb"
+    path.write_bytes(gzip.compress(pickle.dumps(["\0" * 5_000_000])))
+    with pytest.raises(TraceError, match="inflates to more than 128 times its size"):
+        load_memory_snapshot(path)
+
+
+def test_inflating_can_be_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    path.write_bytes(gzip.compress(pickle.dumps(segments_of(busy()))))
+    with pytest.raises(LoadCancelled):
+        load_memory_snapshot(path, cancelled=lambda: True)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_row_that_cannot_be_read_ends_the_tables(tmp_path: Path, protocol: int) -> None:
+    tree = segments_of(busy(calls=20))
+    whole = load(tmp_path / "whole", pickle.dumps(tree, protocol))
+    assert whole is not None
+    tree["device_traces"][1][7]["size"] = "x"
+    raw = pickle.dumps(tree, protocol)
+    loaded = load(tmp_path / "damaged", raw)
+    assert loaded is not None
+    rows = rows_of(whole)
+    wanted = Rows(rows.segments, [rows.traces[0], rows.traces[1][:7]])
+    assert rows_of(loaded) == wanted
+    assert [trace.whole for trace in loaded.traces] == [True, False]
+    (warning,) = loaded.warnings
+    assert warning.offset is not None
+    assert warning.message.startswith(f"the event at byte {warning.offset:,} cannot be read")
+    codes = [(code.name, value, at or 0) for code, value, at in pickletools.genops(raw)]
+    broken = next(at for _, value, at in codes if value == "x")
+    begins = [at for name, _, at in codes if name in {"DICT", "EMPTY_DICT"} and at < broken]
+    assert warning.offset == begins[-1]
+    tree["segments"][1]["blocks"][0]["state"] = "lost"
+    loaded = load(tmp_path / "earlier", pickle.dumps(tree, protocol))
+    assert loaded is not None
+    assert rows_of(loaded) == Rows(rows.segments[:1], [])
+    assert loaded.warnings[0].message.startswith("the segment at byte ")
+
+
+@pytest.mark.parametrize("code", [b"cos\nsystem\n", b"R", b"\x93", b"\x81", b"b", b"i", b"\x82"])
+@pytest.mark.parametrize("at", [0.5, 0.9])
+def test_code_is_refused_also_in_a_damaged_file(tmp_path: Path, code: bytes, at: float) -> None:
+    raw = pickle.dumps(segments_of(busy()), 0)
+    lines = raw.split(b"\n")
+    head = b"\n".join(lines[: int(len(lines) * at)]) + b"\n"
+    path = tmp_path / "snapshot"
+    for tail in (b"", b"\xff\xff", raw[len(head) :]):
+        path.write_bytes(head + code + tail)
+        with pytest.raises(TraceError, match=r"asks to run code.*nothing was run"):
+            load_memory_snapshot(path)
+
+
+def test_what_a_damaged_snapshot_cannot_tell_is_not_told(tmp_path: Path) -> None:
+    tree = snapshot(*busy(devices=2, calls=30))
+    raw = pickle.dumps(tree)
+    path = tmp_path / "snapshot.pickle"
+    whole = load(path, raw)
+    assert whole is not None
+    assert time_line(whole, 0).absolute
+    assert time_line(whole, 1).absolute
+    in_the_second = load(path, raw[: raw.index(b"allocator_settings") - 60])
+    assert in_the_second is not None
+    assert [trace.whole for trace in in_the_second.traces] == [True, False]
+    assert time_line(in_the_second, 0).absolute
+    assert not time_line(in_the_second, 1).absolute
+    text = special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
+    assert "the file ends before its value does; loaded up to byte" in text
+    assert "device 1: the end of its history could not be read" in text
+    assert "device 0: the end" not in text
+    told = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
+    assert any("loaded up to byte" in note for note in told["notes"])
+    assert [device["whole"] for device in told["devices"]] == [True, True]
+
+
+def test_sizes_of_segments_that_are_not_all_there_are_said_to_be_more(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.pickle"
+    tree = segments_of(busy())
+    raw = pickle.dumps(tree)
+    path.write_bytes(raw[: raw.index(b"device_traces") - 40])
+    text = special_report(path, Kind.MEMORY_SNAPSHOT, as_json=False)
+    assert "Device 0: at least " in text
+    assert "Held at the end, by line, of the segments that could be read" in text
+    assert "device 0: its history could not be read, so its peak is not known" in text
+    assert "_record_memory_history" not in text
+    told = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))
+    assert {device["whole"] for device in told["devices"]} == {False}
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_mark_that_is_lost_costs_no_row_before_it(tmp_path: Path, protocol: int) -> None:
+    raw = pickle.dumps(segments_of(busy()), protocol)
+    codes = [(code.name, at or 0) for code, _, at in pickletools.genops(raw)]
+    begin = raw.index(b"device_traces")
+    marks = [at for name, at in codes if name == "MARK" and at > begin]
+    path = tmp_path / "snapshot"
+    for at in marks[3:]:
+        before, loaded = load(path, raw[:at]), load(path, raw[:at] + raw[at + 1 :])
+        assert before is not None
+        assert loaded is not None
+        kept = rows_of(before).flat
+        assert rows_of(loaded).flat[: len(kept)] == kept
+        assert len(loaded.warnings) == 1
+
+
+def damaged(raw: bytes, chance: random.Random) -> tuple[bytes, int]:
+    """One to three wounds, and the first byte that differs."""
+    made = bytearray(raw)
+    for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        at = chance.randrange(2, max(3, len(made) - 2))
+        WOUNDS[chance.randrange(len(WOUNDS))](made, at, chance)
+    pairs = enumerate(zip(raw, made, strict=False))
+    first = next((at for at, (old, new) in pairs if old != new), min(len(raw), len(made)))
+    return bytes(made), first
+
+
+def _set(made: bytearray, at: int, chance: random.Random) -> None:
+    made[at] = chance.randrange(256)
+
+
+def _flip(made: bytearray, at: int, chance: random.Random) -> None:
+    made[at] ^= 1 << chance.randrange(8)
+
+
+def _cut(made: bytearray, at: int, chance: random.Random) -> None:
+    del made[max(at, 16) :]
+
+
+def _delete(made: bytearray, at: int, chance: random.Random) -> None:
+    del made[at : min(at + chance.randrange(1, 30), len(made) - 4)]
+
+
+def _insert(made: bytearray, at: int, chance: random.Random) -> None:
+    made[at:at] = chance.randbytes(chance.randrange(1, 9))
+
+
+def _repeat(made: bytearray, at: int, chance: random.Random) -> None:
+    made[at:at] = made[at : at + chance.randrange(1, 60)]
+
+
+def _blank(made: bytearray, at: int, chance: random.Random) -> None:
+    end = min(at + chance.randrange(1, 500), len(made))
+    made[at:end] = bytes(end - at)
+
+
+WOUNDS: tuple[Callable[[bytearray, int, random.Random], None], ...] = (
+    _set,
+    _flip,
+    _cut,
+    _delete,
+    _insert,
+    _repeat,
+    _blank,
+)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_mutations_cost_no_row_before_them(tmp_path: Path, protocol: int, packed: bool) -> None:
+    raw = pickle.dumps(segments_of(busy(calls=15)), protocol)
+    path = tmp_path / "snapshot.pickle"
+    kept = 0
+    count = FILES // len(PROTOCOLS) // 2
+    for seed in range(count):
+        chance = random.Random(f"{protocol} {packed} {seed}")  # noqa: S311 - damages a test file
+        if packed:
+            made, _ = damaged(gzip.compress(raw, mtime=0), chance)
+            safe = None
+        else:
+            made, first = damaged(raw, chance)
+            safe = load(path, raw[:first])
+        found = load(path, made)
+        if found is None:
+            assert safe is None or "asks to run code" in refusal_of(path), seed
+            continue
+        kept += 1
+        places = [warning.offset for warning in found.warnings if warning.offset is not None]
+        assert len(places) <= 1, seed
+        rows = rows_of(found)
+        if safe is not None:
+            before = rows_of(safe)
+            assert rows.segments[: len(before.segments)] == before.segments, seed
+            for old, new in zip(before.traces, rows.traces, strict=False):
+                assert new[: len(old)] == old, seed
+        for as_json in (False, True):
+            text = special_report(path, Kind.MEMORY_SNAPSHOT, as_json=as_json)
+            assert all(warning.message[:30] in text for warning in found.warnings), seed
+    assert kept > count // 3
+
+
+def refusal_of(path: Path) -> str:
+    with pytest.raises(TraceError) as error:
+        load_memory_snapshot(path)
+    return str(error.value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perftui.trace.categories import KERNEL, MEMCPY, MEMSET
 from perftui.trace.nsys import names
+from perftui.trace.nsys.database import MPI_TABLES
 from perftui.trace.nsys.names import Label
 from perftui.trace.nsys.tracks import UNSIGNED_NONE
 from perftui.trace.nsys.words import COPY_KINDS, MEMORY_KINDS, SYNC_KINDS, Words
@@ -36,6 +37,10 @@ class Activity:
     def owner(self) -> str:
         """The column that says whose row it is: a process on the device, a thread on the CPU."""
         return "globalPid" if self.on_device else "globalTid"
+
+
+def _range(words: Words, text: int) -> Label:
+    return names.range_label(words.string(text) or "unnamed range")
 
 
 def _call(words: Words, name: int) -> Label:
@@ -84,6 +89,8 @@ SYNCHRONISATION = Activity(
 """CUPTI tells the context that is waited for and no device: nsys writes 0, whichever it was."""
 
 ACTIVITIES = (
+    # Before the calls that they enclose.
+    *(Activity(table, False, ("textId",), _range) for table in MPI_TABLES),
     Activity("CUPTI_ACTIVITY_KIND_RUNTIME", False, ("nameId",), _call),
     Activity("CUPTI_ACTIVITY_KIND_OVERHEAD", False, ("nameId",), _overhead),
     Activity("CUPTI_ACTIVITY_KIND_KERNEL", True, ("shortName", "demangledName"), _kernel),
@@ -97,4 +104,5 @@ ACTIVITIES = (
 )
 """All but NVTX ranges, which have texts for names. What the operating system does (``OSRT_API``) is
 left out: threads that wait from begin to end of the program would stretch the trace to its whole
-life, and no table of ours asks for them."""
+life, and no table of ours asks for them. So are calls of cuBLAS and cuDNN: what they launch
+shows."""

@@ -11,8 +11,17 @@ from typing import Any
 
 from perftui.trace.errors import TraceError
 
+MPI_TABLES = (
+    "MPI_P2P_EVENTS",
+    "MPI_COLLECTIVES_EVENTS",
+    "MPI_START_WAIT_EVENTS",
+    "MPI_OTHER_EVENTS",
+)
+"""Calls of MPI. Before Nsight Systems had these tables, they were NVTX ranges."""
+
 EVENT_TABLES = (
     "NVTX_EVENTS",
+    *MPI_TABLES,
     "CUPTI_ACTIVITY_KIND_RUNTIME",
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",
@@ -137,7 +146,10 @@ def _text(raw: bytes) -> str:
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    listed = connection.execute("select name from sqlite_master where type = 'table'").fetchall()
+    # Damage makes blobs of names, and of a page of rows a list of tables.
+    listed = connection.execute(
+        "select name from sqlite_master where type = 'table' and typeof(name) = 'text'"
+    ).fetchall()
     return {name: _columns(connection, name) for (name,) in listed}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Any
 
 from perftui.trace.nsys.database import Database
@@ -18,6 +19,16 @@ _PROPERTIES = {
     "smCount": "numSms",
 }
 """Columns of TARGET_INFO_GPU, and what Kineto calls them."""
+
+_OLD_PROPERTIES = {
+    "name": "name",
+    "globalMemorySize": "totalGlobalMem",
+    "computeCapabilityMajor": "computeMajor",
+    "computeCapabilityMinor": "computeMinor",
+    "numMultiprocessors": "numSms",
+}
+"""The same of TARGET_INFO_CUDA_GPU, which was in its place before Nsight Systems 2021.3: its
+columns are those of ``CUpti_ActivityDevice``."""
 
 
 def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:
@@ -59,13 +70,26 @@ def _versions(database: Database, connection: sqlite3.Connection) -> dict[str, A
 
 def _devices(database: Database, connection: sqlite3.Connection) -> list[dict[str, Any]]:
     if not database.has("TARGET_INFO_GPU", "id", "name"):
-        return []
+        if not database.has("TARGET_INFO_CUDA_GPU", "deviceId", "name"):
+            return []
+        return _described(database, connection, "TARGET_INFO_CUDA_GPU", "deviceId", _OLD_PROPERTIES)
     # Without a table that says which device of a process is which GPU, devices are CUDA's.
     by_process = database.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
     number = "id" if by_process or not database.has("TARGET_INFO_GPU", "cuDevice") else "cuDevice"
-    columns = [column for column in _PROPERTIES if database.has("TARGET_INFO_GPU", column)]
+    number = f"ifnull({number}, id)"
+    return _described(database, connection, "TARGET_INFO_GPU", number, _PROPERTIES)
+
+
+def _described(
+    database: Database,
+    connection: sqlite3.Connection,
+    table: str,
+    number: str,
+    properties: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    columns = [column for column in properties if database.has(table, column)]
     rows = connection.execute(
-        f"select ifnull({number}, id), {', '.join(columns)} from TARGET_INFO_GPU order by 1"  # noqa: S608 - constants
+        f"select {number}, {', '.join(columns)} from {table} order by 1"  # noqa: S608 - constants
     ).fetchall()
-    keys = ["id", *(_PROPERTIES[column] for column in columns)]
+    keys = ["id", *(properties[column] for column in columns)]
     return [dict(zip(keys, row, strict=True)) for row in rows]

@@ -37,6 +37,10 @@ _KNOWN: Mapping[str, Mapping[int, tuple[str, str]]] = {
 """For exports without these tables: (name, label) by id. NVIDIA, "SQLite Export Schema Reference"
 of Nsight Systems 2021.5; the same in every file seen since."""
 
+_MANAGED = _MEMORIES.index("Managed")
+"""Was the last kind, "Unknown", before Nsight Systems 2021.3 (``MEM_KIND_STRS_CTE`` in the reports
+of 2021.1)."""
+
 
 @dataclass
 class Words:
@@ -83,8 +87,14 @@ class Words:
 
     def _enumeration(self, table: str) -> Mapping[int, tuple[str, str]]:
         if table not in self._enumerations:
-            self._enumerations[table] = self._read_enumeration(table) or _KNOWN.get(table, {})
+            self._enumerations[table] = self._read_enumeration(table) or self._known(table)
         return self._enumerations[table]
+
+    def _known(self, table: str) -> Mapping[int, tuple[str, str]]:
+        known = _KNOWN.get(table, {})
+        if table == MEMORY_KINDS and self.database.has("TARGET_INFO_CUDA_GPU"):
+            return {**known, _MANAGED: ("", "Unknown")}
+        return known
 
     def _read_enumeration(self, table: str) -> dict[int, tuple[str, str]]:
         if not self.database.has(table, "id", "name"):

@@ -67,8 +67,14 @@ class RowReader:
                 texts[key] = text
             else:
                 others[key] = f"{len(value)} bytes" if isinstance(value, bytes) else value
-        domain = self.domains.get((raw.get("globalTid", -1) >> 24, raw.get("domainId", -1)))
+        domain = self._domain(raw.get("globalTid"), raw.get("domainId"))
         return {**texts, **({"domain": domain} if domain else {}), **others}
+
+    def _domain(self, owner: Any, domain: Any) -> str | None:
+        # SQLite puts anything into any column, and so does damage.
+        if not isinstance(owner, int) or not isinstance(domain, int):
+            return None
+        return self.domains.get((owner >> 24, domain))
 
 
 def _text(words: Words, key: str, value: Any) -> str | None:

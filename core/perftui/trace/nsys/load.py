@@ -14,6 +14,7 @@ from perftui.trace.model import LoadWarning, Trace
 from perftui.trace.nsys.activities import ACTIVITIES, GRAPHS, Activity
 from perftui.trace.nsys.assemble import Surroundings, assemble
 from perftui.trace.nsys.columns import Columns, place
+from perftui.trace.nsys.cut import torn_rows
 from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database
 from perftui.trace.nsys.metadata import read_gpus, read_metadata, read_session_start
 from perftui.trace.nsys.names import Label
@@ -73,6 +74,7 @@ class _Loading:
         self.rows_in = {table: self._largest_id(table) for table in EVENT_TABLES}
         self.rows_done = 0
         self.next_preview = FIRST_PREVIEW
+        self.torn = torn_rows(self.database.path)
         self.ranges = Ranges(self.database, self.words)
         self.about = Surroundings(
             names=self._tolerated(self._names, Names({}, {})),
@@ -122,7 +124,20 @@ class _Loading:
             )
 
     def _scan(self, table: str, columns: tuple[str, ...], where: str) -> Scan:
-        return Scan(self.connection, table, columns, f'"start" is not null and {where}')
+        return Scan(
+            self.connection, table, columns, f'"start" is not null and {self._whole(table)}{where}'
+        )
+
+    def _whole(self, table: str) -> str:
+        """SQL that leaves out a row that the file ends within."""
+        names = self.database.tables[table]
+        begin, end = names.index("start"), names.index("end")
+        same = [
+            f'(rowid = {row_id} and "start" is {columns[begin]} and "end" is {columns[end]})'
+            for row_id, columns in self.torn
+            if len(columns) == len(names) and columns[begin] is not None
+        ]
+        return f"not ({' or '.join(same)}) and ".replace("None", "null") if same else ""
 
     def _device_by_context(self, table: str) -> str:
         """SQL of the device of a row's context, as kernels and copies in it had it."""
@@ -182,6 +197,8 @@ class _Loading:
         return read_names(database, connection, self.words)
 
     def _warn(self) -> None:
+        if self.torn:
+            self._note("the file was cut off: some rows at its end are missing")
         if self.words.damage:
             self._note(f"StringIds is damaged ({self.words.damage}): some names are missing")
         if self.columns.endless:

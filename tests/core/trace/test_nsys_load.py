@@ -438,6 +438,18 @@ def test_an_export_that_was_cut_off_is_read_as_far_as_it_goes(path: Path) -> Non
     assert "CUPTI_ACTIVITY_KIND_RUNTIME is damaged" in trace.warnings[0].message
 
 
+def test_a_row_that_the_file_ends_within_is_no_event(path: Path) -> None:
+    """SQLite reads zeros for what it lacks: a kernel that began before all others."""
+    raw = nsys.write(path, many(300)).read_bytes()
+    page = int.from_bytes(raw[16:18], "big")
+    known = set((load_trace(path).start + load_trace(path).origin).tolist())
+    for missing in range(1, page, 61):
+        path.write_bytes(raw[:-missing])
+        trace = load_trace(path)
+        assert set((trace.start + trace.origin).tolist()) < known
+        assert "the file was cut off" in trace.warnings[0].message
+
+
 def test_damage_anywhere_gives_a_trace_or_says_why_not(path: Path) -> None:
     whole = nsys.write(path, {**nsys.small(), **many(300)}).read_bytes()
     outcomes = set()

@@ -224,7 +224,8 @@ def test_the_second_opening_does_not_export_again(
     report: Path, cache: Path, called: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = load_trace(report)
-    assert [path.suffix for path in cache.iterdir()] == [".sqlite"]
+    (kept,) = cache.iterdir()
+    assert (kept.suffix, kept.stat().st_mode & 0o777) == (".sqlite", 0o600)
     assert cache.stat().st_mode & 0o777 == 0o700
     called.unlink()
     monkeypatch.setenv("PATH", "")

@@ -59,6 +59,7 @@ class Exports:
             if made.stat().st_size > self.most_bytes or not has_room(self.directory, 0):
                 return None
             name = f"{place_of(report)}-{_state(identity)}-{_checksum(made):08x}{EXPORT}"
+            made.chmod(0o600)
             made.replace(self.directory / name)
         except OSError:
             return None

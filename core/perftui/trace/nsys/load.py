@@ -30,7 +30,7 @@ Preview = Callable[[Trace], None]
 Value = TypeVar("Value")
 
 FIRST_PREVIEW = 64_000
-"""Rows of the first preview: read in a third of a second, and more than a screen can tell apart."""
+"""Rows of the first preview: read in a fifth of a second, and more than a screen can tell apart."""
 
 PREVIEW_GROWTH = 8
 """Times as many rows from one preview to the next: all of them cost a seventh of the last."""

@@ -64,11 +64,6 @@ Account = Callable[[Mapping[str, Any], Verdict], None]
 """Takes an expected value and the verdict on it: the fixture of that name."""
 
 
-def met_but_for(what: str) -> Verdict:
-    """All of the value is met that is about what we read."""
-    return Verdict(Outcome.MET, f"but for {what}")
-
-
 def explained(tool: str, *differs: Differs) -> Verdict:
     """The value follows from our columns exactly, once these disagreements are taken over."""
     assert differs

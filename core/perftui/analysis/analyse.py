@@ -30,7 +30,7 @@ from perftui.analysis.ops import op_table
 from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
 from perftui.analysis.steps import find_steps
 from perftui.analysis.surroundings import Surroundings
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, NOT_READ, Trace
 
 
 def analyse(trace: Trace) -> TraceAnalysis:
@@ -149,6 +149,10 @@ def _notes(
             f"{len(activity)} devices: the budget is that of device {_busiest(activity).device}, "
             "the busiest"
         )
+    unread = view.trace.metadata.get(NOT_READ)
+    if isinstance(unread, Mapping):
+        tables = ", ".join(f"{table} ({rows})" for table, rows in unread.items())
+        yield f"not read: the rows of {tables}"
     unlinked = sum(each.unlinked for each in activity)
     if unlinked:
         yield f"{unlinked} GPU events whose launch is not in the trace"

@@ -18,6 +18,9 @@ Ints = npt.NDArray[np.signedinteger[Any]]
 NONE = -1
 """Stands for "absent" in every integer column (no correlation, no stream, no parent...)."""
 
+NOT_READ = "perftui.notRead"
+"""Key of a trace's metadata: by name, how many rows each table of the file has that is not read."""
+
 
 def no_arguments(row: int) -> Mapping[str, Any]:  # noqa: ARG001 - the signature of a reader
     """Arguments of a trace that was not read from a file: none."""

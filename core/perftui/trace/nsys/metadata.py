@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from perftui.trace.nsys.database import Database
+from perftui.trace.model import NOT_READ
+from perftui.trace.nsys.database import EVENT_TABLES, Database, quoted
 
 _ABOUT = ("EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION")
 _EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
@@ -40,8 +41,13 @@ def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[
 
 
 def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
-    """``deviceProperties`` as in a Kineto file, and the versions of the export."""
+    """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ``
+    how many rows each table has that tells what happened and is not read: samples, context
+    switches, calls of the operating system..."""
     metadata: dict[str, Any] = _versions(database, connection)
+    unread = _unread(database, connection)
+    if unread:
+        metadata[NOT_READ] = unread
     devices = _devices(database, connection)
     if devices:
         metadata["deviceProperties"] = devices
@@ -57,6 +63,16 @@ def read_session_start(database: Database, connection: sqlite3.Connection) -> in
         "where typeof(utcEpochNs) = 'integer' and utcEpochNs > 0"
     ).fetchone()
     return None if found is None else int(found[0])
+
+
+def _unread(database: Database, connection: sqlite3.Connection) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for table, columns in sorted(database.tables.items()):
+        timed = {"start", "timestamp"}.intersection(columns) or table.endswith("_CALLCHAINS")
+        if timed and table not in (*EVENT_TABLES, "DIAGNOSTIC_EVENT"):
+            (rows,) = connection.execute(f"select count(*) from {quoted(table)}").fetchone()  # noqa: S608 - quoted
+            found |= {table: rows} if rows else {}
+    return found
 
 
 def _versions(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:

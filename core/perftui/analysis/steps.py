@@ -5,15 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.grouping import sums
 from perftui.analysis.model import Step
-from perftui.trace.model import Trace
+from perftui.trace.model import Int64, Trace
 
 
 def find_steps(trace: Trace) -> tuple[Step, ...]:
-    """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies."""
+    """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies.
+
+    Where several threads mark steps of one number, those of the thread with most time in steps
+    count.
+    """
     rows = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match))
+    rows = rows[_of_one_thread(trace, rows)]
     ordered = rows[np.argsort(trace.start[rows], kind="stable")]
     return tuple(_step(trace, row) for row in ordered.tolist())
+
+
+def _of_one_thread(trace: Trace, rows: Int64) -> kinds.Mask:
+    times = sums(trace.track[rows], trace.duration[rows], len(trace.tracks))
+    main = trace.track[rows] == np.argmax(times)
+    once: kinds.Mask = main | ~np.isin(trace.name[rows], trace.name[rows[main]])
+    return once
 
 
 def _step(trace: Trace, row: int) -> Step:

@@ -153,6 +153,22 @@ def test_steps_are_those_of_the_cpu_in_order(trace_of: Load, cpu: Make, gpu: Mak
     assert "ProfilerStep#3" not in analysis.ops.names
 
 
+def test_steps_that_several_threads_mark_are_those_of_one(trace_of: Load, cpu: Make) -> None:
+    analysis = analyse(
+        trace_of(
+            cpu("ProfilerStep#1", 0, 50, "user_annotation", tid=1),
+            cpu("ProfilerStep#2", 50, 40, "user_annotation", tid=1),
+            cpu("ProfilerStep#2", 45, 20, "user_annotation", tid=2),
+            cpu("ProfilerStep#3", 95, 10, "user_annotation", tid=2),
+        )
+    )
+    assert [(step.index, step.duration) for step in analysis.steps] == [
+        (1, 50_000),
+        (2, 40_000),
+        (3, 10_000),
+    ]
+
+
 def test_a_trace_without_operators_has_an_empty_table(trace_of: Load, gpu: Make) -> None:
     analysis = analyse(trace_of(gpu("k", 0, 1)))
     assert len(analysis.ops) == 0

@@ -61,8 +61,10 @@ def _beyond(numbers: Any, limit: float) -> bool:
     return len(numbers) > 0 and not bool(np.all((numbers > -limit) & (numbers < limit)))
 
 
-def _from_floats(microseconds: Any) -> Int64:
+def _from_floats(microseconds: Any) -> Int64 | None:
     whole = np.floor(microseconds)
     thousandths = np.rint((microseconds - whole) * 1000)
-    nanosecond: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
-    return nanosecond
+    found: Int64 = whole.astype(np.int64) * 1000 + thousandths.astype(np.int64)
+    # Both are exact below 2**53 ns, so this is the float that three decimals spell. Others have
+    # more, and only their text says to which side a half is rounded.
+    return found if np.array_equal(found / 1000, microseconds) else None

@@ -25,6 +25,17 @@ def test_floats_below_the_limit_keep_every_nanosecond(values: list[tuple[int, in
     assert column.tolist() == [slow(text) for text in texts]
 
 
+@given(st.integers(0, 2**43 - 1), st.integers(0, 9_999_999), st.integers(1, 7))
+def test_digits_below_a_nanosecond_are_never_guessed(whole: int, part: int, places: int) -> None:
+    text = f"{whole}.{part:07}"[: len(str(whole)) + 1 + places]
+    column = times.column([float(text)])
+    assert column is None or column.tolist() == [slow(text)]
+
+
+def test_a_half_of_a_nanosecond_is_left_to_the_text() -> None:
+    assert times.column([20.0005]) is None
+
+
 @given(st.lists(st.integers(-(2**51), 2**51), min_size=1))
 def test_whole_microseconds_are_exact(values: list[int]) -> None:
     column = times.column(values)

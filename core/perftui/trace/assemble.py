@@ -12,7 +12,7 @@ from perftui.trace.batches import Batches
 from perftui.trace.categories import normalise
 from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
-from perftui.trace.head import top_level_fields
+from perftui.trace.head import second_list, top_level_fields
 from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
 from perftui.trace.narrow import narrowed
 from perftui.trace.nesting import nest_by_category, order
@@ -24,6 +24,16 @@ _WALL_CLOCK = 10**18
 
 _LONGEST = 30
 """Digits from which on a number is no time."""
+
+_SINGULAR = dict(
+    event="event", it="it", **{"is": "is"}, was="was", has="has", does="does", seems="seems",
+    begins="begins", ends="ends",
+)  # fmt: skip
+_PLURAL = dict(
+    event="events", it="they", **{"is": "are"}, was="were", has="have", does="do", seems="seem",
+    begins="begin", ends="end",
+)  # fmt: skip
+"""Words of a warning about one event, and about several."""
 
 _TIMES = ("start", "duration")
 
@@ -150,16 +160,25 @@ def _warnings(
     if not understood:
         found.append(LoadWarning("the fields around the list of events are not valid JSON"))
     unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
+    mended = Tally(len(batches.mended), min(batches.mended, default=None))
     counts = (
-        (unread, "left out {} events that are not valid JSON"),
-        (columns.untimed, "left out {} events whose time is no number"),
-        (columns.unknown, "left out {} events that do not say what they are"),
-        (columns.unpaired, "left out {} begin and end events: only whole ones are read"),
-        (columns.unmeasured, "{} events have a duration that is no number, taken as 0"),
-        (columns.negative, "{} events have a negative duration, taken as 0"),
+        (unread, "left out {} that {is} not valid JSON"),
+        (mended, "{} {is} not valid JSON, and {was} read as what {it} {seems} to mean"),
+        (columns.untimed, "left out {} whose time is no number, or beyond 73 years"),
+        (columns.unknown, "left out {} that {does} not say what {it} {is}"),
+        (columns.unpaired, "left out {} that only {begins} or {ends} something"),
+        (columns.unmeasured, "{} {has} a duration that is no number, taken as 0"),
+        (columns.negative, "{} {has} a negative duration, taken as 0"),
     )
     for tally, message in counts:
         if tally.first is not None:
+            words = _SINGULAR if tally.count == 1 else _PLURAL
+            said = message.format(f"{tally.count:,} {words['event']}", **words)
             place = f"; the first is at byte {tally.first:,}{unit}"
-            found.append(LoadWarning(message.format(tally.count) + place, tally.first))
+            found.append(LoadWarning(said + place, tally.first))
+    again = second_list(batches.tail)
+    if again is not None:
+        at = batches.offset + again
+        message = f"a second list of events begins at byte {at:,}{unit}: it was not read"
+        found.append(LoadWarning(message, at))
     return tuple(found)

@@ -65,3 +65,12 @@ def top_level_fields(head: bytes, tail: bytes) -> tuple[Mapping[str, Any], bool]
     merged = {**(before or {}), **(behind or {})}
     merged.pop("traceEvents", None)
     return merged, before is not None and behind is not None
+
+
+def second_list(tail: bytes) -> int | None:
+    """Where another list of events begins behind the first, None where there is none."""
+    match = _ARRAY.search(tail)
+    if match is None:
+        return None
+    events = (fields_behind(tail) or {}).get("traceEvents")
+    return match.start() if events else None

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from perftui.trace.events import NOT_STRICT
 from perftui.trace.mend import Mended, decoder, exact, fields_behind, mend
 from perftui.trace.text import encodable
 
@@ -47,6 +50,9 @@ class Recovered:
     """Whether the array of events ends at ``consumed``."""
     skipped: list[int] = field(default_factory=list)
     """Where the events begin that could not be read."""
+    mended: list[int] = field(default_factory=list)
+    """Where what was read is no valid JSON: an event as it is spelled, or what parts it from the
+    one before."""
     cut: int | None = None
     """Where the event begins that the text ends within."""
 
@@ -129,9 +135,24 @@ class _Walk:
         decoded = self._decode(at) if self._text[at] == "{" else None
         if decoded is None:
             return self._skip(at)
-        self._found.objects.append(decoded[0])
-        self._found.starts.append(self._offset(at))
-        return self._next(decoded[1])
+        fields, end = decoded
+        begin, following = self._offset(at), self._next(end)
+        self._found.objects.append(fields)
+        self._found.starts.append(begin)
+        if not self._is_strict(at, end):
+            self._found.mended.append(begin)
+        after = self._text[following : following + 1]
+        if after and self._text.count(",", end, following) != (after != "]"):
+            self._found.mended.append(self._offset(following))
+        return following
+
+    def _is_strict(self, begin: int, end: int) -> bool:
+        """Whether an event is valid JSON as it is spelled."""
+        try:
+            msgspec.json.decode(self._bytes[begin:end].encode("utf-8", "surrogateescape"))
+        except NOT_STRICT:
+            return False
+        return True
 
     def _skip(self, at: int) -> int | None:
         """Pass over what is no event, up to one that is."""

@@ -88,14 +88,6 @@ def test_gzip_members_follow_one_another(load: Load, event: Make) -> None:
         ((b'"name": "op5"', b'"name": "o"p5"'), {"op5"}),
         ((b'"dur": 8.5,', b'"dur": ,'), {"op0"}),
         ((b'"n": 5', b'"n": [5}'), {"op5"}),
-        ((b'"path": "C:\\\\a5"', b'"path": "C:\\a5"'), set()),
-        ((b'"n": 5', b'"n": NaN'), set()),
-        ((b'"n": 5', b'"n": -Infinity'), set()),
-        ((b'"n": 5', b'"n": N/A'), set()),
-        ((b'"n": 5', b'"n": "\x01\x1b[31m"'), set()),
-        ((b'"n": 5', b'"n": "\xff\xfe"'), set()),
-        ((b'"n": 5', b'"n": 5, "n": 6'), set()),
-        ((b'"n": 5', b'"n": [{"name": 1}, {"ts": 2}]'), set()),
     ],
 )
 def test_one_bad_event_costs_at_most_itself(
@@ -108,14 +100,73 @@ def test_one_bad_event_costs_at_most_itself(
     wanted = ["op" + str(i) for i in range(12) if f"op{i}" not in lost] + ["gemm"]
     assert names(trace) == wanted
     assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
-    if lost:
-        assert len(trace.warnings) == 1
-        where = trace.warnings[0].offset
+    assert len(trace.warnings) == 1
+    assert "left out 1 event that is not valid JSON" in trace.warnings[0].message
+    where = trace.warnings[0].offset
+    assert where is not None
+    assert bad[where:].startswith(b"{")
+    assert min(lost).encode()[:1] in bad[where : where + 80]
+
+
+MISSPELLED = "1 event is not valid JSON, and was read as what it seems to mean"
+
+
+@pytest.mark.parametrize(
+    ("damage", "misspelled"),
+    [
+        ((b'"path": "C:\\\\a5"', b'"path": "C:\\a5"'), True),
+        ((b'"n": 5', b'"n": NaN'), True),
+        ((b'"n": 5', b'"n": -Infinity'), True),
+        ((b'"n": 5', b'"n": N/A'), True),
+        ((b'"n": 5', b'"n": "\x01\x1b[31m"'), True),
+        ((b'"n": 5', b'"n": "\xff\xfe"'), False),
+        ((b'"n": 5', b'"n": 5, "n": 6'), False),
+        ((b'"n": 5', b'"n": [{"name": 1}, {"ts": 2}]'), False),
+        ((b'"n": 5\n   }\n  },', b'"n": 5\n   }\n  }'), True),
+        ((b'"n": 5\n   }\n  },', b'"n": 5\n   }\n  },,'), True),
+        ((b'"correlation": 1\n   }\n  }', b'"correlation": 1\n   }\n  },'), True),
+    ],
+)
+def test_what_is_misspelled_is_read_and_said(
+    load: Load, event: Make, damage: tuple[bytes, bytes], misspelled: bool
+) -> None:
+    raw = document(event)
+    assert damage[0] in raw
+    bad = raw.replace(damage[0], damage[1], 1)
+    trace = load(bad)
+    assert names(trace) == [f"op{i}" for i in range(12)] + ["gemm"]
+    assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
+    assert [warning.message.split(";")[0] for warning in trace.warnings] == [
+        MISSPELLED
+    ] * misspelled
+    for warning in trace.warnings:
+        where = warning.offset
         assert where is not None
-        assert bad[where:].startswith(b"{")
-        assert min(lost).encode()[:1] in bad[where : where + 80]
-    else:
-        assert trace.warnings == ()
+        assert bad[where : where + 1] in (b"{", b"]")
+        assert abs(where - raw.index(damage[0])) < 200
+
+
+@pytest.mark.parametrize("gap", [b"", b", ,"])
+def test_each_place_between_events_is_said_once(load: Load, event: Make, gap: bytes) -> None:
+    events = [json.dumps(event(f"op{i}", i, 1)).encode() for i in range(4)]
+    raw = b'{"traceEvents": [' + gap.join(events) + b"]}"
+    trace = load(raw)
+    assert len(trace) == 4
+    (warning,) = trace.warnings
+    assert "3 events are not valid JSON" in warning.message
+    assert warning.offset == len(b'{"traceEvents": [' + events[0] + gap)
+
+
+def test_a_second_list_of_events_is_said(load: Load, event: Make) -> None:
+    events = json.dumps([event("op", 5, 2)])
+    raw = f'{{"traceEvents": {events}, "traceName": "a", "traceEvents": {events}}}'.encode()
+    trace = load(raw)
+    assert names(trace) == ["op"]
+    (warning,) = trace.warnings
+    assert warning.offset is not None
+    assert "second list of events" in warning.message
+    assert raw[warning.offset :].startswith(b'"traceEvents"')
+    assert warning.offset > 20
 
 
 def test_arguments_can_be_read_beside_damage(load: Load, event: Make) -> None:
@@ -138,7 +189,7 @@ def test_a_bad_event_is_said_beside_a_missing_end(load: Load, event: Make) -> No
     unended, unread = trace.warnings
     assert unended.message.endswith(f"loaded up to byte {unended.offset:,}")
     assert raw[unended.offset : cut].startswith(b"{")
-    assert "left out 1 events" in unread.message
+    assert "left out 1 event" in unread.message
     assert b'"op5"' in raw[unread.offset or 0 :][:60]
 
 
@@ -155,7 +206,7 @@ def test_a_bad_last_event_leaves_the_fields_behind_it(load: Load, event: Make) -
     assert names(trace) == [f"op{i}" for i in range(12)]
     assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
     (warning,) = trace.warnings
-    assert "left out 1 events" in warning.message
+    assert "left out 1 event" in warning.message
     assert b'"gemm"' in raw[warning.offset or 0 :][:80]
 
 
@@ -164,7 +215,7 @@ def test_objects_in_a_bad_event_are_no_events(load: Load, event: Make) -> None:
     raw = document(event).replace(b'"n": 5', nested, 1)
     trace = load(raw)
     assert names(trace) == [*(f"op{i}" for i in range(12) if i != 5), "gemm"]
-    assert "left out 1 events" in trace.warnings[0].message
+    assert "left out 1 event" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("stray", [b"]", b"]}", b'], "x": 1', b",,", b"}"])
@@ -184,7 +235,7 @@ def test_a_mended_last_event_ends_where_it_ends(load: Load, event: Make, value: 
     trace = load(raw)
     assert names(trace)[-1] == "gemm"
     assert trace.metadata == {"schemaVersion": 1, "traceName": "N/A, None: C:\\users\\a.json"}
-    assert trace.warnings == ()
+    assert [warning.message.split(";")[0] for warning in trace.warnings] == [MISSPELLED]
 
 
 def test_words_in_strings_stay_where_something_is_mended(load: Load, event: Make) -> None:

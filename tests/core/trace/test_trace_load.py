@@ -166,18 +166,18 @@ def test_durations_that_are_no_number_count_as_zero_and_are_said(
     trace = load(raw)
     assert trace.duration.tolist() == [2000, 0, 0]
     where = raw.index(b'{"ph"', 2)
-    assert [(warning.message, warning.offset) for warning in trace.warnings] == [
-        (
-            f"2 events have a duration that is no number, taken as 0; the first is at byte {where}",
-            where,
-        )
+    message = "2 events have a duration that is no number, taken as 0"
+    assert (f"{message}; the first is at byte {where}", where) in [
+        (warning.message, warning.offset) for warning in trace.warnings
     ]
+    # A bare NaN is no JSON.
+    assert len(trace.warnings) == 1 + (dur != dur)
 
 
 def test_a_duration_that_is_missing_is_said(load: Load) -> None:
     trace = load([{"ph": "X", "name": "op", "ts": 5}])
     assert trace.duration.tolist() == [0]
-    assert "1 events have a duration that is no number" in trace.warnings[0].message
+    assert "1 event has a duration that is no number" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("kind", ["", "Z", None])
@@ -186,7 +186,7 @@ def test_events_that_do_not_say_what_they_are_are_left_out(
 ) -> None:
     trace = load([event("op", 5, 2), {**event("odd", 7, 2), "ph": kind}])
     assert rows(trace) == [("op", 0, 2000)]
-    assert "left out 1 events that do not say what they are" in trace.warnings[0].message
+    assert "left out 1 event that does not say what it is" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("pid", [[1], {"a": 1}, None, 1.5, "", 2**70, "\ud800"])

@@ -30,6 +30,10 @@ _ON_HOST = (CPU_OP, PYTHON, *LAUNCHES)
 _STREAM = re.compile(r"stream\b", re.IGNORECASE)
 """Begins PyTorch's names of streams."""
 
+_ALL_DEVICES = "CUDA functions"
+"""The process of all kernels in files of PyTorch before Kineto (1.7 and older, and later without
+it), whose threads are the devices: streams are not known."""
+
 
 def side_of(category: str) -> Side:
     """Where events of a category run; annotations, for one, are drawn on both sides."""
@@ -68,9 +72,13 @@ class TrackTable:
         known = self._places.get(track)
         if known is not None and (known[0] or not certain):
             return
-        device = _either(event.args.device, event.pid)
+        device, stream = (
+            _either(event.args.device, event.pid),
+            _either(event.args.stream, event.tid),
+        )
+        if event.pid == _ALL_DEVICES and identifier(event.args.device) == NONE:
+            device, stream = stream, NONE
         if device != NONE or certain:
-            stream = _either(event.args.stream, event.tid)
             self._places[track] = (certain, max(device, 0) if certain else device, stream)
 
     def is_placed(self, track: int) -> bool:

@@ -91,6 +91,12 @@ def test_without_categories_the_process_says_what_an_event_is(load: Load) -> Non
     assert [trace.categories[index] for index in trace.category] == ["cpu_op", "kernel"]
 
 
+def test_before_kineto_the_threads_of_the_process_of_kernels_are_devices(load: Load) -> None:
+    bare = {"ph": "X", "ts": 1, "dur": 1, "pid": "CUDA functions", "name": "gemm", "args": {}}
+    trace = load([{**bare, "tid": 0}, {**bare, "tid": 1}])
+    assert [(track.device, track.stream) for track in trace.tracks] == [(0, NONE), (1, NONE)]
+
+
 def test_absolute_times_to_the_nanosecond_survive(load: Load, event: Make) -> None:
     text = json.dumps({"traceEvents": [event("op", "@", 2.5), event("later", "#", 1)]})
     text = text.replace('"@"', "1712195495502094.565").replace('"#"', "1712195495502094.566")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
@@ -27,12 +28,18 @@ def find_traces(directory: Path) -> list[Path]:
     """
     if not directory.is_dir():
         raise TraceError(f"{directory} is no directory")
-    found: list[Path] = []
+    return sorted(path for path in _candidates(directory) if is_trace(path))
+
+
+def unreadable_files(directory: Path) -> list[Path]:
+    """Files that are named like traces and that this user may not read, sorted by path."""
+    return sorted(path for path in _candidates(directory) if not os.access(path, os.R_OK))
+
+
+def _candidates(directory: Path) -> Iterator[Path]:
     for root, directories, files in os.walk(directory):
         directories[:] = [name for name in directories if not name.startswith(".")]
-        candidates = (Path(root, name) for name in files if name.endswith(_SUFFIXES))
-        found += [path for path in candidates if is_trace(path)]
-    return sorted(found)
+        yield from (Path(root, name) for name in files if name.endswith(_SUFFIXES))
 
 
 def is_trace(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | Non
     begin = opening.end() if opening else 0
     if begin == len(text):
         return None
+    if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in text[:4]:
+        raise TraceError(
+            f"{path} is text in UTF-16 or UTF-32, as PowerShell redirects it, or no text: save it "
+            "as UTF-8"
+        )
     if text.startswith(b"[", begin):
         return begin + 1
     if not text.startswith(b"{", begin):

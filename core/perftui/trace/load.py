@@ -102,8 +102,10 @@ def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
         return bytes(text[:begin]), bytes(text[begin:])
     if not text.strip():
         raise TraceError(f"{path} holds no text: the profiler did not finish writing; record again")
+    within = f" in its first {LIMIT >> 20} MiB" if len(text) > LIMIT else ""
     raise TraceError(
-        f"{path} is not a trace: it has no traceEvents; open a file that torch.profiler exported"
+        f"{path} is not a trace: it has no traceEvents{within}; open a file that torch.profiler "
+        "exported"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
+from perftui.trace.find import unreadable_files
 from perftui.trace.ranks import RankFile, find_ranks
 from perftui.trace.recordings import Recording, find_recordings
 
@@ -43,13 +44,15 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
         raise TraceError(_no_such_rank(directory, rank, recordings[0]))
     chosen = _newest_complete(wanted)
     ranks = tuple(chosen.of(each)[0] for each in chosen.ranks)
+    locked = unreadable_files(directory)
+    said = (f"cannot be read: {_names(path.name for path in locked)}",) if locked else ()
     if ranks:
         opened = ranks[0] if rank is None else chosen.of(rank)[0]
     else:
         opened = max(chosen.files, key=lambda file: (file.time_ns, file.changed_ns, str(file.path)))
     return RankChoice(
         path=opened.path,
-        notes=tuple(_notes(directory, recordings, chosen, opened)),
+        notes=(*_notes(directory, recordings, chosen, opened), *said),
         ranks=ranks,
     )
 

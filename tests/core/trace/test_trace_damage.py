@@ -356,3 +356,9 @@ def test_what_was_inflated_at_first_and_no_longer_is_said(
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(TraceError, match="damaged"):
         trace.read_arguments(2999)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_text_in_another_encoding_is_named(load: Load, event: Make, encoding: str) -> None:
+    with pytest.raises(TraceError, match="UTF-16 or UTF-32"):
+        load(document(event).decode().encode(encoding))

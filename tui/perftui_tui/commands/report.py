@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.target import Target, find_target
+from perftui_tui.commands.write import write
 
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
@@ -44,7 +44,7 @@ def print_report(target: Target, line: CommandLine) -> int:
         text = _special(target.path, special, as_json=as_json)
     else:
         raise UsageError(f"--ncu joins metrics to a trace; {target.path} is a {special.value}")
-    sys.stdout.write(text)
+    write(text, as_json=as_json)
     return 0
 
 

@@ -49,11 +49,22 @@ def runs_directory(line: CommandLine) -> Path:
 
 def _named(word: str, rank: int | None, line: CommandLine) -> Target:
     path = Path(word)
-    if path.is_dir():
-        return _inside(path.absolute(), rank)
-    if path.exists():
-        return Target(path.absolute())
+    try:
+        if path.is_dir():
+            return _inside(path.absolute(), rank)
+        if path.exists():
+            return _file(path.absolute())
+    except OSError as error:
+        raise UsageError(f"{error.filename or path} cannot be read: {error.strerror}") from error
     return _by_id(word, runs_directory(line))
+
+
+def _file(path: Path) -> Target:
+    if not path.is_file():
+        raise UsageError(
+            f"{path} is a pipe or a device, and a trace is read more than once: save it to a file"
+        )
+    return Target(path)
 
 
 def _by_id(word: str, runs: Path) -> Target:
@@ -92,5 +103,13 @@ def _inside(directory: Path, rank: int | None) -> Target:
     if chosen is None:
         raise UsageError(
             f"{directory} holds neither a recorded run nor a trace (*.json[.gz], *.sqlite)"
+            f"{_unreadable(directory)}"
         )
     return Target(chosen.path, chosen.notes, chosen.ranks)
+
+
+def _unreadable(directory: Path) -> str:
+    from perftui.trace.find import unreadable_files
+
+    locked = unreadable_files(directory)
+    return f"; {locked[0]} cannot be read: permission denied" if locked else ""

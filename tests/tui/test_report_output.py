@@ -1,0 +1,94 @@
+"""`perftui report` where its input or its output is not an ordinary file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perftui_tui.cli import main
+
+EVENTS = [
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 5,
+     "args": {"device": 0, "stream": 7}},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9},
+]  # fmt: skip
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": EVENTS}))
+    return path
+
+
+def reported(*arguments: object, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "perftui_tui", "report", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PERFTUI_CACHE": "off", **environment},
+    )
+
+
+@pytest.mark.subprocess
+def test_a_full_disk_is_said_in_one_line(trace: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "perftui_tui", "report", str(trace)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == b"perftui: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_terminal_of_ascii_shows_escapes_and_json_stays_utf8(
+    trace: Path, form: tuple[str, ...]
+) -> None:
+    ascii_only = {"PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    out, err = reported(*form, trace, **ascii_only).communicate()
+    assert err == b""
+    if form:
+        assert json.loads(out.decode())["path"] == str(trace)
+    else:
+        assert b"gemm" in out
+        out.decode("ascii")
+
+
+@pytest.mark.parametrize("command", [["report"], ["replay"]])
+def test_a_pipe_is_refused_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    assert main([*command, str(pipe)]) == 2
+    assert "is a pipe or a device" in capsys.readouterr().err
+
+
+def test_files_that_may_not_be_read_are_said(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace.rename(trace.with_name("other.json"))
+    (trace.parent / "other.json").write_text("{}")
+    monkeypatch.setattr(os, "access", lambda path, _mode: path.name != "other.json")
+    assert main(["report", str(trace.parent)]) == 2
+    assert "other.json cannot be read: permission denied" in capsys.readouterr().err
+
+
+def test_a_directory_that_may_not_be_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_directory: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "run.json"))
+
+    monkeypatch.setattr("perftui.run.history.newest_run", refuse)
+    assert main(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.endswith("run.json cannot be read: Permission denied\n")

@@ -1,0 +1,40 @@
+"""Writes what a command was asked for to stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from perftui_tui.commands.failure import UsageError
+
+
+def write(text: str, *, as_json: bool = False) -> None:
+    """Write the text, and be sure that it was written.
+
+    JSON is UTF-8 wherever it goes. Of other text, characters that the terminal's encoding lacks
+    are spelled as escapes.
+
+    Raises:
+        UsageError: stdout does not take it (its disk is full, for instance).
+        BrokenPipeError: its reader has gone.
+    """
+    encoding = "utf-8" if as_json else sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.flush()
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
+        else:
+            sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _leave_stdout()
+        raise UsageError(f"the output cannot be written: {error.strerror or error}") from error
+
+
+def _leave_stdout() -> None:
+    """What stdout still holds would be tried again, and fail again, as the process ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -184,18 +184,24 @@ def test_many_short_kernels_that_come_too_slowly_are_launch_bound(tmp_path) -> N
 
 
 @pytest.mark.parametrize(
-    "recording",
+    ("recording", "reason"),
     [
-        launching(kernels=99, every=16),  # too few
-        launching(length=10, every=16),  # too long
-        launching(length=9, every=9.9),  # too little idle
-        launching(every=16, late=False),  # queued ahead of time
+        (launching(kernels=99, every=16), "a step has only 99 kernels"),
+        (launching(length=10, every=16), "half of its kernels last 10 µs or more"),
+        (launching(length=9, every=9.9), None),  # too little idle
+        (launching(every=16, late=False), None),  # queued ahead of time
     ],
     ids=["few", "long", "dense", "queued"],
 )
-def test_just_below_any_condition_is_not_launch_bound(tmp_path, recording) -> None:
+def test_just_below_any_condition_is_not_launch_bound_and_said(tmp_path, recording, reason) -> None:
     diagnosis = recording.diagnosed(tmp_path)
     assert found(diagnosis, "launch-bound") is None
+    reasons = {each.rule: each.reason for each in diagnosis.abstentions}
+    if reason is None:
+        assert "launch-bound" not in reasons
+    else:
+        assert "between launches" in reasons["launch-bound"]
+        assert reason in reasons["launch-bound"]
 
 
 def test_kernels_a_step_need_steps(tmp_path) -> None:

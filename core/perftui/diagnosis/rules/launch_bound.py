@@ -22,24 +22,28 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     if trace.steps == 0:
         return Abstention(RULE, "the trace marks no steps, so kernels a step cannot be counted")
     launches = launch_facts(trace)
-    if launches is None or not _many_short_kernels(launches, policy):
-        return None
     idle = trace.part(GapCause.LAUNCH.value)
     found = severity(idle / trace.step_ns, policy.launch_warning, policy.launch_critical)
-    if found is None:
+    if launches is None or found is None:
         return None
     if launches.empty_queue is None:
         return Abstention(RULE, "the kernels' launches are not in the trace")
-    if launches.empty_queue < policy.launch_empty_queue:
-        return None
-    return _finding(found, idle, trace, launches, policy)
+    other = _other_than_many_short_kernels(launches, policy)
+    if other is None:
+        return _finding(found, idle, trace, launches, policy)
+    waits = f"the GPU idles {words.part_of_step(idle, trace.step_ns)} between launches"
+    return Abstention(RULE, f"{waits}, yet {other}: no rule says why")
 
 
-def _many_short_kernels(launches: LaunchFacts, policy: Policy) -> bool:
-    return (
-        launches.kernels_per_step >= policy.launch_kernels
-        and launches.median_ns < policy.launch_kernel_ns
-    )
+def _other_than_many_short_kernels(launches: LaunchFacts, policy: Policy) -> str | None:
+    """What speaks against launching as the cause, None where nothing does."""
+    if launches.kernels_per_step < policy.launch_kernels:
+        return f"a step has only {words.several(launches.kernels_per_step, 'kernel')}"
+    if launches.median_ns >= policy.launch_kernel_ns:
+        return f"half of its kernels last {words.duration(launches.median_ns)} or more"
+    if (launches.empty_queue or 0.0) < policy.launch_empty_queue:
+        return "its queue is seldom empty"
+    return None
 
 
 def _finding(

@@ -12,6 +12,7 @@ from perftui.trace.batches import Batches
 from perftui.trace.categories import normalise
 from perftui.trace.columns import Columns, Tally
 from perftui.trace.errors import TraceError
+from perftui.trace.far import far_away
 from perftui.trace.head import second_list, top_level_fields
 from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
 from perftui.trace.narrow import narrowed
@@ -67,6 +68,7 @@ def arrange(
     track = track[rows]
     start = start[rows]
     duration = duration[rows]
+    apart = far_away(start)
     categories, category = _categories(columns, rows)
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
@@ -90,7 +92,7 @@ def arrange(
         wall_origin=_wall_origin(metadata, origin),
         complete_events=columns.complete_events,
         metadata=metadata,
-        warnings=warnings,
+        warnings=(*warnings, LoadWarning(apart)) if apart else warnings,
         read_arguments=ArgumentReader(source, table, rows),
         memory=_memory(columns, origin),
     )

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.trace.far import FAR, far_away
+
+HOUR = 3_600_000_000_000
+
+
+@given(st.lists(st.integers(0, FAR - 1), min_size=1))
+def test_a_recording_of_some_hours_is_nothing_special(starts: list[int]) -> None:
+    assert far_away(np.array(starts)) is None
+
+
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        ([0, 5, 240 * HOUR, 9], "1 event lies 240 hours from all others"),
+        ([0, 1, 30 * HOUR, 30 * HOUR + 1, 30 * HOUR + 2], "2 events lie 30 hours from all others"),
+    ],
+)
+def test_few_events_far_from_the_rest_are_said(starts: list[int], said: str) -> None:
+    assert (far_away(np.array(starts)) or "").startswith(said)
+
+
+def test_a_long_recording_with_events_all_along_is_whole() -> None:
+    assert far_away(np.arange(0, 100 * HOUR, HOUR)) is None

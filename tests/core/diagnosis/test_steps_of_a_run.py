@@ -272,7 +272,9 @@ def test_a_busy_gpu_is_healthy_and_an_idle_one_is_not() -> None:
     idle = judged(**ON_GPU, telemetry=gpu(50, busy=89.9))
     assert idle.top is None
     reasons = {a.rule: a.reason for a in idle.abstentions}
-    assert reasons["healthy"] == "the GPU is busy 89.9 %, and no rule says why"
+    assert reasons["healthy"] == (
+        "the GPU is busy 89.9 % of the time, as the driver samples it, and no rule says why"
+    )
 
 
 def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:

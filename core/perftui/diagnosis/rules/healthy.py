@@ -66,7 +66,7 @@ def _by_trace(trace: TraceFacts, policy: Policy) -> Finding | Abstention:
     compute = trace.part(COMPUTE) / trace.step_ns
     busy = compute + sum(exposed.values())
     if busy < policy.healthy_busy:
-        return _not_busy(busy)
+        return _not_busy(busy, "of the steady steps" if trace.steps else "of the trace")
     if compute < policy.healthy_busy:
         # A device that waits for another one's gradients is as busy as one that computes.
         largest = max(exposed, key=lambda name: exposed[name])
@@ -87,7 +87,7 @@ def _by_telemetry(evidence: Evidence, busy: float, policy: Policy) -> Finding | 
     """At low confidence: the driver's samples count a device as busy through gaps shorter than
     they are, and while it only communicates."""
     if busy < policy.healthy_busy:
-        return _not_busy(busy)
+        return _not_busy(busy, "of the time, as the driver samples it")
     return replace(
         _busy(busy, "as the driver samples it", evidence.steady_steps, policy),
         step_ns=evidence.share.mean if evidence.share else 0,
@@ -96,8 +96,8 @@ def _by_telemetry(evidence: Evidence, busy: float, policy: Policy) -> Finding | 
     )
 
 
-def _not_busy(busy: float) -> Abstention:
-    return Abstention(RULE, f"the GPU is busy {100 * busy:.1f} %, and no rule says why")
+def _not_busy(busy: float, of: str) -> Abstention:
+    return Abstention(RULE, f"the GPU is busy {100 * busy:.1f} % {of}, and no rule says why")
 
 
 def _busy(busy: float, source: str, steps: int, policy: Policy) -> Finding:

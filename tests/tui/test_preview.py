@@ -47,3 +47,30 @@ async def test_the_lanes_come_first_and_keep_their_place(
         await until(pilot, lambda: timeline.state.analysis is app.snapshot.analysis)
         assert timeline.state.view == view
         assert app.preview is None
+
+
+async def test_the_overview_says_how_far_reading_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_trace(tmp_path, steps=6)
+    further, goes_on, view_trace = threading.Event(), threading.Event(), trace_view.view_trace
+
+    def held(path, now, progress, cancelled, preview):
+        progress(0.25)
+        further.wait(30)
+        progress(0.75)
+        goes_on.wait(30)
+        return view_trace(path, now, progress, cancelled)
+
+    monkeypatch.setattr(trace_view, "view_trace", held)
+    app = PerftuiApp(path, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until_shown(pilot, "NEXT")
+        assert f"reading {path.name} 25 %  {'━' * 10}{'─' * 30}" in text_of(app)
+        assert "2 shows the lanes of what has been read" in text_of(app)
+        assert "Data loader" not in text_of(app)
+        further.set()
+        await until_shown(pilot, f"reading {path.name} 75 %  {'━' * 30}{'─' * 10}")
+        goes_on.set()
+        await until_shown(pilot, "gpu compute")
+        assert "READING" not in text_of(app)

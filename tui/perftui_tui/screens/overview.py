@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.containers import Container, Vertical
@@ -14,6 +16,7 @@ from perftui_tui.panes.activity import activity, activity_height
 from perftui_tui.panes.findings import findings
 from perftui_tui.panes.gap_list import GapList
 from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.loading import loading_rows
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
 from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
@@ -24,6 +27,9 @@ from perftui_tui.rows import Row
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.log_tail import LogTail
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Exporting
 
 MOST_FINDING_ROWS = 10
 """Of a trace, border included; the Diagnosis screen has all."""
@@ -138,6 +144,13 @@ class OverviewScreen(RunScreen):
         if pane.border_title != title:
             pane.border_title = title
         self.show_output(self.session.output)
+
+    def loading_progress(self, path: Path, done: float | Exporting) -> None:
+        """Say it where the verdict will be, over the panes of a trace: only traces take so long."""
+        super().loading_progress(path, done)
+        self.set_class(True, "-trace")
+        sentence = self.query_one("#verdict", SnapshotPane)
+        sentence.rows = loading_rows(path.name, done, sentence.content_size.width)
 
     def _choose_panes(self, snapshot: Snapshot) -> None:
         """A trace has no meters and no output, but devices, gaps and kernels."""

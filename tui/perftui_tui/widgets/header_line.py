@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.message import Message
 
-from perftui_tui.format import elapsed, exported, percent
+from perftui_tui.format import elapsed
 from perftui_tui.key_table import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.panes.loading import loading
 from perftui_tui.rows import Row, Span, row, spread, width
 from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.row_view import RowView
@@ -22,13 +23,6 @@ LONG_FROM = 100
 
 NAMED_FROM = 76
 """Columns from which our own name, and the current screen's in full, fit as well."""
-
-
-def loading(name: str, done: float | Exporting) -> str:
-    """What is being done with a file that cannot be shown yet."""
-    if not isinstance(done, float):
-        return exported(name, done.seconds, done.written)
-    return f"reading {name} {percent(100 * done)}" if done < 1 else f"analysing {name}"
 
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:

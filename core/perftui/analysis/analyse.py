@@ -16,7 +16,7 @@ from perftui.analysis.host import Host
 from perftui.analysis.idle import Idle, explain_idle
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.kernels import kernel_table
-from perftui.analysis.links import Links, link
+from perftui.analysis.links import Links, link, shared_correlations
 from perftui.analysis.model import (
     DeviceActivity,
     Gap,
@@ -156,6 +156,12 @@ def _notes(
     unlinked = sum(each.unlinked for each in activity)
     if unlinked:
         yield f"{unlinked} GPU events whose launch is not in the trace"
+    shared = shared_correlations(view.trace) if activity else 0
+    if shared:
+        yield (
+            f"correlation ids shared by calls of several processes: {shared}; what launched their "
+            "GPU events is uncertain"
+        )
     if activity and not len(view.host.span):
         yield "no CPU activity recorded: idle time cannot be explained"
     if any(len(each.inner) > MOST for each in idle.values()):

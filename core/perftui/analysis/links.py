@@ -43,3 +43,16 @@ def matching(key: Ints, rows: Int64, among: kinds.Mask) -> Int64:
     index = np.searchsorted(key[ordered], key[rows])
     found = ordered[np.minimum(index, len(ordered) - 1)]
     return np.where(key[found] == key[rows], found, NONE)
+
+
+def shared_correlations(trace: Trace) -> int:
+    """How many correlation ids calls of several processes share, as in files that were merged:
+    which of them launched an activity is not known."""
+    processes: dict[str, int] = {}
+    of_track = [processes.setdefault(track.process, len(processes)) for track in trace.tracks]
+    calls = np.flatnonzero(kinds.launches(trace) & (trace.correlation != NONE))
+    process = np.array(of_track, dtype=np.int64)[trace.track[calls]]
+    if not len(calls) or np.all(process == process[0]):
+        return 0
+    pairs = np.unique(np.stack([trace.correlation[calls].astype(np.int64), process]), axis=1)
+    return int(np.sum(np.unique(pairs[0], return_counts=True)[1] > 1))

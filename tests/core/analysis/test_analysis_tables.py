@@ -102,6 +102,15 @@ def test_without_the_launch_the_external_id_leads_to_the_operator(
     assert device_activities(trace, links)[0].unlinked == 2
 
 
+def test_ids_that_two_processes_share_are_said(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    launch = cpu("cudaLaunchKernel", 0, 1, "cuda_runtime", correlation=5)
+    mine = [launch, {**launch, "tid": 2, "ts": 3}, gpu("k", 4, 1, 5)]
+    assert not any("several processes" in note for note in analyse(trace_of(*mine)).notes)
+    other = {**launch, "pid": 501, "ts": 2}
+    (note,) = (n for n in analyse(trace_of(*mine, other)).notes if "several processes" in n)
+    assert note.startswith("correlation ids shared by calls of several processes: 1;")
+
+
 def test_devices_are_kept_apart_and_overlap_counts_once(trace_of: Load, gpu: Make) -> None:
     trace = trace_of(
         gpu("k", 0, 10),

@@ -114,15 +114,21 @@ class Surroundings:
 
     def _range_over(self, track: int, start: int, end: int) -> int:
         """The last of the loose ranges to open that covers more than half of a stretch."""
-        begin, stop = np.searchsorted(
-            self._loose_ranges, [self._bounds[track], self._bounds[track + 1]]
-        )
-        rows = self._loose_ranges[begin:stop]
-        opened = self.trace.start[rows]
-        closed = opened + self.trace.duration[rows]
+        if track not in self._loose_of:
+            bounds = self._bounds[track : track + 2]
+            begin, stop = np.searchsorted(self._loose_ranges, bounds)
+            rows = self._loose_ranges[begin:stop]
+            self._loose_of[track] = rows, self.trace.start[rows], self.trace.ends_of(rows)
+        rows, opened, closed = self._loose_of[track]
+        if not len(rows):
+            return NONE
         overlap = np.minimum(closed, end) - np.maximum(opened, start)
-        covering = np.flatnonzero(2 * overlap > end - start)
+        covering = (2 * overlap > end - start).nonzero()[0]
         return int(rows[covering[-1]]) if len(covering) else NONE
+
+    @cached_property
+    def _loose_of(self) -> dict[int, tuple[Int64, Int64, Int64]]:
+        return {}
 
     @cached_property
     def _wanted(self) -> Mask:
@@ -136,7 +142,9 @@ class Surroundings:
         """What covers more than half of a stretch covers its middle."""
         trace, middle = self.trace, start + (end - start) // 2
         begin, stop = self._bounds[track], self._bounds[track + 1]
-        row = int(begin + np.searchsorted(trace.start[begin:stop], middle, side="right")) - 1
+        # An int64: for a Python int all of the column would be converted.
+        after = trace.start[begin:stop].searchsorted(np.int64(middle), side="right")
+        row = int(begin + after) - 1
         while row >= begin:
             opened = int(trace.start[row])
             overlap = min(end, opened + int(trace.duration[row])) - max(start, opened)

@@ -95,6 +95,8 @@ class Columns:
     """Begin and end events, which PyTorch does not write."""
     unknown: Tally = field(default_factory=Tally)
     """Events that do not say what they are."""
+    _sides: Int32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """By category, as far as they were asked for."""
 
     def so_far(self) -> Columns:
         """A copy of the rows read until now, to be used up while more are read into this one."""
@@ -133,8 +135,10 @@ class Columns:
 
     def sides(self, category: Int32) -> Int32:
         """Where events of each category run, as numbers of ``Side``."""
-        known = [side_of(normalise(*key)) for key in self.categories]
-        column: Int32 = np.array(known, dtype=np.int32)[category]
+        if len(self._sides) < len(self.categories):
+            known = [side_of(normalise(*key)) for key in self.categories]
+            self._sides = np.array(known, dtype=np.int32)
+        column: Int32 = self._sides[category]
         return column
 
     def _add_rows(self, rows: list[Event], batch: Batch) -> None:
@@ -170,6 +174,9 @@ class Columns:
         self, part: Part, on_device: npt.NDArray[np.bool_], event_of: Callable[[int], Event]
     ) -> None:
         """Tell the tracks' table of rows on devices, as long as it does not know their place."""
+        there = np.unique(part.track[on_device]).tolist()
+        if all(self.tracks.is_placed(track) for track in there):
+            return
         labels = [normalise(*key) for key in self.categories]
         key = part.track[on_device].astype(np.int64) * len(labels) + part.category[on_device]
         unique, first = np.unique(key, return_index=True)

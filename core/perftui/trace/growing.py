@@ -29,9 +29,13 @@ class GrowingColumn:
 
     def extend(self, values: Ints) -> None:
         """Append; the column becomes as wide as the widest value needs."""
-        values = narrowed(values)
+        if not len(values):
+            return
         length = self._length + len(values)
-        if values.dtype.itemsize > self._values.dtype.itemsize:
+        width = self._values.dtype.itemsize
+        if values.dtype.itemsize > width:
+            values = narrowed(values)
+        if values.dtype.itemsize > width:
             self._values = self._values[: self._length].astype(values.dtype)
         if length > len(self._values):
             # An eighth more: what is not used yet is filled with zeros, and so takes memory.

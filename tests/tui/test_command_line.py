@@ -184,7 +184,7 @@ def test_what_ends_the_app_before_it_begins_leaves_the_terminal_and_says_what_go
     assert code == (130 if isinstance(error, KeyboardInterrupt) else 70)
     assert printed.out.endswith("\x1b[?1049l")
     assert "train.py still runs" in printed.err
-    assert f"perftui replay {run}" in printed.err
+    assert f"perftui attach {run}" in printed.err
 
 
 def test_a_run_that_has_vanished_is_code_2(

@@ -141,7 +141,7 @@ def test_a_failure_of_the_app_is_told_apart_and_costs_the_training_nothing(
     last = shown.written[shown.written.rindex(b"\x1b[?1049l") :].decode()
     assert "ZeroDivisionError: a bug of ours" in last
     assert "job.py still runs" in last
-    assert "perftui replay" in last
+    assert "perftui attach" in last
     assert len(last.splitlines()) < 30
     assert wait_for_end(tmp_path).exit_code == 5
 

@@ -93,6 +93,8 @@ class PerftuiApp(App[None]):
         self.ranks: tuple[RankFile, ...] = ()
         """The traces of all ranks, where a directory of them was named."""
         self._clock = clock
+        self.attached_to: Path | None = None
+        """The run that somebody else started and we only watch, however it is left."""
         self._place: tuple[int, int, int | None] | None = None
         self.newest: Snapshot | None = None
         """What was received last; the screens show an older one while the picture is held."""
@@ -151,7 +153,8 @@ class PerftuiApp(App[None]):
             self.push_screen(TooSmallScreen())
         elif shown is not None and not is_too_small(event.size) and self.screen is shown:
             self.pop_screen()
-        self.requests.resized(event.size)
+        if self.target != self.attached_to:
+            self.requests.resized(event.size)
 
     # What the source says
 
@@ -301,6 +304,8 @@ class PerftuiApp(App[None]):
 
         Before the first snapshot the manifest is asked: a training must not be left by accident.
         """
+        if self.target == self.attached_to:
+            return None
         if self.newest is not None:
             return self.newest.title if self.newest.phase.is_live else None
         return leaving.running_script(self.target)

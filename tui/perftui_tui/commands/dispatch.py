@@ -49,6 +49,10 @@ def _command(line: CommandLine) -> int:
         from perftui_tui.commands.replay import replay
 
         return replay(line)
+    if line.action == "attach":
+        from perftui_tui.commands.attach import attach
+
+        return attach(line)
     if line.action == "report":
         from perftui_tui.commands.report import report
 

@@ -32,7 +32,8 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
     if failed and not is_replay:
         _repeat_output(RunLayout(root).output)
     tell(f"  run     {root}")
-    tell(f"  again   perftui replay {shlex.quote(str(root))}")
+    again = "replay" if manifest.status.is_over else "attach"
+    tell(f"  again   perftui {again} {shlex.quote(str(root))}")
     return 0 if is_replay or not manifest.status.is_over else exit_code(manifest)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perftui_tui.commands.failure import UsageError
 
-COMMANDS = ("replay", "report", "runs", "demo")
+COMMANDS = ("replay", "attach", "report", "runs", "demo")
 FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
 VALUES = ("python", "runs", "window", "max-steps", "theme", "rank", "ncu")
 NUMBERS = ("window", "max-steps")

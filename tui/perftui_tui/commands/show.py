@@ -25,17 +25,20 @@ def show(
     line: CommandLine,
     *,
     is_replay: bool,
+    attached: bool = False,
     notes: tuple[str, ...] = (),
     ranks: tuple[RankFile, ...] = (),
 ) -> int:
     """Show the run or trace at ``target`` until the user leaves; returns the exit code.
 
-    ``notes`` are said in the app, and the traces of ``ranks`` can be opened there.
+    ``attached`` watches a run that somebody else started: leaving it asks nothing. ``notes`` are
+    said in the app, and the traces of ``ranks`` can be opened there.
     """
     is_run = target.is_dir()
     try:
         splash()
-        app = _make_app(target, line, is_replay=is_replay)
+        app = _make_app(target, line, is_replay=is_replay and not attached)
+        app.attached_to = target if attached else None
         app.notes, app.ranks = notes, ranks
         app.run()
     except KeyboardInterrupt:

@@ -56,7 +56,7 @@ def _named(word: str, rank: int | None, line: CommandLine) -> Target:
             return _file(path.absolute())
     except OSError as error:
         raise UsageError(f"{error.filename or path} cannot be read: {error.strerror}") from error
-    return _by_id(word, runs_directory(line))
+    return Target(run_by_id(word, runs_directory(line)))
 
 
 def _file(path: Path) -> Target:
@@ -67,11 +67,16 @@ def _file(path: Path) -> Target:
     return Target(path)
 
 
-def _by_id(word: str, runs: Path) -> Target:
+def run_by_id(word: str, runs: Path) -> Path:
+    """The directory of the run in ``runs`` whose id is ``word``, or begins or ends with it.
+
+    Raises:
+        UsageError: none is meant, or several are.
+    """
     from perftui.run.history import RunNotFoundError, find_run
 
     try:
-        return Target(find_run(runs, word).root)
+        return find_run(runs, word).root
     except RunNotFoundError as error:
         raise UsageError(
             f"there is no file {word}, and {error}; perftui runs lists them"

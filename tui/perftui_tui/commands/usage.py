@@ -8,6 +8,7 @@ perftui: why is this training slow, and what to do about it
   perftui [options] -- COMMAND [ARGS...]  the same for any command (torchrun, accelerate, ...)
   perftui PATH                            open a trace (.json[.gz], .sqlite) or a recorded run
   perftui replay [PATH or RUN]            the same; the newest run where none is named
+  perftui attach [RUN]                    watch a run that lives; the newest where none is named
   perftui report PATH [--json]            print the diagnosis; of a memory snapshot who holds it
   perftui report TRACE --ncu METRICS.csv  with what limits the kernels, as Nsight Compute says
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here

@@ -32,7 +32,7 @@ class QuitDialog(ChoiceDialog):
             row((str(root), "dim")),
         )
         choices = (
-            Choice(("l", "enter"), "leave it running; `perftui replay` opens it again", LEAVE),
+            Choice(("l", "enter"), "leave it running; `perftui attach` opens it again", LEAVE),
             Choice(("s",), "stop the training (interrupt, as ctrl+c in a shell)", STOP),
             Choice(("escape", "c", "q"), "stay here", CANCEL),
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import count
 from typing import Any, Optional
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from .callsite import CallSite
-from .loader import loader_facts
+from .loader import fetches_itself, loader_facts
 from .notes import Notes
 from .overrides import Outcome
 from .steps import TRAIN
@@ -28,6 +28,8 @@ class Loaders:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._iterators: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._live: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
+        self._starting: WeakSet[Any] = WeakSet()
+        """Iterators whose workers have been started and have given nothing yet."""
         self._roles: dict[int, str] = {}
         self._in_use: set[int] = set()
 
@@ -43,12 +45,22 @@ class Loaders:
             site, outcome = self._origins.get(loader, (None, None))
             facts = loader_facts(self._torch, loader, number, site, outcome)
             self._notes.write("loader", facts)
+        # Workers that persist are those of an iterator that has begun epochs before.
+        if iterator not in self._iterators and not fetches_itself(iterator):
+            self._starting.add(iterator)
         self._iterators[iterator] = number
         self._live[iterator] = None
 
     def exhausted(self, iterator: Any) -> None:
         """``iterator`` gives no more batches this epoch."""
         self._live.pop(iterator, None)
+
+    def is_starting(self, iterator: Any) -> bool:
+        """Whether a batch of ``iterator`` has to wait for its workers to start; true once."""
+        is_starting = iterator in self._starting
+        if is_starting:
+            self._starting.remove(iterator)
+        return is_starting
 
     def any_live(self) -> bool:
         """Whether some iterator has begun and not ended."""

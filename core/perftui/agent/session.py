@@ -27,6 +27,7 @@ class Session(Lifetime):
         super().reset()
         self._batches_ready = UNKNOWN
         self._cpu_start: int | None = None
+        self._fetch_kind = rings.INPUT_WAIT
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """Estimated cost of the modules inside each that was called, all called once."""
 
@@ -48,7 +49,9 @@ class Session(Lifetime):
         self._batches_ready = batches_ready(iterator)
         # With workers the thread only waits, which uses nothing worth a system call.
         self._cpu_start = thread_time_ns() if fetches_itself(iterator) else None
-        start = recording.begin(rings.INPUT_WAIT)
+        is_starting = self.loaders.is_starting(iterator)
+        self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
+        start = recording.begin(self._fetch_kind)
         self.inside = True
         return start
 
@@ -59,7 +62,7 @@ class Session(Lifetime):
         recording = self.recording
         if recording is None:
             return
-        now = recording.end(rings.INPUT_WAIT, start, self._batches_ready)
+        now = recording.end(self._fetch_kind, start, self._batches_ready)
         if self._cpu_start is not None:
             recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self._cpu_start)
         if arrived:

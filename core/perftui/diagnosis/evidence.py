@@ -9,6 +9,7 @@ import numpy as np
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
+from perftui.diagnosis.loader_restarts import Restarts, restarts
 from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
 from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
 from perftui.run.manifest import Manifest
@@ -34,6 +35,8 @@ class Evidence:
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
     wait_p95: int | None = None
     """95th percentile of the wait for data, ns."""
+    restarts: Restarts | None = None
+    """What starting a loader again took; None where it was started once or not at all."""
     fetch_cpu: float | None = None
     """Share of the wait for data in which the training thread itself computes, 0 to 1; the rest it
     waits for a disk or a network. None where workers fetch."""
@@ -88,6 +91,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         train_steps=int((steps["kind"] == "train").sum()),
         share=step_budget(steps, mask),
         wait_p95=_quantile(steps, "input_wait", mask, 95),
+        restarts=restarts(steps, mask),
         fetch_cpu=_fetch_cpu(steps.where(mask)),
         batches_ready=_quantile(steps, "batches_ready", mask, 50),
         micro_batches=_quantile(steps, "micro_batches", mask, 50),

@@ -23,6 +23,10 @@ class Policy:
     main_thread_warning: float = 0.05
     """Fetching in the main thread (``num_workers=0``) is certain to be avoidable, so less of it is
     worth a warning; the TensorBoard plugin speaks of the data loader from 5 %."""
+    loader_start_warning: float = 0.05
+    """Starting a loader anew, epoch after epoch: as certain to be avoidable."""
+    loader_start_critical: float = 0.20
+    """As for input: a fifth of the step."""
 
     sync_warning: float = 0.05
     """Device idle after the host waited for it. TraceLens speaks of exposed time from 5 %."""

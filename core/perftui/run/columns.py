@@ -8,8 +8,9 @@ PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "pro
 """The exclusive parts of a step, in the order they are drawn; they sum to the step exactly.
 
 ``input_wait``: the training thread is in the data loader's ``__next__``. ``loader_start``: it
-creates the loader's iterator (and its workers). ``profiler``: perftui started, stopped or saved a
-window. ``other``: everything else the script does between those.
+creates the loader's iterator, and waits for the first batch of workers that were started for it.
+``profiler``: perftui started, stopped or saved a window. ``other``: everything else the script does
+between those.
 """
 
 STEP_COLUMNS = (

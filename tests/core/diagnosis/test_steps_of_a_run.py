@@ -69,6 +69,37 @@ def test_a_long_wait_in_few_steps_is_not_for_want_of_workers() -> None:
     assert found.fixes == ()
 
 
+def _epochs(count: int, start: float) -> Table:
+    usual = {"input_wait": 0.1, "forward": 9.9}
+    first = step_table(1, {**usual, "loader_start": start})
+    return joined(*[first, step_table(39, usual)] * count)
+
+
+def test_workers_that_start_anew_with_each_epoch_are_named() -> None:
+    loader = {**WORKERS, "persistent_workers": False}
+    found = judged(steps=_epochs(4, 400), loaders=(loader,)).top
+    assert found is not None
+    assert (found.rule, found.severity) == ("loader-start", Severity.CRITICAL)
+    # The first start is none that could be saved: three, in the 160 steps but for the warm-up.
+    assert found.cost_ns == 3 * 400 * MS // found.steps
+    assert found.sentence.endswith(
+        "2 workers start anew with each epoch, unless persistent_workers=True keeps them."
+    )
+
+
+def test_a_single_start_of_the_loader_is_no_loss() -> None:
+    loader = {**WORKERS, "persistent_workers": False}
+    assert rules(judged(steps=_epochs(1, 4000), loaders=(loader,))) == ["healthy"]
+
+
+def test_a_slow_start_has_no_known_cause_where_workers_persist() -> None:
+    loader = {**WORKERS, "persistent_workers": True}
+    found = judged(steps=_epochs(4, 400), loaders=(loader,)).top
+    assert found is not None
+    assert found.rule == "loader-start"
+    assert "persistent_workers" not in found.sentence
+
+
 def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
     diagnosis = judged(phases={"input_wait": 4, "forward": 6})
     assert diagnosis.top is not None

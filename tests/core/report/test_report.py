@@ -48,7 +48,8 @@ def write_run(runs: Path, run_id: str, started_ns: int = 1, window: bytes | None
 
 def write_steps(layout: RunLayout, count: int = 30) -> None:
     steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
-    phases = [21_000_000 if phase == "input_wait" else 2_000_000 for phase in PHASES]
+    ms = {"input_wait": 21, "loader_start": 0, "forward": 4}
+    phases = [ms.get(phase, 2) * 1_000_000 for phase in PHASES]
     duration = sum(phases)
     rest = [1, 0, 0, -1, -1, -1, -1, -1]
     steps.append([[at, "train", at * duration, duration, *phases, *rest] for at in range(count)])

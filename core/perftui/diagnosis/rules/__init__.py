@@ -15,6 +15,7 @@ from perftui.diagnosis.rules import (
     input_bound,
     input_in_main_thread,
     launch_bound,
+    loader_start,
     memory_pressure,
     sync_bound,
 )
@@ -25,6 +26,7 @@ Rule: TypeAlias = Callable[[Evidence, Policy], Outcome]
 RULES: tuple[Rule, ...] = (
     input_in_main_thread.evaluate,
     input_bound.evaluate,
+    loader_start.evaluate,
     sync_bound.evaluate,
     launch_bound.evaluate,
     memory_pressure.evaluate,

@@ -53,6 +53,8 @@ def shown_lanes(
 
 
 def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
+    if len(members) == 1:
+        return members
     if opened is None:
         return _fullest(members, limit)
     return members if opened else members[:1]

@@ -17,7 +17,8 @@ class Options:
 
     profile: bool = True
     """Open windows at all."""
-    window_steps: int = 2
+    window_steps: int | None = None
+    """Steps in each window; None leaves it to what the last one cost."""
     nvtx: bool = False
     """Mark phases with NVTX ranges too."""
     shapes: bool = False
@@ -27,6 +28,11 @@ class Options:
     memory: bool = False
     max_steps: int | None = None
     """End the script after so many steps."""
+
+    @property
+    def in_detail(self) -> bool:
+        """Whether windows record more than operators, which costs more to save."""
+        return self.shapes or self.stacks or self.memory
 
 
 def read_options(environment: Mapping[str, str]) -> Options:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-LONG_WINDOW_NS = 1_000_000_000
-"""A loop bound by the processor makes up to 1 event a microsecond; saving one costs 3.6 us. A
-window of a second may thus cost seconds, so a first one this long is cut to one step."""
-
+USUAL_STEPS = 2
 SHORT_STEP_NS = 5_000_000
 SHORT_WINDOW_NS = 20_000_000
 MOST_STEPS = 10
 """Steps under 5 ms are so short that two of them show mostly noise."""
 
-MOST_BYTES = 8_000_000
-"""About 30 000 events, which take about 0.1 s to save."""
+MOST_STALL_NS = 50_000_000
+"""The longest that a window should make the training wait for its end."""
+
+WORST_RATE = 6
+WORST_RATE_IN_DETAIL = 20
+"""Stall for each nanosecond recorded, where a loop does nothing but call small operators: 1.1
+events a microsecond, each 5 us to end and save, three times that with Python stacks, twice with
+shapes. Until a window has been measured every loop may be one of these."""
 
 
-def window_steps(wanted: int, step_ns: int, bytes_per_step: int | None) -> int:
-    """Steps for the next window: ``wanted``, more where they are very short, fewer where long.
+def window_steps(step_ns: int, stall_per_step: int | None, in_detail: bool) -> int:
+    """Steps for the next window of a training whose steps take ``step_ns``; 1 at least.
 
-    ``bytes_per_step`` comes from the last window, None before there was one.
+    ``stall_per_step`` is what the last window took of the training, by its steps; None before
+    there was one. ``in_detail`` tells whether shapes, stacks or memory are recorded too.
     """
-    steps = max(wanted, 1)
-    if bytes_per_step:
-        return max(1, min(_lengthened(steps, step_ns), MOST_BYTES // bytes_per_step))
-    if steps * step_ns > LONG_WINDOW_NS:
-        return 1
-    return _lengthened(steps, step_ns)
-
-
-def _lengthened(steps: int, step_ns: int) -> int:
-    if not 0 < step_ns < SHORT_STEP_NS:
-        return steps
-    return max(steps, min(MOST_STEPS, -(-SHORT_WINDOW_NS // step_ns)))
+    steps = USUAL_STEPS
+    if 0 < step_ns < SHORT_STEP_NS:
+        steps = max(steps, min(MOST_STEPS, -(-SHORT_WINDOW_NS // step_ns)))
+    if stall_per_step is None:
+        stall_per_step = step_ns * (WORST_RATE_IN_DETAIL if in_detail else WORST_RATE)
+    if stall_per_step > 0:
+        steps = min(steps, MOST_STALL_NS // stall_per_step)
+    return max(steps, 1)

@@ -55,7 +55,7 @@ class Windows:
         self._steps = 0
         self._planned = 0
         self._stall = 0
-        self._bytes_per_step: int | None = None
+        self._stall_per_step: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -165,8 +165,8 @@ class Windows:
             return
         self._first_step = next_step
         self._steps = 0
-        self._planned = window_steps(
-            self._options.window_steps, self._warm_up.typical, self._bytes_per_step
+        self._planned = self._options.window_steps or window_steps(
+            self._warm_up.typical, self._stall_per_step, self._options.in_detail
         )
         window.start()
         self.marks = Marks(self._torch, self._options.nvtx and self._torch.cuda.is_initialized())
@@ -230,8 +230,8 @@ class Windows:
         except (EmptyWindowError, OSError) as error:
             self._notes.write("warning", {"message": f"a window was lost: {error}"})
             return
-        self._bytes_per_step = size // max(self._steps, 1)
         stall = self._stall + perf_counter_ns() - started
+        self._stall_per_step = stall // self._steps
         data = {"file": name, "first_step": self._first_step, "steps": self._steps}
         data.update(stall=stall, bytes=size)
         self._notes.write("window", data, step=self._first_step, duration=stall)

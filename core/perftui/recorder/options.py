@@ -15,8 +15,8 @@ class AgentOptions:
 
     profile: bool = True
     """Whether windows are opened at all; steps are found and timed either way."""
-    window_steps: int = 2
-    """Steps in one profiled window."""
+    window_steps: int | None = None
+    """Steps in each profiled window; None lets the agent choose by what the last one cost."""
     nvtx: bool = False
     """Mark phases as NVTX ranges too, for nsys."""
     shapes: bool = False

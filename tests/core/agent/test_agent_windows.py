@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.warmup import MOST_STEPS, WarmUp
-from perftui.agent.window_length import MOST_BYTES, window_steps
+from perftui.agent.window_length import MOST_STALL_NS, window_steps
 
 MS = 1_000_000
 
@@ -55,24 +55,26 @@ def test_once_warm_always_warm(durations: list[int]) -> None:
     assert seen == sorted(seen)
 
 
-def test_a_window_is_as_long_as_was_asked_for() -> None:
-    assert window_steps(2, 30 * MS, None) == 2
+def test_a_window_of_usual_steps_has_two_once_their_cost_is_known() -> None:
+    assert window_steps(30 * MS, 3 * MS, in_detail=False) == 2
 
 
 def test_very_short_steps_get_more_of_them() -> None:
-    assert window_steps(2, 1 * MS, None) == 10
-    assert window_steps(2, 4 * MS, None) == 5
+    assert window_steps(1 * MS, MS // 10, in_detail=False) == 10
+    assert window_steps(4 * MS, MS // 10, in_detail=False) == 5
 
 
-def test_a_first_window_of_seconds_is_cut_to_one_step() -> None:
-    assert window_steps(2, 800 * MS, None) == 1
+def test_a_first_window_is_short_enough_for_the_busiest_loop() -> None:
+    assert window_steps(30 * MS, None, in_detail=False) == 1
+    assert window_steps(1 * MS, None, in_detail=False) == 8
+    assert window_steps(1 * MS, None, in_detail=True) == 2
 
 
-@given(st.integers(-1, 50), st.integers(0, 10**11), st.integers(1, 10**9))
-def test_a_later_window_never_outgrows_the_bytes_it_may_have(
-    wanted: int, step: int, size: int
+@given(st.integers(0, 10**11), st.integers(1, 10**9), st.booleans())
+def test_a_later_window_is_not_expected_to_stall_for_long(
+    step: int, stall: int, in_detail: bool
 ) -> None:
-    steps = window_steps(wanted, step, size)
+    steps = window_steps(step, stall, in_detail)
 
-    assert steps >= 1
-    assert steps == 1 or steps * size <= MOST_BYTES
+    assert 1 <= steps <= 10
+    assert steps == 1 or steps * stall <= MOST_STALL_NS

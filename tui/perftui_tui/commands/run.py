@@ -93,7 +93,7 @@ def _options(line: CommandLine) -> AgentOptions:
     flags = line.flags
     return AgentOptions(
         profile="no-profile" not in flags,
-        window_steps=line.number("window") or AgentOptions.window_steps,
+        window_steps=line.number("window"),
         nvtx="nvtx" in flags,
         shapes="shapes" in flags,
         stacks="stacks" in flags,

@@ -20,7 +20,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --runs DIR        where runs are kept (default: .perftui/runs beside the script)
   --headless        no app: only the script's own output
   --no-profile      time the steps, but record no profiler windows
-  --window N        steps in one profiled window (default 2)
+  --window N        steps in each profiled window (default: what 50 ms can save, 10 at most)
   --shapes          record the shapes of operators in windows
   --stacks          record Python stacks in windows
   --memory          record allocations in windows

@@ -23,7 +23,8 @@ def arm(torch: Any, spool: str) -> Session:
     """
     options = read_options(os.environ)
     requests = read_overrides(os.environ)
-    pass_by(torch, CONTAINED, with_callees=True)
+    for function in CONTAINED:
+        pass_by(torch, function, with_callees=True)
     session = Session(torch, Path(spool), options)
     try:
         _listen(torch, session, requests)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from time import perf_counter_ns
-from typing import Any, Optional, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
+
+from .meter import Meter
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-class Costing(Protocol):
-    """What counts the agent's own cost."""
-
-    overhead: int
 
 
 class Owner(Protocol):
     """What the contained methods belong to."""
 
     @property
-    def recording(self) -> Optional[Costing]:
-        """Where the time goes; None while nothing is recorded."""
+    def meter(self) -> Meter:
+        """Where the time goes."""
 
     def fail(self, error: Exception) -> None:
         """Record no more, and say why."""
@@ -30,24 +25,48 @@ class Owner(Protocol):
 def contained(method: Method) -> Method:
     """Turn any error of the agent into a note and the end of the recording, never the script's.
 
-    The time it takes is added to the agent's own cost in the step that goes on.
+    For what happens several times a step: its time is measured in some steps only.
     """
 
     @wraps(method)
     def call(owner: Owner, *args: Any) -> Any:
-        start = perf_counter_ns()
+        meter = owner.meter
+        if meter.is_sampling:
+            start = meter.begin_hook()
+            try:
+                return method(owner, *args)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong, the training goes on
+                owner.fail(error)
+                return 0
+            finally:
+                meter.end_hook(start)
+        meter.calls += 1
         try:
             return method(owner, *args)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, the training goes on
+        except Exception as error:  # noqa: BLE001 - whatever is wrong, the training goes on
             owner.fail(error)
             return 0
-        finally:
-            recording = owner.recording
-            if recording is not None:
-                recording.overhead += perf_counter_ns() - start
 
     return cast("Method", call)
 
 
-CONTAINED = contained(lambda _: None)
-"""One of the functions that ``contained`` makes; they all share its code."""
+def contained_apart(method: Method) -> Method:
+    """The same for what is rare and may take long: its time is measured each time."""
+
+    @wraps(method)
+    def call(owner: Owner, *args: Any) -> Any:
+        meter = owner.meter
+        mark = meter.begin_apart()
+        try:
+            return method(owner, *args)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong, the training goes on
+            owner.fail(error)
+            return 0
+        finally:
+            meter.end_apart(mark)
+
+    return cast("Method", call)
+
+
+CONTAINED = (contained(lambda _: None), contained_apart(lambda _: None))
+"""One function of each kind; all of a kind share its code."""

@@ -12,9 +12,10 @@ from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .contained import contained
+from .contained import contained_apart
 from .forked_exit import leave_without_destructors
 from .loaders import Loaders, Origins
+from .meter import Meter
 from .notes import Notes
 from .optimizers import Optimizers
 from .options import Options
@@ -40,6 +41,7 @@ class Lifetime:
         """Be as at the start: a forked child shares nothing with its parent's recording."""
         self.inside = False
         """Whether forward calls pass straight through: one is going on, or recording is off."""
+        self.meter = Meter()
         self.notes = Notes(self._spool)
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
@@ -48,13 +50,13 @@ class Lifetime:
         self._is_off = False
         self._failed: Recording | None = None
 
-    @contained
+    @contained_apart
     def before_fork(self) -> None:
         """End the open window: a child would go on recording into it without end."""
         if self.recording is not None:
             self.recording.end_window()
 
-    @contained
+    @contained_apart
     def after_fork(self) -> None:
         """This is a new child of the process that recorded."""
         recording = self.recording
@@ -76,7 +78,7 @@ class Lifetime:
         with suppress(Exception):
             self.notes.write("error", {"message": message})
 
-    @contained
+    @contained_apart
     def finish(self) -> None:
         """The process ends."""
         recording = self.switch_off()
@@ -90,6 +92,7 @@ class Lifetime:
         """Record no more; returns what was recorded so far."""
         recording, self.recording = self.recording, None
         self._is_off = self.inside = True
+        self.meter.is_sampling = False
         if recording is not None:
             recording.silence()
         return recording
@@ -106,14 +109,17 @@ class Lifetime:
             # A worker of a DataLoader: its modules are transforms.
             self.switch_off()
             return None
+        mark = self.meter.begin_apart()
         steps = StepMachine(self.optimizers.exist)
         try:
             recording = start_recording(
-                self._torch, self._spool, self._options, self.notes, steps, get_ident()
+                self._torch, self._spool, self._options, self.notes, steps, self.meter, get_ident()
             )
         except OSError as error:
             self.fail(error)
             return None
+        finally:
+            self.meter.end_apart(mark)
         self.recording = recording
         _at_exit_of_child(self.finish)
         return recording

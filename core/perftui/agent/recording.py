@@ -8,9 +8,10 @@ from time import perf_counter_ns
 from typing import Any
 
 from . import ring as rings
-from .cost import inner_call_ns
+from .cost import calibrate, inner_call_ns
 from .gc_pauses import GcPauses
 from .memory import MemoryProbe
+from .meter import Mark, Meter
 from .notes import Notes
 from .options import Options
 from .process import process_facts
@@ -42,13 +43,15 @@ class StepLimit(SystemExit):
 class Recording:
     """Steps and phases of the thread ``thread``.
 
-    ``steps`` decides where steps end; ``windows`` is None where nothing is profiled.
+    ``steps`` decides where steps end, ``meter`` counts the agent's own cost; ``windows`` is None
+    where nothing is profiled.
     """
 
     def __init__(
         self,
         ring: rings.RingWriter,
         steps: StepMachine,
+        meter: Meter,
         thread: int,
         max_steps: int | None = None,
     ) -> None:
@@ -63,9 +66,8 @@ class Recording:
         """Cost of the hook on a module inside another."""
         self.index = 0
         """Of the step that is going on."""
-        self.overhead = 0
-        """The agent's own cost in this step so far, ns, but for windows; the hooks add to it."""
         self._ring = ring
+        self._meter = meter
         self._max_steps = max_steps
         self._counted_steps = 0
         self._step_start = 0
@@ -144,9 +146,9 @@ class Recording:
         """End the open window in the middle of a step, if it is this thread's."""
         if self.windows is None:
             return
-        start = perf_counter_ns()
+        mark = self._meter.mark()
         if self.windows.close():
-            self._write_profiler(start)
+            self._write_profiler(mark)
             self._was_profiled = True
 
     def foreign_profiler_begins(self, profiler: Any) -> None:
@@ -174,11 +176,10 @@ class Recording:
             duration,
             self.index,
             boundary.micro_batches,
-            self.overhead,
+            self._meter.take(),
             flag,
         )
         self.index += 1
-        self.overhead = 0
         self._step_start = boundary.end
         self._was_profiled = is_open
         if not is_last:
@@ -187,17 +188,17 @@ class Recording:
     def _advance_windows(self, boundary: Boundary, duration: int) -> None:
         if self.windows is None:
             return
-        start = perf_counter_ns()
+        mark = self._meter.mark()
         if self.windows.boundary(boundary, duration, self.index):
-            self._write_profiler(start)
+            self._write_profiler(mark)
             # A fork may end a window before its first boundary comes.
             self._was_profiled |= self.windows.is_open
 
-    def _write_profiler(self, start: int) -> None:
-        waited = perf_counter_ns() - start
-        self._ring.write(rings.PROFILER, start, waited, self.index)
+    def _write_profiler(self, mark: Mark) -> None:
+        waited = perf_counter_ns() - mark.wall
+        self._ring.write(rings.PROFILER, mark.wall, waited, self.index)
         # It has a phase of its own.
-        self.overhead -= waited
+        self._meter.leave_out(mark)
 
     def _write_memory(self, end: int) -> None:
         if self.memory is None:
@@ -217,7 +218,13 @@ class Recording:
 
 
 def start_recording(
-    torch: Any, spool: Path, options: Options, notes: Notes, steps: StepMachine, thread: int
+    torch: Any,
+    spool: Path,
+    options: Options,
+    notes: Notes,
+    steps: StepMachine,
+    meter: Meter,
+    thread: int,
 ) -> Recording:
     """Create this process's ring and begin.
 
@@ -228,9 +235,10 @@ def start_recording(
     header = {name: facts[name] for name in ("pid", "rank", "world_size")}
     ring = rings.create_ring(spool / f"ring-{os.getpid()}", header)
     notes.write("process", facts)
-    recording = Recording(ring, steps, thread, options.max_steps)
+    recording = Recording(ring, steps, meter, thread, options.max_steps)
     recording.windows = Windows(torch, spool, options, notes)
     recording.memory = MemoryProbe(torch)
     recording.pauses = GcPauses(thread)
+    calibrate(meter)
     recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)
     return recording

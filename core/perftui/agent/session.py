@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from . import ring as rings
 from .callsite import find_call_site
-from .contained import contained
+from .contained import contained, contained_apart
 from .lifetime import Lifetime
 from .loader import UNKNOWN, batches_ready, fetches_itself
 from .overrides import Arguments, Overrides
@@ -71,7 +71,7 @@ class Session(Lifetime):
         else:
             self.loaders.exhausted(iterator)
 
-    @contained
+    @contained_apart
     def enter_loader_start(self) -> int:
         """The script begins an epoch: the loader makes its iterator and its workers."""
         recording = self._on_this_thread()
@@ -82,7 +82,7 @@ class Session(Lifetime):
         self.inside = True
         return start
 
-    @contained
+    @contained_apart
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
         """``__iter__`` has returned ``iterator``, None where it raised."""
         self.inside = self._is_off
@@ -106,9 +106,8 @@ class Session(Lifetime):
             self._ended(recording, ended)
         inner = self._modules.get(module)
         if inner is None:
-            modules = sum(1 for _ in module.modules())
-            inner = self._modules[module] = modules * recording.inner_call_ns
-        recording.overhead += inner
+            inner = self._inner_calls_ns(module, recording)
+        self.meter.estimated += inner
         start = recording.begin(rings.FORWARD)
         self.inside = True
         return start
@@ -158,27 +157,34 @@ class Session(Lifetime):
         if recording is not None and self._adopt_thread(recording):
             self._optimizer_done(recording, optimizer, recording.now())
 
-    @contained
+    @contained_apart
     def foreign_profiler_begins(self, profiler: Any) -> None:
         """The script starts a profiler of its own."""
         recording = self.recording
         if recording is not None:
             recording.foreign_profiler_begins(profiler)
 
-    @contained
+    @contained_apart
     def foreign_profiler_ends(self, profiler: Any) -> None:
         """The script's profiler has ended."""
         recording = self.recording
         if recording is not None:
             recording.foreign_profiler_ends(profiler)
 
-    @contained
+    @contained_apart
     def _override(self, overrides: Overrides, loader: Any, passed: Arguments) -> None:
         site = find_call_site()
         passed.args, passed.kwargs, outcome = overrides.apply(
             site, loader, passed.args, passed.kwargs
         )
         self.loaders.constructed(loader, site, outcome)
+
+    def _inner_calls_ns(self, module: Any, recording: Recording) -> int:
+        mark = self.meter.begin_apart()
+        modules = sum(1 for _ in module.modules())
+        cost = self._modules[module] = modules * recording.inner_call_ns
+        self.meter.end_apart(mark)
+        return cost
 
     def _optimizer_done(self, recording: Recording, optimizer: Any, now: int) -> None:
         number = self.optimizers.number(optimizer)

@@ -60,7 +60,7 @@ def trace_of(count: int) -> Trace:
         rows = order(track, start, duration)
     track, start, duration = track[rows], start[rows], duration[rows]
     with measured("nest"):
-        nesting = nest(track, start, start + duration, np.zeros(len(start), dtype=bool))
+        nesting = nest(track, start, duration, np.zeros(len(start), dtype=bool))
     name = np.minimum(nesting.depth, 2).astype(np.int32)
     none = narrowed(np.full(len(start), NONE, dtype=np.int64))
     return Trace(

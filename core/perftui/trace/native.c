@@ -6,24 +6,24 @@
 #include <stdlib.h>
 
 /* Raised with every change of a function's meaning, and in native.py with it. */
-int32_t perftui_native_version(void) { return 9; }
+int32_t perftui_native_version(void) { return 11; }
 
 typedef struct {
     int64_t end;
     int32_t row;
 } open_row;
 
-/* One pass of nesting.Sweep over a track's n rows. `outside` holds 1 for rows that are no part of
-   the call stack; those found in this pass become 2. Returns how many were found, or -1 where there
-   is no memory for the stack. */
-int64_t perftui_sweep(int64_t n, const int64_t *start, const int64_t *end, const uint8_t *is_range,
-                      uint8_t *outside, int32_t *parent, int32_t *depth) {
+/* One pass of sweep.sweep over a track's n rows, of which the first is row `first` of the trace.
+   `outside` holds 1 for rows that are no part of the call stack; those found in this pass become 2.
+   Returns how many were found, or -1 where there is no memory for the stack. */
+int64_t perftui_sweep(int64_t n, int32_t first, const int64_t *start, const int64_t *duration,
+                      const uint8_t *is_range, uint8_t *outside, int32_t *parent, int32_t *depth) {
     int64_t room = 256, height = 0, found = 0;
     open_row *stack = malloc(room * sizeof *stack);
     if (!stack)
         return -1;
     for (int64_t row = 0; row < n; row++) {
-        int64_t begin = start[row], stop = end[row];
+        int64_t begin = start[row], stop = begin + duration[row];
         if (outside[row] == 1) {
             parent[row] = -1;
             depth[row] = 0;
@@ -45,7 +45,7 @@ int64_t perftui_sweep(int64_t n, const int64_t *start, const int64_t *end, const
                 }
             }
         }
-        parent[row] = height ? stack[height - 1].row : -1;
+        parent[row] = height ? first + stack[height - 1].row : -1;
         depth[row] = (int32_t)height;
         if (height == room) {
             open_row *larger = realloc(stack, 2 * room * sizeof *stack);
@@ -154,4 +154,58 @@ void perftui_by_track(int64_t n, const int32_t *track, const int64_t *start,
         last[here] = (int32_t)row;
         rows[begins[here]++] = (int32_t)row;
     }
+}
+
+typedef struct {
+    const int64_t *start, *duration;
+} times;
+
+/* Whether row a comes before row b, which stands before it. */
+static int overtakes(const times *of, int32_t a, int32_t b) {
+    return of->start[a] != of->start[b] ? of->start[a] < of->start[b]
+                                        : of->duration[a] > of->duration[b];
+}
+
+/* How many of the n rows, in order, `row` that stands behind them does not overtake. */
+static int64_t not_overtaken(const times *of, const int32_t *rows, int64_t n, int32_t row) {
+    int64_t begin = 0, stop = n;
+    while (begin < stop) {
+        int64_t middle = begin + (stop - begin) / 2;
+        if (overtakes(of, row, rows[middle]))
+            stop = middle;
+        else
+            begin = middle + 1;
+    }
+    return begin;
+}
+
+/* Merges rows[0..left) with rows[left..n), both in order; `spare` has room for `left` rows. */
+static void merge(const times *of, int32_t *rows, int64_t left, int64_t n, int32_t *spare) {
+    int64_t kept = not_overtaken(of, rows, left, rows[left]), i = 0, at = kept, next = left;
+    for (; kept + i < left; i++)
+        spare[i] = rows[kept + i];
+    for (int64_t held = i, taken = 0; taken < held;)
+        rows[at++] = next < n && overtakes(of, rows[next], spare[taken]) ? rows[next++]
+                                                                           : spare[taken++];
+}
+
+/* Puts n rows in order of start, the longest first; equal ones stay as they are. Profilers write
+   most in order: such stretches are looked at and left. `spare` has room for n rows. */
+void perftui_sort(int64_t n, const int64_t *start, const int64_t *duration, int32_t *rows,
+                  int32_t *spare) {
+    const times of = {start, duration};
+    const int64_t shortest = 16;
+    for (int64_t i = 1; i < n; i++) {
+        int64_t begin = i / shortest * shortest, at = i;
+        int32_t row = rows[i];
+        for (; at > begin && overtakes(&of, row, rows[at - 1]); at--)
+            rows[at] = rows[at - 1];
+        rows[at] = row;
+    }
+    for (int64_t width = shortest; width < n; width *= 2)
+        for (int64_t begin = 0; begin + width < n; begin += 2 * width) {
+            int64_t whole = n - begin < 2 * width ? n - begin : 2 * width;
+            if (overtakes(&of, rows[begin + width], rows[begin + width - 1]))
+                merge(&of, rows + begin, width, whole, spare);
+        }
 }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 9
+VERSION = 11
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]
@@ -69,7 +69,9 @@ def compiled() -> ctypes.CDLL | None:
     if loaded.perftui_native_version() != VERSION:
         return None
     loaded.perftui_sweep.restype = ctypes.c_int64
-    loaded.perftui_sweep.argtypes = [ctypes.c_int64, _I64, _I64, _U8, _U8, _I32, _I32]
+    loaded.perftui_sweep.argtypes = [
+        ctypes.c_int64, ctypes.c_int32, _I64, _I64, _U8, _U8, _I32, _I32
+    ]  # fmt: skip
     loaded.perftui_longest.restype = None
     loaded.perftui_longest.argtypes = [ctypes.POINTER(Blocks), ctypes.c_int64, _I64, _I64, _I64]
     loaded.perftui_dominant.restype = None
@@ -80,6 +82,8 @@ def compiled() -> ctypes.CDLL | None:
     loaded.perftui_by_track.argtypes = [
         ctypes.c_int64, _I32, _I64, _I64, ctypes.c_int64, _I64, _I32, _I32, _U8
     ]  # fmt: skip
+    loaded.perftui_sort.restype = None
+    loaded.perftui_sort.argtypes = [ctypes.c_int64, _I64, _I64, _I32, _I32]
     loaded.perftui_innermost.restype = None
     loaded.perftui_innermost.argtypes = [ctypes.c_int64, _I32, _U8, _I32]
     loaded.perftui_calls.argtypes = [
@@ -101,20 +105,21 @@ def compiled() -> ctypes.CDLL | None:
 
 def sweep(
     compiled: ctypes.CDLL,
-    start: Int64,
-    end: Int64,
-    is_range: Mask,
+    columns: tuple[Int64, Int64, Mask],
     outside: npt.NDArray[np.uint8],
-) -> tuple[Int32, Int32]:
-    """Parent and depth of the rows of one track; rows to be taken out become 2 in ``outside``."""
-    parent = np.empty(len(start), dtype=np.int32)
-    depth = np.empty(len(start), dtype=np.int32)
-    columns = np.ascontiguousarray(start), np.ascontiguousarray(end)
-    ranges = np.ascontiguousarray(is_range).view(np.uint8)
-    found = compiled.perftui_sweep(len(start), *columns, ranges, outside, parent, depth)
-    if found < 0:
+    first: int,
+    nesting: tuple[Int32, Int32],
+) -> None:
+    """Fill parent and depth of the rows of one track, of which the first is row ``first``.
+
+    ``columns`` are start, duration, and whether a row is a range; rows to be taken out become 2 in
+    ``outside``.
+    """
+    start, duration, is_range = (np.ascontiguousarray(column) for column in columns)
+    ranges = is_range.view(np.uint8)
+    rows = len(start), first, start, duration, ranges, outside
+    if compiled.perftui_sweep(*rows, *nesting) < 0:
         raise MemoryError
-    return parent, depth
 
 
 def longest(compiled: ctypes.CDLL, blocks: Blocks, begin: Int64, stop: Int64) -> Int64:
@@ -153,6 +158,12 @@ def by_track(
     )
     compiled.perftui_by_track(len(track), *columns, len(counts), begins.copy(), rows, last, mixed)
     return rows, begins, mixed.view(np.bool_)
+
+
+def sort(compiled: ctypes.CDLL, rows: Int32, start: Int64, duration: Int64) -> None:
+    """Put ``rows`` in order of start, the longest first; equal ones stay as they are."""
+    times = np.ascontiguousarray(start), np.ascontiguousarray(duration)
+    compiled.perftui_sort(len(rows), *times, rows, np.empty(len(rows), dtype=np.int32))
 
 
 def innermost(compiled: ctypes.CDLL, parent: Int32, wanted: Mask) -> Int32:

@@ -27,16 +27,16 @@ class Nesting:
 def order(track: Ints, start: Int64, duration: Int64) -> Int32:
     """Rows in file order, put in order of (track, start, longest first, file order)."""
     compiled = native.compiled()
-    if compiled:
-        tracks = track.astype(np.int32, copy=False)
-        result, begins, mixed = native.by_track(compiled, tracks, start, duration)
-        ends = np.append(begins[1:], len(track))
-        bounds = list(zip(begins[mixed].tolist(), ends[mixed].tolist(), strict=True))
-    else:
+    if compiled is None:
         result = np.argsort(track, kind="stable").astype(np.int32)
-        bounds = _bounds(track[result])
-    for begin, end in bounds:
-        _by_start(result[begin:end], start, duration)
+        for begin, end in _bounds(track[result]):
+            _by_start(result[begin:end], start, duration)
+        return result
+    tracks = track.astype(np.int32, copy=False)
+    result, begins, mixed = native.by_track(compiled, tracks, start, duration)
+    ends = np.append(begins[1:], len(track))
+    for number in np.flatnonzero(mixed).tolist():
+        native.sort(compiled, result[begins[number] : ends[number]], start, duration)
     return result
 
 
@@ -66,10 +66,10 @@ def nest_by_category(
 ) -> Nesting:
     """``nest``, with ranges told by the category of each row, an index into ``categories``."""
     is_range = np.isin(category, [i for i, name in enumerate(categories) if name in RANGES])
-    return nest(track, start, start + duration, is_range)
+    return nest(track, start, duration, is_range)
 
 
-def nest(track: Ints, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> Nesting:
+def nest(track: Ints, start: Int64, duration: Int64, is_range: npt.NDArray[np.bool_]) -> Nesting:
     """Nest ordered rows, track by track.
 
     A row is the child of the innermost row that is open when it starts. A call that outlasts its
@@ -81,26 +81,26 @@ def nest(track: Ints, start: Int64, end: Int64, is_range: npt.NDArray[np.bool_])
     parent = np.full(len(track), NONE, dtype=np.int32)
     depth = np.zeros(len(track), dtype=np.int32)
     for begin, stop in _bounds(track):
-        if stop - begin < 2 or np.all(start[begin + 1 : stop] >= end[begin : stop - 1]):
-            continue
         rows = slice(begin, stop)
-        nested, depth[rows] = _swept(start[rows], end[rows], is_range[rows])
-        parent[rows] = np.where(nested == NONE, NONE, nested + begin)
+        columns = start[rows], duration[rows], is_range[rows]
+        _sweep(columns, begin, (parent[rows], depth[rows]))
     return Nesting(parent, narrowed(depth))
 
 
-def _swept(start: Int64, end: Int64, is_range: npt.NDArray[np.bool_]) -> tuple[Int32, Int32]:
-    """Parent and depth by position in one track."""
+def _sweep(
+    columns: tuple[Int64, Int64, npt.NDArray[np.bool_]], first: int, nesting: tuple[Int32, Int32]
+) -> None:
+    """Fill parent and depth of one track, whose first row is row ``first``."""
     compiled = native.compiled()
-    outside = np.zeros(len(start), dtype=np.uint8)
+    outside = np.zeros(len(columns[0]), dtype=np.uint8)
     while True:
         if compiled:
-            found = native.sweep(compiled, start, end, is_range, outside)
+            native.sweep(compiled, columns, outside, first, nesting)
         else:
-            found = sweep(start, end, is_range, outside)
+            sweep(columns, outside, first, nesting)
         overlapping = outside == OVERLAPPING
         if not overlapping.any():
-            return found
+            return
         # Each pass takes out at least one range, and in files from PyTorch nearly always all.
         outside[overlapping] = OUTSIDE
 

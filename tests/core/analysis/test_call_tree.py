@@ -39,7 +39,7 @@ def trace_of(rows: list[Row]) -> tuple[Trace, np.ndarray, np.ndarray]:
     track, start, duration, name, operator, is_range, launched = table[by].T.copy()
     wanted = operator.astype(bool)
     ranges = is_range.astype(bool) & ~wanted
-    nesting = nest(track, start, start + duration, ranges)
+    nesting = nest(track, start, duration, ranges)
     none = np.full(len(rows), NONE)
     trace = Trace(
         path=Path(), start=start, duration=duration, name=name.astype(np.int32), category=none,

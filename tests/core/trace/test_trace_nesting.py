@@ -40,7 +40,7 @@ def nested(rows: list[Row]) -> Nesting:
     track = np.array([row[0] for row in rows], dtype=np.int32)
     start = np.array([row[1] for row in rows], dtype=np.int64)
     duration = np.array([row[2] for row in rows], dtype=np.int64)
-    return nest(track, start, start + duration, np.array([row[3] for row in rows], dtype=bool))
+    return nest(track, start, duration, np.array([row[3] for row in rows], dtype=bool))
 
 
 def partially(first: Row, second: Row) -> bool:
@@ -54,6 +54,21 @@ def test_order_is_by_track_start_longest_first_file_order(rows: list[Row]) -> No
     found = order(columns[0].astype(np.int32), columns[1], columns[2])
     assert [rows[index] for index in found.tolist()] == ordered(rows)
     assert sorted(found.tolist()) == list(range(len(rows)))
+
+
+@pytest.mark.parametrize("moved", [0, 5, 3000])
+@pytest.mark.parametrize("seed", range(4))
+def test_order_of_many_rows_however_many_are_out_of_place(seed: int, moved: int) -> None:
+    chance = np.random.default_rng(seed)
+    start = np.sort(chance.integers(0, 2000, 3000))
+    places = chance.integers(0, len(start), moved)
+    start[places] = start[chance.permutation(places)]
+    duration, track = chance.integers(0, 3, len(start)), chance.integers(0, 2, len(start))
+    rows = [(int(t), int(s), int(d), False) for t, s, d in zip(track, start, duration, strict=True)]
+    found = order(track.astype(np.int32), start, duration)
+    assert [rows[index] for index in found.tolist()] == ordered(rows)
+    same = np.lexsort((np.arange(len(start)), -duration, start, track))
+    assert found.tolist() == same.tolist()
 
 
 @given(ROWS)

@@ -21,6 +21,7 @@ from .optimizers import Optimizers
 from .options import Options
 from .recording import Recording, start_recording
 from .steps import StepMachine
+from .weights import Weights
 
 
 class Lifetime:
@@ -45,6 +46,7 @@ class Lifetime:
         self.notes = Notes(self._spool)
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
+        self.weights = Weights()
         self.recording: Recording | None = None
         """None before there is anything to record, and after it has ended."""
         self._is_off = False
@@ -109,8 +111,10 @@ class Lifetime:
             # A worker of a DataLoader: its modules are transforms.
             self.switch_off()
             return None
+        if _is_being_made():
+            return None
         mark = self.meter.begin_apart()
-        steps = StepMachine(self.optimizers.exist)
+        steps = StepMachine(self.optimizers.exist, self.weights.have_changed)
         try:
             recording = start_recording(
                 self._torch, self._spool, self._options, self.notes, steps, self.meter, get_ident()
@@ -134,6 +138,15 @@ class Lifetime:
             recording.follow(thread)
         recording.has_stepped = True
         return True
+
+
+def _is_being_made() -> bool:
+    """Whether this is a child of multiprocessing that still imports the script of its parent.
+
+    A script without a guard calls its modules anew there, and fails where it starts its workers.
+    """
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and getattr(process.current_process(), "_inheriting", False)
 
 
 def _at_exit_of_child(finish: Callable[[], None]) -> None:

@@ -13,7 +13,10 @@ from .lifetime import Lifetime
 from .loader import UNKNOWN, batches_ready, fetches_itself
 from .overrides import Arguments, Overrides
 from .recording import Recording
-from .steps import Boundary
+from .steps import TRAIN, Boundary
+
+STEPS_WITHOUT_FORWARD = 10
+"""Training steps in a row in which no module was called: then it is said that there is none."""
 
 
 class Session(Lifetime):
@@ -27,6 +30,7 @@ class Session(Lifetime):
         super().reset()
         self._batches_ready = UNKNOWN
         self._cpu_start: int | None = None
+        self._without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """Estimated cost of the modules inside each that was called, all called once."""
@@ -119,6 +123,8 @@ class Session(Lifetime):
         if recording is None or self.inside:
             return 0
         recording.steps.backward()
+        if not recording.steps.has_optimized:
+            self.weights.remember()
         start = recording.begin(rings.BACKWARD)
         # Checkpointed modules are called again in there.
         self.inside = True
@@ -138,6 +144,8 @@ class Session(Lifetime):
         recording = self._begin()
         if recording is None or not self._adopt_thread(recording):
             return
+        # Closures come before its end, and it writes to the weights between them.
+        recording.steps.has_optimized = True
         self.optimizers.entered(optimizer, recording.begin(rings.OPTIMIZER))
 
     @contained
@@ -182,6 +190,7 @@ class Session(Lifetime):
     def _inner_calls_ns(self, module: Any, recording: Recording) -> int:
         mark = self.meter.begin_apart()
         modules = sum(1 for _ in module.modules())
+        self.weights.of(module)
         cost = self._modules[module] = modules * recording.inner_call_ns
         self.meter.end_apart(mark)
         return cost
@@ -195,4 +204,17 @@ class Session(Lifetime):
     def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
         if boundaries:
             self.loaders.step_ended(boundaries[-1].kind)
+            self._look_for_forward(boundaries[-1])
             recording.ended(boundaries)
+
+    def _look_for_forward(self, boundary: Boundary) -> None:
+        if boundary.forwards or boundary.kind != TRAIN:
+            self._without_forward = 0
+            return
+        self._without_forward += 1
+        if self._without_forward == STEPS_WITHOUT_FORWARD:
+            message = (
+                "the time of the forward pass is not known and counts as other: "
+                "no module is called outside compiled functions"
+            )
+            self.notes.write("warning", {"message": message})

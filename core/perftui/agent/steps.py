@@ -14,6 +14,13 @@ LONG_WITHOUT_OPTIMIZER = 200
 none. Gradient accumulation over so many micro batches has not been seen; decoding and rollouts
 call far more."""
 
+FEW_WITHOUT_BACKWARD = 10
+"""Forward calls without gradients, before any backward pass, after which the script is believed to
+train nothing, though it has an optimizer. Teachers, of which several may come first, are fewer."""
+
+FETCHED_AHEAD = 1
+"""Batches that a loop holds back to know which one is the last."""
+
 
 @dataclass(frozen=True)
 class Boundary:
@@ -23,6 +30,8 @@ class Boundary:
     end: int
     """``perf_counter_ns``; in the past where the end could only be told later."""
     micro_batches: int
+    forwards: int = 1
+    """Outermost calls of modules that were seen in it."""
 
 
 @dataclass
@@ -48,19 +57,29 @@ class StepMachine:
        only is a step of evaluation (or inference, where nothing was ever trained and no optimizer
        waits for that).
     2. Without one, it ends with the last optimizer of the loop's cycle.
-    3. Where no optimizer was ever made, parameters are updated by hand: the step ends at the next
-       fetch, or else the next root forward, after a backward. Accumulation over micro batches
-       looks exactly the same there and is counted as steps.
+    3. Where no optimizer was ever made, or none has stepped and yet the weights have changed,
+       parameters are updated by hand: the step ends at the next fetch, or else the next root
+       forward, after a backward. Accumulation over micro batches looks exactly the same where
+       there is no optimizer and is counted as steps.
     4. Without any of these, each root forward without gradients is a step of its own.
 
-    ``optimizers_exist`` tells whether the script has made a ``torch.optim`` optimizer. Times are
-    any one monotonic clock in ns.
+    ``optimizers_exist`` tells whether the script has made a ``torch.optim`` optimizer,
+    ``weights_changed`` whether it has written to its parameters since the last backward pass
+    began. Times are any one monotonic clock in ns.
     """
 
-    def __init__(self, optimizers_exist: Callable[[], bool]) -> None:
+    def __init__(
+        self, optimizers_exist: Callable[[], bool], weights_changed: Callable[[], bool]
+    ) -> None:
         self._optimizers_exist = optimizers_exist
+        self._weights_changed = weights_changed
         self._cycle = OptimizerCycle()
         self._has_trained = False
+        self.has_optimized = False
+        """Whether any optimizer of torch has begun to step; the caller says so before it ends."""
+        self._has_gone_back = False
+        self._is_by_hand = False
+        self._held_back = 0
         self._forwards_since_optimizer = 0
         self._backwards_since_optimizer = 0
         self._optimizers_since_fetch = 0
@@ -94,6 +113,7 @@ class StepMachine:
 
     def backward(self) -> None:
         """A backward pass begins."""
+        self._has_gone_back = True
         self._counts.backwards += 1
         self._backwards_since_optimizer += 1
         if not self._last_was_backward:
@@ -108,7 +128,7 @@ class StepMachine:
         self._counts.optimizers += 1
         self._optimizers_since_fetch += 1
         self._forwards_since_optimizer = self._backwards_since_optimizer = 0
-        self._has_trained = True
+        self._has_trained = self.has_optimized = True
         turns, self._counts.turns_after_optimizer = self._counts.turns_after_optimizer, 0
         if loader_is_live and self._optimizers_since_fetch < LONGEST_CYCLE:
             return []
@@ -125,7 +145,10 @@ class StepMachine:
         if self._counts.optimizers or (self._counts.backwards and self._updates_by_hand()):
             return [self._cut(TRAIN, self.last_activity)]
         if self._counts.forwards and not self._counts.backwards:
-            return [self._cut(self._forward_only(), self.last_activity)]
+            kind = self._forward_only()
+            # A forward with gradients was to become a training step, had nothing ended it.
+            if kind == INFER or not self._counts.with_gradients:
+                return [self._cut(kind, self.last_activity)]
         return []
 
     def _end_at_forward(self, now: int) -> list[Boundary]:
@@ -138,10 +161,15 @@ class StepMachine:
     def _updates_by_hand(self) -> bool:
         if self._backwards_since_optimizer > LONG_WITHOUT_OPTIMIZER:
             return True
-        return not self._optimizers_exist()
+        if not self._optimizers_exist():
+            return True
+        if not self.has_optimized:
+            self._is_by_hand = self._is_by_hand or self._weights_changed()
+        return self._is_by_hand and not self.has_optimized
 
     def _only_calls_forward(self) -> bool:
-        if self._forwards_since_optimizer > LONG_WITHOUT_OPTIMIZER:
+        most = LONG_WITHOUT_OPTIMIZER if self._has_gone_back else FEW_WITHOUT_BACKWARD
+        if self._forwards_since_optimizer > most:
             return True
         return not self._optimizers_exist()
 
@@ -151,7 +179,16 @@ class StepMachine:
     def _cut(self, kind: str, end: int) -> Boundary:
         self._has_trained |= kind == TRAIN
         counts, self._counts = self._counts, _Counts()
-        # Several backward passes on one batch are one micro batch; batches that were fetched
-        # ahead are as many as the backward passes that follow.
-        turns = min(counts.turns, counts.batches) if counts.batches else counts.turns
-        return Boundary(kind, end, max(turns, 1))
+        turns = max(self._micro_batches(counts), 1)
+        return Boundary(kind, end, turns, counts.forwards)
+
+    def _micro_batches(self, counts: _Counts) -> int:
+        """Several backward passes on one batch are one micro batch.
+
+        Batches that were fetched ahead are as many as the backward passes that follow; one may be
+        used in the next step only.
+        """
+        batches = self._held_back + counts.batches
+        turns = min(counts.turns, batches) if counts.batches else counts.turns
+        self._held_back = min(max(batches - turns, 0), FETCHED_AHEAD)
+        return turns

@@ -15,7 +15,8 @@ class Loop:
     """Plays the events of a loop into a machine, one tick of the clock each."""
 
     def __init__(self, has_optimizers: bool = True) -> None:
-        self.machine = StepMachine(lambda: has_optimizers)
+        self.machine = StepMachine(lambda: has_optimizers, self._have_weights_changed)
+        self._weights_changed = False
         self.ended: list[Boundary] = []
         self.live = False
         self._clock = itertools.count(1)
@@ -31,12 +32,19 @@ class Loop:
         self.machine.last_activity = next(self._clock)
 
     def backward(self) -> None:
+        self._weights_changed = False
         self.machine.backward()
         self.machine.last_activity = next(self._clock)
 
     def optimizer(self, number: int = 0) -> None:
         now = self.machine.last_activity = next(self._clock)
         self.ended += self.machine.optimizer(number, now, self.live)
+
+    def write_weights(self) -> None:
+        self._weights_changed = True
+
+    def _have_weights_changed(self) -> bool:
+        return self._weights_changed
 
     def turn(self) -> None:
         self.forward()
@@ -83,6 +91,15 @@ def one_batch_ahead(loop: Loop) -> None:
     loop.fetch(arrives=False)
     loop.turn()
     loop.optimizer()
+
+
+def accumulation_one_batch_ahead(loop: Loop) -> None:
+    loop.fetch()
+    for batch in range(40):
+        loop.fetch(arrives=batch < 39)
+        loop.turn()
+        if batch % 4 == 3:
+            loop.optimizer()
 
 
 def adversarial(loop: Loop) -> None:
@@ -145,6 +162,20 @@ def by_hand_with_loader(loop: Loop) -> None:
     loop.fetch(arrives=False)
 
 
+def by_hand_beside_an_unused_optimizer(loop: Loop) -> None:
+    for _ in range(10):
+        loop.turn()
+        loop.write_weights()
+
+
+def by_hand_with_loader_beside_an_unused_optimizer(loop: Loop) -> None:
+    for _ in range(10):
+        loop.fetch()
+        loop.turn()
+        loop.write_weights()
+    loop.fetch(arrives=False)
+
+
 def gradient_penalty(loop: Loop) -> None:
     for _ in range(10):
         loop.fetch()
@@ -166,6 +197,7 @@ CASES = [
     Case(plain),
     Case(accumulation, micro_batches=4),
     Case(accumulation_fetched_ahead, micro_batches=4),
+    Case(accumulation_one_batch_ahead, micro_batches=4),
     Case(one_batch_ahead),
     Case(adversarial),
     Case(critic_of_five),
@@ -175,6 +207,8 @@ CASES = [
     Case(closures, micro_batches=3),
     Case(by_hand, has_optimizers=False),
     Case(by_hand_with_loader, has_optimizers=False),
+    Case(by_hand_beside_an_unused_optimizer),
+    Case(by_hand_with_loader_beside_an_unused_optimizer),
     Case(gradient_penalty),
 ]
 
@@ -253,6 +287,54 @@ def test_decoding_without_a_loader_is_one_step_a_call() -> None:
         loop.forward(gradients=False)
 
     assert [step.kind for step in loop.end()] == [INFER] * 50
+
+
+def test_decoding_beside_an_unused_optimizer_is_soon_one_step_a_call() -> None:
+    loop = Loop()
+    for _ in range(50):
+        loop.forward(gradients=False)
+
+    # The first calls might have been those of teachers.
+    assert [step.kind for step in loop.end()] == [EVAL] * 40
+
+
+def test_weights_written_beside_an_optimizer_that_steps_end_no_step() -> None:
+    loop = Loop()
+    loop.turn()
+    loop.optimizer()
+    for batch in range(40):
+        loop.fetch()
+        loop.turn()
+        # A moving average of the weights, say.
+        loop.write_weights()
+        if batch % 4 == 3:
+            loop.optimizer()
+    loop.fetch(arrives=False)
+
+    assert [step.micro_batches for step in loop.end()] == [1, *[4] * 10]
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_forward_that_is_interrupted_at_the_end_is_no_evaluation(steps: int) -> None:
+    loop = Loop()
+    for _ in range(steps):
+        loop.fetch()
+        loop.turn()
+        loop.optimizer()
+    loop.fetch()
+    loop.forward()
+
+    assert [step.kind for step in loop.end()] == [TRAIN] * steps
+
+
+def test_the_last_batch_of_an_evaluation_without_its_end_counts() -> None:
+    loop = Loop()
+    plain(loop)
+    for _ in range(5):
+        loop.fetch()
+        loop.forward(gradients=False)
+
+    assert [step.kind for step in loop.end()] == [TRAIN] * 10 + [EVAL] * 5
 
 
 def test_a_teacher_that_runs_without_gradients_makes_no_step_of_its_own() -> None:

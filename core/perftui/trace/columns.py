@@ -174,17 +174,15 @@ class Columns:
         self, part: Part, on_device: npt.NDArray[np.bool_], event_of: Callable[[int], Event]
     ) -> None:
         """Tell the tracks' table of rows on devices, as long as it does not know their place."""
-        there = np.unique(part.track[on_device]).tolist()
-        if all(self.tracks.is_placed(track) for track in there):
-            return
-        labels = [normalise(*key) for key in self.categories]
-        key = part.track[on_device].astype(np.int64) * len(labels) + part.category[on_device]
-        unique, first = np.unique(key, return_index=True)
-        places = np.flatnonzero(on_device)[first]
-        for number, row in zip(unique.tolist(), places.tolist(), strict=True):
-            track, category = divmod(number, len(labels))
-            if not self.tracks.is_placed(track):
-                self.tracks.place(track, event_of(row), labels[category])
+        for track in _distinct(part.track[on_device]):
+            if self.tracks.is_placed(track):
+                continue
+            rows = np.flatnonzero(on_device & (part.track == track))
+            here = part.category[rows]
+            for category in _distinct(here):
+                first = int(rows[np.argmax(here == category)])
+                name = normalise(*list(self.categories)[category])
+                self.tracks.place(track, event_of(first), name)
 
     def _add_memory(self, batch: Batch) -> None:
         events = [event for event in batch.events if is_memory(event)]
@@ -249,6 +247,13 @@ def _without(rows: list[Event], values: list[int | None]) -> list[Event]:
 
 def _unquoted(text: bytes) -> str:
     return text.decode("utf-8", "replace").strip('"')
+
+
+def _distinct(numbers: Ints) -> list[int]:
+    """Each number once, in order. The first ``np.unique`` of a process imports ``numpy.ma``, which
+    takes longer than to read 3 MB."""
+    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return found
 
 
 def _numbers(table: dict[Any, int], keys: Sequence[Any]) -> Int32:

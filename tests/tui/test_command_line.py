@@ -70,6 +70,11 @@ def test_a_command_says_so_where_a_file_has_its_name(
     assert parse(["./demo"]).action == "script"
 
 
+@pytest.mark.parametrize(("text", "share"), [("0.5%", 0.005), ("2", 0.02), ("100%", 1.0)])
+def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
+    assert parse(["--overhead", text, "x.py"]).share("overhead") == share
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -78,6 +83,9 @@ def test_a_command_says_so_where_a_file_has_its_name(
         (["--window"], "--window needs a value"),
         (["--window", "two", "x.py"], "whole number above 0, not 'two'"),
         (["--window", "0", "x.py"], "whole number above 0"),
+        (["--overhead", "0%", "x.py"], "--overhead needs per cent of the run"),
+        (["--overhead", "101", "x.py"], "not '101'"),
+        (["--overhead", "little", "x.py"], "such as 0.5%"),
         (["a.json", "--rank", "-1"], "--rank needs a whole number, not '-1'"),
         (["--theme", "pink", "x.py"], "there are dark, light, contrast, ansi"),
         (["--stacks=yes", "x.py"], "takes no value"),

@@ -1,4 +1,4 @@
-"""The page through which a viewer asks for a window."""
+"""The page that the recorder and all agents of a host share."""
 
 from __future__ import annotations
 
@@ -7,40 +7,78 @@ import os
 import struct
 from pathlib import Path
 
-REQUESTS = struct.Struct("<Q")
+WORD = struct.Struct("@Q")
+"""Native, so that it is stored at once: another process may read meanwhile."""
+
+REQUESTS, STEP, COST = 0, 8, 16
+"""Offsets: requests made so far; training steps after which all ranks open a window; the most
+that windows have cost one of them, ns."""
+
+SIZE = 24
 
 
 class Control:
-    """The requests made so far, compared at step boundaries; without a page there are none."""
+    """Requests of viewers, and what the ranks agree on. Without a page there is nothing of it."""
 
     def __init__(self, spool: Path) -> None:
         self._memory = _map(spool / "control")
-        self._seen = self._count()
+        self._seen = self._read(REQUESTS)
 
     def requested(self) -> bool:
         """Whether a request has come since the last call (several count as one)."""
-        count = self._count()
+        count = self._read(REQUESTS)
         if count <= self._seen:
             return False
         self._seen = count
         return True
 
-    def _count(self) -> int:
+    @property
+    def is_shared(self) -> bool:
+        """Whether there is a page to agree on anything."""
+        return self._memory is not None
+
+    @property
+    def step(self) -> int:
+        """The number of training steps after which all ranks open a window; 0 before any plan."""
+        return self._read(STEP)
+
+    def plan(self, step: int) -> None:
+        """Have all ranks open a window after ``step`` training steps.
+
+        Of two ranks that plan at once the later one prevails, for both.
+        """
+        self._write(STEP, step)
+
+    @property
+    def cost(self) -> int:
+        """The most that windows have cost any rank so far, ns."""
+        return self._read(COST)
+
+    def raise_cost(self, cost: int) -> None:
+        """Windows have cost this rank ``cost`` so far."""
+        if cost > self.cost:
+            self._write(COST, cost)
+
+    def _read(self, offset: int) -> int:
         if self._memory is None:
             return 0
-        count: int = REQUESTS.unpack_from(self._memory, 0)[0]
-        return count
+        word: int = WORD.unpack_from(self._memory, offset)[0]
+        return word
+
+    def _write(self, offset: int, word: int) -> None:
+        if self._memory is not None:
+            WORD.pack_into(self._memory, offset, word)
 
 
 def _map(path: Path) -> mmap.mmap | None:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        return mmap.mmap(file, REQUESTS.size, prot=mmap.PROT_READ)
+        return mmap.mmap(file, SIZE)
     except ValueError:
-        # Shorter than a counter: not a control page.
+        # Shorter than what is to be read: not a control page.
         return None
     finally:
         os.close(file)

@@ -170,26 +170,27 @@ class Recording:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
         self._write_memory(boundary.end)
+        hooks = self._meter.take()
         self._ring.write(
             rings.STEP,
             self._step_start,
             duration,
             self.index,
             boundary.micro_batches,
-            self._meter.take(),
+            hooks,
             flag,
         )
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
         if not is_last:
-            self._advance_windows(boundary, duration)
+            self._advance_windows(boundary, duration, hooks)
 
-    def _advance_windows(self, boundary: Boundary, duration: int) -> None:
+    def _advance_windows(self, boundary: Boundary, duration: int, hooks: int) -> None:
         if self.windows is None:
             return
         mark = self._meter.mark()
-        if self.windows.boundary(boundary, duration, self.index):
+        if self.windows.boundary(boundary, duration, hooks, self.index):
             self._write_profiler(mark)
             # A fork may end a window before its first boundary comes.
             self._was_profiled |= self.windows.is_open

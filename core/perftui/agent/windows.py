@@ -9,12 +9,14 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
+from .budget import Budget
 from .control import Control
 from .marks import Marks
 from .notes import Notes
+from .occasions import JOINT, Occasions
 from .options import Options
+from .ranks_together import RanksTogether
 from .steps import EVAL, Boundary
-from .warmup import WarmUp
 from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
 from .window_length import window_steps
 
@@ -23,8 +25,12 @@ MOST_ATTEMPTS = 3
 workers anew after every batch would start and stop the profiler for ever and never have one."""
 
 
+MUCH_LONGER = 2
+"""A first window is followed by another as soon as may be if that has so many times the steps."""
+
+
 class Windows:
-    """One window once the training has warmed up, and one for each request of a viewer.
+    """Windows within the budget, and one for each request of a viewer.
 
     torch's profiler belongs to the thread that starts it and crashes where another one stops it,
     so windows are opened in the main thread only: it is the one that also ends the process.
@@ -39,10 +45,14 @@ class Windows:
         self._spool = spool
         self._options = options
         self._notes = notes
-        self._control = Control(spool)
-        self._warm_up = WarmUp()
-        self._is_wanted = False
-        self._is_first = True
+        self._said: set[str] = set()
+        control = Control(spool)
+        self._budget = Budget(options.overhead)
+        self._occasions = Occasions(self._budget, control)
+        self._together = RanksTogether(control)
+        self._trained = 0
+        self._wanted: str | None = None
+        self._reason = ""
         self._foreign = 0
         self._window: Window | None = None
         self._thread = 0
@@ -55,6 +65,10 @@ class Windows:
         self._steps = 0
         self._planned = 0
         self._stall = 0
+        """How long the training has waited for the window so far."""
+        self._waited = 0
+        """How long it has waited in the step that goes on."""
+        self._last_steps = 0
         self._stall_per_step: int | None = None
 
     @property
@@ -62,14 +76,15 @@ class Windows:
         """Whether the profiler records now."""
         return self.marks is not None
 
-    def boundary(self, ended: Boundary, duration: int, next_step: int) -> bool:
-        """A step has ended after ``duration`` ns; whether the training had to wait for anything."""
-        if ended.kind != EVAL:
-            self._warm_up.step(duration)
+    def boundary(self, ended: Boundary, duration: int, hooks: int, next_step: int) -> bool:
+        """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
+
+        Whether the training had to wait for anything.
+        """
+        self._account(ended, duration, hooks)
         if not self._options.profile:
             return False
-        self._consider()
-        if self._window is None and not self._is_wanted:
+        if self._window is None and not self._is_due(ended.end):
             return False
         if self.marks is None and not self._may_open():
             return False
@@ -80,7 +95,7 @@ class Windows:
             return True
         started = perf_counter_ns()
         self._advance(next_step)
-        self._stall += perf_counter_ns() - started
+        self._pay(started)
         return True
 
     def close(self) -> bool:
@@ -90,12 +105,14 @@ class Windows:
         """
         if self._window is None or self._thread != get_ident():
             return False
+        started = perf_counter_ns()
         if self._is_taken_over:
             self._abandon()
         elif self.marks is not None:
             self._finish()
         else:
             self._cancel(self._window)
+        self._pay(started)
         return True
 
     def foreign_begins(self) -> None:
@@ -105,6 +122,7 @@ class Windows:
         """
         self._foreign += 1
         self._is_taken_over = self._window is not None
+        self._say_foreign()
 
     def foreign_ends(self) -> None:
         """A profiler of the script has ended."""
@@ -114,21 +132,55 @@ class Windows:
         """Whether ``profiler`` is that of the window."""
         return self._window is not None and self._window.profiler is profiler
 
-    def _consider(self) -> None:
-        if self._control.requested():
-            self._is_wanted = True
-            self._attempts = 0
-        elif self._is_first and self._warm_up.is_over:
-            self._is_first = False
-            self._is_wanted = True
+    def _account(self, ended: Boundary, duration: int, hooks: int) -> None:
+        waited, self._waited = self._waited, 0
+        undisturbed = max(duration - waited, 0)
+        is_training = ended.kind != EVAL
+        self._trained += is_training
+        self._budget.step(ended.end, duration, hooks)
+        if not is_training:
+            return
+        if self.marks is None:
+            self._occasions.step(undisturbed)
+        elif self._occasions.typical:
+            self._budget.spend(undisturbed - self._occasions.typical)
+
+    def _pay(self, started: int) -> None:
+        elapsed = perf_counter_ns() - started
+        self._stall += elapsed
+        self._waited += elapsed
+        self._budget.spend(elapsed)
+        self._together.pay(self._budget)
+
+    def _is_due(self, now: int) -> bool:
+        """Whether to prepare a window, which opens at the next step, or at this one."""
+        if self._wanted is None:
+            self._wanted = self._occasions.next(now, self._price)
+        return self._together.is_due(
+            self._trained, self._occasions.typical, is_wanted=self._wanted is not None
+        )
+
+    def _price(self) -> int:
+        """What the next window will cost, if its steps cost as much as those of the last one."""
+        self._together.learn(self._budget)
+        if not self._last_steps:
+            return self._budget.last_window
+        return self._budget.last_window * self._length() // self._last_steps
+
+    def _length(self) -> int:
+        return self._options.window_steps or window_steps(
+            self._occasions.typical, self._stall_per_step, self._options.in_detail
+        )
 
     def _may_open(self) -> bool:
         if get_ident() != threading.main_thread().ident:
-            self._is_wanted = False
-            message = "no window was recorded: the training is not in the main thread"
-            self._notes.write("warning", {"message": message})
+            self._wanted = None
+            self._say("no window was recorded: the training is not in the main thread")
             return False
-        return not self._foreign and not is_profiling(self._torch)
+        if is_profiling(self._torch):
+            self._say_foreign()
+            return False
+        return not self._foreign
 
     def _advance(self, next_step: int) -> None:
         """One stage a boundary: prepare, start, so many steps, finish.
@@ -137,22 +189,24 @@ class Windows:
         first use would fill the first step recorded. Another attempt goes without: it needs every
         step there is.
         """
-        if self._window is None:
-            self._prepare()
-            if self._attempts:
-                self._start(next_step)
-        elif self.marks is None:
-            self._start(next_step)
-        else:
+        if self.marks is not None:
             self._steps += 1
             if self._steps < self._planned:
                 self.marks.begin_step(next_step)
             else:
                 self._finish()
+            return
+        is_prepared = self._window is not None
+        if not is_prepared:
+            self._prepare()
+        if self._together.may_start(self._trained, at_once=is_prepared or self._attempts > 0):
+            self._start(next_step)
 
     def _prepare(self) -> None:
-        self._is_wanted = False
+        self._reason = self._wanted or JOINT
+        self._wanted = None
         self._stall = 0
+        self._budget.begin_window()
         stacks = self._options.stacks and may_record_stacks(self._torch)
         self._window = Window(self._torch, self._options, stacks)
         self._thread = get_ident()
@@ -165,9 +219,7 @@ class Windows:
             return
         self._first_step = next_step
         self._steps = 0
-        self._planned = self._options.window_steps or window_steps(
-            self._warm_up.typical, self._stall_per_step, self._options.in_detail
-        )
+        self._planned = self._length()
         window.start()
         self.marks = Marks(self._torch, self._options.nvtx and self._torch.cuda.is_initialized())
         self.marks.begin_step(next_step)
@@ -192,13 +244,15 @@ class Windows:
 
     def _try_again(self) -> None:
         self._attempts += 1
-        self._is_wanted = self._attempts < MOST_ATTEMPTS
-        if not self._is_wanted:
-            message = (
-                f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
-                "where the script forked (workers of a data loader, each epoch) or profiled itself"
-            )
-            self._notes.write("warning", {"message": message})
+        if self._attempts < MOST_ATTEMPTS:
+            self._wanted = self._reason
+            return
+        self._attempts = 0
+        self._occasions.ended(perf_counter_ns(), is_too_short=False)
+        self._say(
+            f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
+            "where the script forked (workers of a data loader, each epoch) or profiled itself"
+        )
 
     def _cancel(self, window: Window) -> None:
         """Give up a window that was only prepared.
@@ -216,8 +270,8 @@ class Windows:
         window, marks = self._window, self.marks
         self._window = self.marks = None
         self._is_taken_over = False
-        message = "a window was lost: the script profiled another of its threads meanwhile"
-        self._notes.write("warning", {"message": message})
+        self._occasions.ended(perf_counter_ns(), is_too_short=False)
+        self._say("a window was lost: the script profiled another of its threads meanwhile")
         if window is not None and marks is not None:
             marks.end_all()
             window.abandon()
@@ -225,13 +279,29 @@ class Windows:
     def _save(self, window: Window, started: int) -> None:
         name = f"window-{os.getpid()}-{self._number}.json"
         self._number += 1
+        is_first = not self._last_steps
+        self._last_steps = self._steps
         try:
             size = window.save(self._spool / name)
         except (EmptyWindowError, OSError) as error:
-            self._notes.write("warning", {"message": f"a window was lost: {error}"})
+            self._occasions.ended(perf_counter_ns(), is_too_short=False)
+            self._say(f"a window was lost: {error}")
             return
-        stall = self._stall + perf_counter_ns() - started
+        now = perf_counter_ns()
+        stall = self._stall + now - started
         self._stall_per_step = stall // self._steps
+        is_too_short = is_first and self._length() >= MUCH_LONGER * self._steps
+        self._occasions.ended(now, is_too_short)
         data = {"file": name, "first_step": self._first_step, "steps": self._steps}
-        data.update(stall=stall, bytes=size)
+        data.update(stall=stall, bytes=size, reason=self._reason)
         self._notes.write("window", data, step=self._first_step, duration=stall)
+
+    def _say_foreign(self) -> None:
+        if self._options.profile:
+            self._say("the script runs a profiler of its own: meanwhile there are no windows")
+
+    def _say(self, message: str) -> None:
+        """Write a warning, once."""
+        if message not in self._said:
+            self._said.add(message)
+            self._notes.write("warning", {"message": message})

@@ -54,8 +54,8 @@ class SpoolDirectory:
 
     def count_capture(self) -> None:
         """Ask the agents for one more window."""
-        (count,) = struct.unpack_from("<Q", self._control)
-        struct.pack_into("<Q", self._control, 0, count + 1)
+        (count,) = struct.unpack_from("@Q", self._control)
+        struct.pack_into("@Q", self._control, 0, count + 1)
 
     def remove(self) -> None:
         """Remove the spool; agents that still live write into files without a name."""

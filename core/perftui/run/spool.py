@@ -20,7 +20,12 @@ OVERRIDES_VARIABLE = "PERFTUI_OVERRIDES"
 """JSON array of overrides, each with ``target``, ``arguments``, ``file``, ``line``, ``fix``."""
 
 CONTROL_SIZE = 64
-"""Bytes of the control page: capture requests made so far, little-endian u64, at offset 0."""
+"""Bytes of the control page, whose numbers are u64 in the machine's byte order.
+
+At 0 the requests for a window so far, counted by the recorder. The agents write the others: at 8
+the number of training steps after which all ranks of the host open a window, at 16 the most ns that
+windows have cost one of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,11 @@ class Spool:
         """Notes of every process that has written any."""
         found = self.root.glob("notes-*.jsonl")
         return sorted(path for path in found if path.stem[6:].isdecimal())
+
+    def worker_pages(self, owner: int) -> list[Path]:
+        """Pages of all that makes batches for process ``owner``: ``loader-<owner>-<pid>-<begun>``.
+
+        Agents have finished creating them.
+        """
+        found = self.root.glob(f"loader-{owner}-*-*")
+        return sorted(path for path in found if path.suffix != ".new")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 PLAIN = """
@@ -20,3 +21,67 @@ def test_a_window_has_the_steps_that_were_asked_for_however_short_they_are(train
     run = train(PLAIN + "train(80)", options={"window_steps": 3})
 
     assert [window["steps"] for window in run.notes("window")] == [3]
+
+
+OWN_PROFILER = """
+train(5)
+for _ in range(3):
+    with torch.profiler.profile():
+        train(20)
+"""
+
+
+def test_a_profiler_of_the_script_is_said_once(train: Any) -> None:
+    run = train(PLAIN + OWN_PROFILER)
+
+    messages = [one["message"] for one in run.notes("warning")]
+    assert messages == ["the script runs a profiler of its own: meanwhile there are no windows"]
+
+
+def test_no_window_no_word_about_profilers(train: Any) -> None:
+    run = train(PLAIN + OWN_PROFILER, options={"profile": False})
+
+    assert run.notes("warning") == []
+
+
+def planned(step: int) -> str:
+    """A script that has the control page say ``step`` once it has begun to train."""
+    return f"""
+import os, struct
+path = os.environ["PERFTUI_SPOOL"] + "/control"
+open(path, "wb").write(bytes(64))
+def plan():
+    with open(path, "r+b") as page:
+        page.seek(8)
+        page.write(struct.pack("@Q", {step}))
+"""
+
+
+def plan_of(run: Any) -> int:
+    """The step on the control page."""
+    plan: int = struct.unpack_from("@Q", run.spool.control.read_bytes(), 8)[0]
+    return plan
+
+
+def test_a_rank_tells_the_others_some_steps_ahead(train: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    run = train(planned(0) + PLAIN + "train(80)")
+
+    (window,) = run.notes("window")
+    assert (window["reason"], window["first_step"]) == ("warm", plan_of(run))
+
+
+def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    run = train(planned(7) + PLAIN + "train(1)\nplan()\ntrain(40)")
+
+    (window,) = run.notes("window")
+    assert (window["reason"], window["first_step"]) == ("joint", 7)
+
+
+def test_a_process_that_trains_alone_follows_no_plan(train: Any) -> None:
+    run = train(planned(7) + PLAIN + "train(1)\nplan()\ntrain(80)")
+
+    (window,) = run.notes("window")
+    assert (window["reason"], plan_of(run)) == ("warm", 7)
+    assert window["first_step"] != 7

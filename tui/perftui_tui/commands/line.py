@@ -12,10 +12,11 @@ from perftui_tui.commands.failure import UsageError
 
 COMMANDS = ("replay", "attach", "report", "runs", "demo")
 FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
-VALUES = ("python", "runs", "window", "max-steps", "theme", "rank", "ncu")
+VALUES = ("python", "runs", "window", "overhead", "max-steps", "theme", "rank", "ncu")
 NUMBERS = ("window", "max-steps")
 THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
 TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
 
 
@@ -35,6 +36,10 @@ class CommandLine:
     def number(self, name: str) -> int | None:
         """The value of a numeric option, None where it is not given."""
         return int(self.values[name]) if name in self.values else None
+
+    def share(self, name: str) -> float | None:
+        """The value of an option in per cent as a share, None where it is not given."""
+        return _percent(self.values[name]) / 100 if name in self.values else None
 
 
 def parse(arguments: list[str]) -> CommandLine:
@@ -90,11 +95,19 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"--{name} needs a value")
     if name in NUMBERS and (not value.isdecimal() or int(value) == 0):
         raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
+    if name == "overhead" and not 0 < _percent(value) <= 100:
+        raise UsageError(f"--overhead needs per cent of the run, such as 0.5%, not {value!r}")
     if name == "rank" and not _RANK.fullmatch(value):
         raise UsageError(f"--rank needs a whole number, not {value!r}")
     if name == "theme" and value not in THEMES:
         raise UsageError(f"there is no theme {value!r}; there are {', '.join(THEMES)}")
     return value
+
+
+def _percent(value: str) -> float:
+    """``1%`` or ``1``; 0 where it is neither."""
+    found = _PERCENT.fullmatch(value)
+    return float(found[1]) if found else 0.0
 
 
 def _suggestion(name: str) -> str:

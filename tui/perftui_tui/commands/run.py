@@ -94,6 +94,7 @@ def _options(line: CommandLine) -> AgentOptions:
     return AgentOptions(
         profile="no-profile" not in flags,
         window_steps=line.number("window"),
+        overhead=line.share("overhead") or AgentOptions.overhead,
         nvtx="nvtx" in flags,
         shapes="shapes" in flags,
         stacks="stacks" in flags,

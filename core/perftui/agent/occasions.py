@@ -1,0 +1,81 @@
+"""When a window is wanted, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .budget import Budget
+from .control import Control
+from .usual_step import UsualStep
+from .warmup import WarmUp
+
+WARM, REGULAR, SLOW, ASKED, JOINT = "warm", "regular", "slow", "asked", "joint"
+"""Why a window is opened: the training has warmed up, it is time for the next, a step was slow,
+a viewer has asked, another rank opens one."""
+
+LEAST_PAUSE_NS = 20_000_000_000
+MOST_PAUSE_NS = 1_800_000_000_000
+PAUSE_OF_AGE = 5
+"""Between two regular windows lies a fifth of the time since the training began, 20 s to half an
+hour: dozens in the first hours, where people look, and some hundred MB in a week."""
+
+SLOW_PAUSE = 4
+"""After a slow step a quarter of the pause is enough."""
+
+
+class Occasions:
+    """Asks for a window once the training is warm, then as often as ``budget`` allows.
+
+    The first one is opened on credit, since nobody knows what it costs; so are those that a viewer
+    asks for. The pause to the next is the longer for them.
+    """
+
+    def __init__(self, budget: Budget, control: Control) -> None:
+        self._budget = budget
+        self._control = control
+        self._warm_up = WarmUp()
+        self._usual = UsualStep()
+        self._is_first = True
+        self._was_slow = False
+        self._last_ended = 0
+        self._is_too_short = False
+
+    @property
+    def typical(self) -> int:
+        """What a step takes, ns; 0 before the first."""
+        return self._usual.duration or self._warm_up.typical
+
+    def step(self, duration: int) -> None:
+        """A training step has taken ``duration`` ns, undisturbed by any window."""
+        if self._warm_up.is_over:
+            self._was_slow = self._usual.step(duration)
+        else:
+            self._warm_up.step(duration)
+
+    def ended(self, now: int, is_too_short: bool) -> None:
+        """A window has ended. One that is too short is followed as soon as the budget allows."""
+        self._is_first = False
+        self._last_ended = now
+        self._is_too_short = is_too_short
+
+    def next(self, now: int, price: Callable[[], int]) -> str | None:
+        """Why a window is wanted now; None where none is. ``price`` tells what it would cost."""
+        was_slow, self._was_slow = self._was_slow, False
+        if self._control.requested():
+            return ASKED
+        if not self._warm_up.is_over:
+            return None
+        if self._is_first:
+            self._is_first = False
+            return WARM
+        waited = now - self._last_ended
+        pause = 0 if self._is_too_short else self._pause(now)
+        if waited < (pause // SLOW_PAUSE if was_slow else pause):
+            return None
+        if not self._budget.allows(now, price()):
+            return None
+        return SLOW if was_slow else REGULAR
+
+    def _pause(self, now: int) -> int:
+        age = self._budget.age(now)
+        return min(max(age // PAUSE_OF_AGE, LEAST_PAUSE_NS), MOST_PAUSE_NS)

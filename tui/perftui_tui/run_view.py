@@ -15,6 +15,7 @@ from perftui.experiments.figures import figures_of
 from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.step_budget import step_budget
+from perftui.run.sums import Group
 from perftui.run.table import Table
 from perftui_tui import budget
 from perftui_tui.fix_lookup import FixLookup
@@ -96,9 +97,9 @@ class RunView:
             step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
             if train is not None
             else (),
-            train_steps=len(train) if train is not None else 0,
+            train_steps=evidence.train_steps,
             train=train,
-            recording=_recording(train),
+            recording=_recording(train, rank.thinned.of("train", False)) if rank else None,
             loader=evidence.loader,
             figures=figures_of(run.manifest, evidence),
             problems=self._problems(run),
@@ -119,10 +120,11 @@ def _budget(evidence: Evidence, train: Table | None) -> budget.Budget | None:
     return budget.of_run(share, f"{share.count} steps, warming up") if share else None
 
 
-def _recording(train: Table | None) -> RecordingCost | None:
+def _recording(train: Table | None, thinned: Group) -> RecordingCost | None:
     """What recording adds to a step, by the agent's own account; profiled steps pay for more."""
     if train is None or "overhead" not in train:
         return None
     plain = train["profiled"] == 0
-    whole = int(train["duration"][plain].sum())
-    return RecordingCost(int(train["overhead"][plain].sum()), whole) if whole else None
+    whole = int(train["duration"][plain].sum()) + int(thinned.of("duration").total)
+    cost = int(train["overhead"][plain].sum()) + int(thinned.of("overhead").total)
+    return RecordingCost(cost, whole) if whole else None

@@ -70,7 +70,8 @@ class Snapshot:
     train_steps: int = 0
     """Training steps so far."""
     train: Table | None = None
-    """All training steps, rows of ``STEP_COLUMNS``; None without a run."""
+    """The training steps, rows of ``STEP_COLUMNS``; of very many the first and the newest. None
+    without a run."""
     recording: RecordingCost | None = None
     loader: LoaderFacts | None = None
     """The loader that feeds the training, where it is known."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
 from perftui.diagnosis.loader_restarts import Restarts, restarts
 from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
 from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
+from perftui.run.histogram import Weighed
 from perftui.run.manifest import Manifest
 from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.steady import Mask, steady
-from perftui.run.step_budget import StepShare, nearest_rank, step_budget
+from perftui.run.step_budget import StepShare, step_budget
+from perftui.run.sums import NO_SUMS, Group, Sums
 from perftui.run.table import Table
 
 
@@ -81,20 +81,21 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         return Evidence(manifest=run.manifest if run else None, trace=facts, notes=notes)
     steps = snapshot.steps
     mask = steady(steps)
-    peak_reserved = _known_peak(steps, "reserved")
+    thinned = snapshot.thinned
+    peak_reserved = _known_peak(steps, "reserved", thinned)
     uses_cuda = peak_reserved is not None if "reserved" in steps and len(steps) else None
     on_gpu = bool(uses_cuda or (facts and facts.has_gpu))
     return Evidence(
         manifest=run.manifest,
         rank=snapshot.rank,
         ranks=len(run.ranks),
-        train_steps=int((steps["kind"] == "train").sum()),
-        share=step_budget(steps, mask),
-        wait_p95=_quantile(steps, "input_wait", mask, 95),
-        restarts=restarts(steps, mask),
-        fetch_cpu=_fetch_cpu(steps.where(mask)),
-        batches_ready=_quantile(steps, "batches_ready", mask, 50),
-        micro_batches=_quantile(steps, "micro_batches", mask, 50),
+        train_steps=int((steps["kind"] == "train").sum()) + thinned.of("train").rows,
+        share=step_budget(steps, mask, thinned),
+        wait_p95=_quantile(steps, "input_wait", mask, 95, thinned),
+        restarts=restarts(steps, mask, thinned),
+        fetch_cpu=_fetch_cpu(steps.where(mask), thinned.steady()),
+        batches_ready=_quantile(steps, "batches_ready", mask, 50, thinned),
+        micro_batches=_quantile(steps, "micro_batches", mask, 50, thinned),
         loader=training_loader(snapshot.events),
         machine=_machine(run, snapshot, mask, on_gpu),
         uses_cuda=uses_cuda,
@@ -110,28 +111,32 @@ def _machine(run: RunSnapshot, snapshot: RankSnapshot, mask: Mask, on_gpu: bool)
         chosen = snapshot.steps.where(mask)
         during = (int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max()))
     cores = run.manifest.cpu_count or None
-    return machine_facts(run.telemetry, run.manifest.host, cores, during, on_gpu)
+    thinned = run.thinned.get(run.manifest.host, NO_SUMS)
+    return machine_facts(run.telemetry, run.manifest.host, cores, during, on_gpu, thinned)
 
 
-def _quantile(steps: Table, column: str, mask: Mask, percent: int) -> int | None:
+def _quantile(steps: Table, column: str, mask: Mask, percent: int, thinned: Sums) -> int | None:
     if column not in steps:
         return None
     values = steps[column][mask]
-    known = np.sort(values[values >= 0])
-    return nearest_rank(known, percent) if len(known) else None
+    known = Weighed(values[values >= 0], thinned.steady().histogram(column))
+    return known.nearest_rank(percent) if len(known) else None
 
 
-def _fetch_cpu(steps: Table) -> float | None:
+def _fetch_cpu(steps: Table, thinned: Group) -> float | None:
     if "input_cpu" not in steps or not len(steps) or int(steps["input_cpu"].min()) < 0:
         return None
-    wait = int(steps["input_wait"].sum())
-    return min(int(steps["input_cpu"].sum()) / wait, 1.0) if wait else None
+    if thinned.of("input_cpu").count < thinned.rows:
+        return None
+    wait = int(steps["input_wait"].sum()) + int(thinned.of("input_wait").total)
+    busy = int(steps["input_cpu"].sum()) + int(thinned.of("input_cpu").total)
+    return min(busy / wait, 1.0) if wait else None
 
 
-def _known_peak(steps: Table, column: str) -> int | None:
+def _known_peak(steps: Table, column: str, thinned: Sums) -> int | None:
     if column not in steps or not len(steps):
         return None
-    peak = int(steps[column].max())
+    peak = max(int(steps[column].max()), int(thinned.of().of(column).highest))
     return peak if peak >= 0 else None
 
 

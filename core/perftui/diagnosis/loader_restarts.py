@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.run.steady import Mask
+from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 
 
@@ -21,8 +22,10 @@ class Restarts:
     """Mean of one, ns."""
 
 
-def restarts(steps: Table, mask: Mask) -> Restarts | None:
+def restarts(steps: Table, mask: Mask, thinned: Sums = NO_SUMS) -> Restarts | None:
     """Starts of a loader in the steps that ``mask`` selects; the first of the run is no restart.
+
+    ``thinned`` are the steps that are no longer kept as rows.
 
     None where there is none.
     """
@@ -31,8 +34,9 @@ def restarts(steps: Table, mask: Mask) -> Restarts | None:
     started = (steps["kind"] == "train") & (steps["loader_start"] > 0)
     started[: int(np.argmax(started)) + 1] = False
     again = started & mask
-    count = int(again.sum())
+    kept = thinned.steady()
+    count = int(again.sum()) + kept.of("loader_start").above_zero
     if not count:
         return None
-    whole = int(steps["loader_start"][again].sum())
-    return Restarts(count, whole // int(mask.sum()), whole // count)
+    whole = int(steps["loader_start"][again].sum()) + int(kept.of("loader_start").total)
+    return Restarts(count, whole // (int(mask.sum()) + kept.rows), whole // count)

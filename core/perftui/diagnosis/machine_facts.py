@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perftui.run.sums import NO_SUMS, Group, Sums
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -86,30 +87,32 @@ def machine_facts(
     cores: int | None,
     during: tuple[int, int] | None,
     on_gpu: bool = False,
+    thinned: Sums = NO_SUMS,
 ) -> MachineFacts:
     """Aggregate the samples of ``host``; ``during`` is a (start, end) in ns, None for all.
 
     ``on_gpu`` says that the training is known to use a GPU: where the machine has but one, it is
-    that one.
+    that one. ``thinned`` are the samples that are no longer kept as rows.
     """
     table = telemetry.get(host, Table())
     rows = _within(table, during)
-    tree = _mean(table, "processes.cpu", rows)
-    machine = _mean(table, "cpu.utilization", rows)
-    counted = _mean(table, "cpu.cores", rows)
+    between = _between(thinned, during)
+    tree = _mean(table, "processes.cpu", rows, between)
+    machine = _mean(table, "cpu.utilization", rows, between)
+    counted = _mean(table, "cpu.cores", rows, between)
     installed = cores if counted is None else round(counted)
-    every, holding = _devices(table), _holding(table)
+    every, holding = _devices(table), _holding(table, thinned.of())
     used = holding or (every if on_gpu and len(every) == 1 else [])
     return MachineFacts(
         cores=cores,
         installed_cores=installed,
         tree_cores=None if tree is None else tree / 100,
         machine_cores=None if machine is None or not installed else machine / 100 * installed,
-        pressure=_mean(table, "pressure.cpu", rows),
+        pressure=_mean(table, "pressure.cpu", rows, between),
         cards=len(every),
         holds_memory=bool(holding),
-        gpu_busy=_busiest(table, used, rows),
-        memory=_memory(table, used),
+        gpu_busy=_busiest(table, used, rows, between),
+        memory=_memory(table, used, thinned.of()),
     )
 
 
@@ -122,9 +125,19 @@ def _within(table: Table, during: tuple[int, int] | None) -> Mask:
     return inside if inside.any() else everything
 
 
-def _mean(table: Table, name: str, rows: Mask) -> float | None:
+def _between(thinned: Sums, during: tuple[int, int] | None) -> Group:
+    """The samples that are no longer kept as rows, if all of them were taken inside ``during``."""
+    every = thinned.of()
+    if during is None or (during[0] <= every.first and every.last <= during[1]):
+        return every
+    return Group()
+
+
+def _mean(table: Table, name: str, rows: Mask, between: Group) -> float | None:
     values = _finite(table, name, rows)
-    return float(values.mean()) if len(values) else None
+    kept = between.of(name)
+    count = len(values) + kept.count
+    return (float(values.sum()) + kept.total) / count if count else None
 
 
 def _finite(table: Table, name: str, rows: Mask) -> npt.NDArray[np.float64]:
@@ -134,13 +147,13 @@ def _finite(table: Table, name: str, rows: Mask) -> npt.NDArray[np.float64]:
     return values[np.isfinite(values)]
 
 
-def _busiest(table: Table, devices: list[int], rows: Mask) -> float | None:
-    means = [_mean(table, f"gpu{device}.utilization", rows) for device in devices]
+def _busiest(table: Table, devices: list[int], rows: Mask, between: Group) -> float | None:
+    means = [_mean(table, f"gpu{device}.utilization", rows, between) for device in devices]
     known = [mean for mean in means if mean is not None]
     return max(known) / 100 if known else None
 
 
-def _memory(table: Table, devices: list[int]) -> tuple[DeviceMemory, ...]:
+def _memory(table: Table, devices: list[int], thinned: Group) -> tuple[DeviceMemory, ...]:
     """Peaks over the whole run: memory that ran short in the warm-up ran short."""
     everything = np.ones(len(table), dtype=np.bool_)
     found = []
@@ -148,17 +161,19 @@ def _memory(table: Table, devices: list[int]) -> tuple[DeviceMemory, ...]:
         used = _finite(table, f"gpu{device}.memory_used", everything)
         total = _finite(table, f"gpu{device}.memory_total", everything)
         if len(used) and len(total) and total.max() > 0:
-            found.append(DeviceMemory(device, int(total.max()), int(used.max())))
+            peak = max(used.max(), thinned.of(f"gpu{device}.memory_used").highest)
+            found.append(DeviceMemory(device, int(total.max()), int(peak)))
     return tuple(found)
 
 
-def _holding(table: Table) -> list[int]:
+def _holding(table: Table, thinned: Group) -> list[int]:
     """Cards on which the run's own processes held memory at some time."""
     everything = np.ones(len(table), dtype=np.bool_)
     return [
         device
         for device in _devices(table)
         if (_finite(table, f"gpu{device}.process_memory", everything) > 0).any()
+        or thinned.of(f"gpu{device}.process_memory").above_zero
     ]
 
 

@@ -10,8 +10,9 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.notes import Note
 from perftui.recorder.sink import JournalSink
 from perftui.recorder.steps import MAX_INTERVALS, StepAssembler
+from perftui.recorder.thinning import ThinningSink
 from perftui.recorder.windows import WindowError, keep_window
-from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
 from perftui.run.ring import Record
 from perftui.run.spool import Spool
@@ -23,7 +24,7 @@ class RankJournals:
     def __init__(self, layout: RankLayout, spool: Spool, faults: FaultLog) -> None:
         self._layout = layout
         self._spool = spool
-        self._steps = JournalSink(layout.steps, STEP_COLUMNS, faults)
+        self._steps = ThinningSink(layout.steps, STEP_COLUMNS, faults, text=STEP_TEXT)
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
         self._assembler = StepAssembler()
         self._warned: set[str] = set()

@@ -7,7 +7,7 @@ from typing import Any
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.live_manifest import LiveManifest
-from perftui.recorder.sink import JournalSink
+from perftui.recorder.thinning import ThinningSink
 from perftui.run.layout import RunLayout
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.sampler import Sampler
@@ -24,7 +24,7 @@ class MachineSampling:
         self._manifest = manifest
         self._faults = faults
         self._sampler: Sampler | None = None
-        self._journal: JournalSink | None = None
+        self._journal: ThinningSink | None = None
 
     def turn(self) -> None:
         """Write one sample."""
@@ -39,7 +39,7 @@ class MachineSampling:
         if self._journal is not None:
             self._journal.close()
 
-    def _begin(self) -> tuple[Sampler, JournalSink]:
+    def _begin(self) -> tuple[Sampler, ThinningSink]:
         machine = look_around(self._pid)
         facts: dict[str, Any] = {}
         if machine.no_gpu is not None:
@@ -49,4 +49,4 @@ class MachineSampling:
         self._manifest.update(**facts)
         sampler = Sampler(machine.sources, self._faults.say)
         path = self._layout.telemetry(socket.gethostname())
-        return sampler, JournalSink(path, sampler.columns, self._faults)
+        return sampler, ThinningSink(path, sampler.columns, self._faults, floats=True)

@@ -37,6 +37,15 @@ class JournalSink:
             name = f"{self._path.parent.name}/{self._path.name}"
             self._faults.say(name, f"{error}; rows are lost, the training goes on")
 
+    @property
+    def size(self) -> int:
+        """Bytes of the journal so far, 0 where it is not open.
+
+        Raises:
+            OSError: the file system does not say.
+        """
+        return 0 if self._journal is None else self._journal.size
+
     def close(self) -> None:
         """Close the journal if it was ever opened."""
         if self._journal is not None:

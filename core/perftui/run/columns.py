@@ -29,6 +29,9 @@ STEP_COLUMNS = (
     Column("input_cpu", "ns", "CPU time of the training thread while it fetched, -1 unknown"),
 )
 
+STEP_TEXT = frozenset({"kind"})
+"""Those of them that hold words."""
+
 EVENT_COLUMNS = (
     Column("time", "ns", "when"),
     Column("kind", "", "what"),

@@ -81,6 +81,15 @@ class JournalWriter:
             lines = lines[os.write(self._file, lines) :]
         self._torn = False
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file.
+
+        Raises:
+            OSError: the file system does not say.
+        """
+        return os.fstat(self._file).st_size
+
     def close(self) -> None:
         """Close the file; appending afterwards is an error."""
         os.close(self._file)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
-from perftui.run.journal import Column, JournalReader
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT
+from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.run.table import GrowingTable, Table
+from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.table import Table
 from perftui.run.versioned import NewerError
 
-STEP_TEXT = frozenset({"kind"})
 EVENT_TEXT = frozenset({"kind", "data"})
 
 
@@ -26,6 +26,9 @@ class RankSnapshot:
     steps: Table
     events: Table
     windows: tuple[Path, ...]
+    thinned: Sums = NO_SUMS
+    """Of the steps that are not in ``steps``, since there are too many: those between the first and
+    the newest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class RunSnapshot:
     output_bytes: int
     skipped_lines: int
     """Damaged journal lines that were left out."""
+    thinned: Mapping[str, Sums] = field(default_factory=dict)
+    """By host: of the samples between the first and the newest, where there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:
         """That rank, or the first there is, or None before any has written."""
@@ -50,47 +55,12 @@ class RunSnapshot:
         return self.ranks[0] if self.ranks else None
 
 
-class _JournalTable:
-    """A journal and the table it fills."""
-
-    def __init__(
-        self, path: Path, expected: tuple[Column, ...], floats: bool, text: frozenset[str]
-    ) -> None:
-        self.journal = JournalReader(path)
-        self._expected = expected
-        self._floats = floats
-        self._text = text
-        self._table: GrowingTable | None = None
-
-    @property
-    def skipped(self) -> int:
-        """Lines that were left out: damaged ones and those that do not fit their columns."""
-        return self.journal.skipped + (self._table.refused if self._table else 0)
-
-    def poll(self) -> Table:
-        """Everything up to the end of the journal: a run that is over is read only once."""
-        before = -1
-        while before != self.journal.position:
-            before = self.journal.position
-            self._take(self.journal.poll())
-        if self._table is None:
-            return GrowingTable(self._expected, self._floats, self._text).freeze()
-        return self._table.freeze()
-
-    def _take(self, rows: list[list[Any]]) -> None:
-        if self._table is None:
-            if not self.journal.columns:
-                return
-            self._table = GrowingTable(self.journal.columns, self._floats, self._text)
-        self._table.extend(rows)
-
-
 class _RankReader:
     def __init__(self, layout: RankLayout, rank: int) -> None:
         self.rank = rank
         self._layout = layout
-        self.steps = _JournalTable(layout.steps, STEP_COLUMNS, False, STEP_TEXT)
-        self.events = _JournalTable(layout.events, EVENT_COLUMNS, False, EVENT_TEXT)
+        self.steps = JournalTable(layout.steps, STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS)
+        self.events = JournalTable(layout.events, EVENT_COLUMNS, text=EVENT_TEXT)
 
     def poll(self) -> RankSnapshot:
         return RankSnapshot(
@@ -98,6 +68,7 @@ class _RankReader:
             self.steps.poll(),
             self.events.poll(),
             tuple(self._layout.window_files()),
+            self.steps.sums,
         )
 
 
@@ -112,7 +83,7 @@ class RunReader:
     def __init__(self, root: Path) -> None:
         self.layout = RunLayout(root)
         self._ranks: dict[int, _RankReader] = {}
-        self._telemetry: dict[str, _JournalTable] = {}
+        self._telemetry: dict[str, JournalTable] = {}
 
     def poll(self) -> RunSnapshot:
         """Read what has been added since the last call."""
@@ -129,7 +100,7 @@ class RunReader:
         for path in self.layout.telemetry_files():
             host = path.stem.removeprefix("telemetry-")
             if host not in self._telemetry:
-                self._telemetry[host] = _JournalTable(path, (), True, frozenset())
+                self._telemetry[host] = JournalTable(path, (), floats=True, kept=KEPT_SAMPLES)
         ranks = tuple(self._ranks[rank].poll() for rank in sorted(self._ranks))
         telemetry = {host: table.poll() for host, table in self._telemetry.items()}
         return RunSnapshot(
@@ -139,9 +110,10 @@ class RunReader:
             telemetry,
             _size(self.layout.output),
             sum(table.skipped for table in self._tables()),
+            {host: table.sums for host, table in self._telemetry.items()},
         )
 
-    def _tables(self) -> list[_JournalTable]:
+    def _tables(self) -> list[JournalTable]:
         tables = list(self._telemetry.values())
         for rank in self._ranks.values():
             tables += [rank.steps, rank.events]

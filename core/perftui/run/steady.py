@@ -32,7 +32,7 @@ def steady(steps: Table) -> Mask:
     """
     if not len(steps):
         return np.zeros(0, dtype=np.bool_)
-    undisturbed = (steps["kind"] == "train") & ~_disturbed(steps["profiled"])
+    undisturbed = (steps["kind"] == "train") & ~after_disturbance(steps["profiled"])
     rows = np.flatnonzero(undisturbed)
     mask = np.zeros(len(steps), dtype=np.bool_)
     mask[rows[warm_up_length(steps["duration"][rows]) :]] = True
@@ -62,8 +62,8 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
     return int(np.argmax(excess))
 
 
-def _disturbed(profiled: npt.NDArray[np.int64]) -> Mask:
-    """Profiled rows and the row after each."""
+def after_disturbance(profiled: npt.NDArray[np.int64]) -> Mask:
+    """Profiled rows and the row after each: it pays for saving the window."""
     open_window = profiled == 1
     after_window = np.concatenate(([False], open_window[:-1]))
     return np.asarray(open_window | after_window)

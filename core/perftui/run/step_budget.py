@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.run.columns import PHASES
+from perftui.run.histogram import Weighed
 from perftui.run.rounding import whole_quotients
 from perftui.run.steady import Mask
+from perftui.run.sums import NO_SUMS, Sums, consistent_rows
 from perftui.run.table import Table
 
 
@@ -19,7 +21,8 @@ class StepShare:
     """The mean of ``count`` steps, split by phase; all times in ns.
 
     ``parts`` holds every phase of ``PHASES`` in order and sums to ``mean`` exactly. The quantiles
-    are durations of real steps (nearest rank).
+    are durations of real steps (nearest rank), those of a run so long that its steps are thinned
+    out within 0.4 %.
     """
 
     count: int
@@ -44,27 +47,30 @@ class StepShare:
         return 1e9 / self.mean if self.mean else 0.0
 
 
-def step_budget(steps: Table, mask: Mask) -> StepShare | None:
-    """The budget over the rows of ``steps`` that ``mask`` selects; None where none is usable."""
+def step_budget(steps: Table, mask: Mask, thinned: Sums = NO_SUMS) -> StepShare | None:
+    """The budget over the rows of ``steps`` that ``mask`` selects; None where none is usable.
+
+    The undisturbed training steps of ``thinned``, which are no longer kept as rows, are part of it:
+    the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
+    """
     chosen = steps.where(mask)
-    if not len(chosen):
-        return None
-    phases = np.stack([chosen[phase] for phase in PHASES])
-    whole = (phases.sum(axis=0) == chosen["duration"]) & (phases >= 0).all(axis=0)
-    count = int(whole.sum())
+    kept = thinned.steady(consistent=True)
+    whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
+    usable = chosen.where(whole)
+    count = len(usable) + kept.rows
     if not count:
         return None
-    mean, parts = exact_means([int(row[whole].sum()) for row in phases], count)
-    ordered = np.sort(chosen["duration"][whole])
-    p5, p50, p95 = (nearest_rank(ordered, percent) for percent in (5, 50, 95))
+    totals = [int(usable[phase].sum()) if len(usable) else 0 for phase in PHASES]
+    totals = [
+        total + int(kept.of(phase).total) for total, phase in zip(totals, PHASES, strict=True)
+    ]
+    mean, parts = exact_means(totals, count)
+    durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
+    spread = Weighed(durations, kept.histogram("duration"))
+    p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
     named = tuple(zip(PHASES, parts, strict=True))
-    return StepShare(count, mean, named, p5, p50, p95, _usual(ordered), len(chosen) - count)
-
-
-def _usual(ordered: npt.NDArray[np.int64]) -> int:
-    tenth = len(ordered) // 10
-    middle = ordered[tenth : len(ordered) - tenth]
-    return int(middle.sum()) // len(middle)
+    left_out = len(chosen) - len(usable) + thinned.steady(consistent=False).rows
+    return StepShare(count, mean, named, p5, p50, p95, spread.trimmed_mean(10), left_out)
 
 
 def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:

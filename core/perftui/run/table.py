@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +70,21 @@ class GrowingTable:
         for row in rows:
             self.refused += not self._append([row])
 
+    def __len__(self) -> int:
+        return self._length
+
+    def remove(self, start: int, end: int) -> Table:
+        """Take out the rows from ``start`` to before ``end``; tables frozen before keep them."""
+        taken = Table(self.columns, {name: a[start:end] for name, a in self._arrays.items()})
+        rest = self._length - end
+        for name, array in self._arrays.items():
+            shorter = np.empty(max(64, 2 * (start + rest)), dtype=array.dtype)
+            shorter[:start] = array[:start]
+            shorter[start : start + rest] = array[end : self._length]
+            self._arrays[name] = shorter
+        self._length = start + rest
+        return taken
+
     def _append(self, rows: Sequence[Sequence[Any]]) -> bool:
         """Append all of ``rows`` or none; whether they fit."""
         if not rows:
@@ -89,6 +105,8 @@ class GrowingTable:
     def _convert(self, name: str, values: list[Any]) -> npt.NDArray[Any] | None:
         """``values`` as an array for the column ``name``, None where one does not fit."""
         if self._arrays[name].dtype == object:
+            # The few words of a column come in every row: one object for each is enough.
+            values = [sys.intern(value) if type(value) is str else value for value in values]
             return np.fromiter(values, dtype=object, count=len(values))
         try:
             numbers = np.array([self._fill if value is None else value for value in values])

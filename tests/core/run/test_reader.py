@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
-from perftui.run.journal import Column, JournalReader, JournalWriter
+from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, write_manifest
 from perftui.run.reader import RunReader
@@ -47,8 +47,7 @@ def test_a_run_is_read_to_its_end_at_once(
     steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
     steps.append([step(index) for index in range(500)])
     steps.close()
-    read = JournalReader.poll
-    monkeypatch.setattr(JournalReader, "poll", lambda journal: read(journal, 1000))
+    monkeypatch.setattr("perftui.run.pieces.CHUNK", 1000)
     assert RunReader(layout.root).poll().ranks[0].steps["index"].tolist() == list(range(500))
 
 

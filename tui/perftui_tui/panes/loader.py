@@ -31,10 +31,10 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no step yet")
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
-    return _meter(snapshot.train, snapshot.loader)
+    return _meter(snapshot.train, snapshot.train_steps, snapshot.loader)
 
 
-def _meter(steps: Table, facts: LoaderFacts | None) -> Meter:
+def _meter(steps: Table, total: int, facts: LoaderFacts | None) -> Meter:
     waits = steps["input_wait"][-RECENT_VALUES:].tolist()
     durations = steps["duration"][-RECENT_VALUES:].tolist()
     shares = tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True))
@@ -50,7 +50,7 @@ def _meter(steps: Table, facts: LoaderFacts | None) -> Meter:
         style,
         shares,
         limit="100 %",
-        total=len(steps),
+        total=total,
         notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts)),
     )
 

@@ -16,6 +16,10 @@ from perftui.run.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIAB
 INJECT = Path(perftui.__file__).parent / "agent" / "inject"
 """Holds only the ``sitecustomize`` that loads the agent into every Python of the run."""
 
+LINKED = "inject"
+"""The directory in the spool with a link to that file. What Python compiles it to lies beside the
+link, where it can be written whatever is read-only or unwanted where perftui is installed."""
+
 ENVIRONMENT = "environment"
 """Target of the overrides that are variables."""
 
@@ -29,11 +33,14 @@ def training_environment(
     """``base`` with the agent first on PYTHONPATH, its own variables, and the overrides.
 
     An override of a variable with None removes it.
+
+    Raises:
+        OSError: the spool cannot be written.
     """
     environment = dict(base)
     path = environment.get("PYTHONPATH")
     # An empty part of PYTHONPATH would mean the current directory.
-    environment["PYTHONPATH"] = os.pathsep.join([str(INJECT), *([path] if path else [])])
+    environment["PYTHONPATH"] = os.pathsep.join([_link(spool), *([path] if path else [])])
     environment[SPOOL_VARIABLE] = str(spool)
     environment[OPTIONS_VARIABLE] = options.encode()
     in_process = [override for override in overrides if override.target != ENVIRONMENT]
@@ -42,6 +49,16 @@ def training_environment(
         if override.target == ENVIRONMENT:
             _apply(environment, override)
     return environment
+
+
+def _link(spool: Path) -> str:
+    directory = spool / LINKED
+    directory.mkdir(exist_ok=True)
+    for file in INJECT.glob("*.py"):
+        link = directory / file.name
+        if not link.is_symlink():
+            link.symlink_to(file)
+    return str(directory)
 
 
 def _apply(environment: dict[str, str], override: Override) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 import perftui.agent
 from perftui.agent.options import Options
+from perftui.recorder.environment import training_environment
 from perftui.recorder.options import AgentOptions
 
 pytestmark = pytest.mark.subprocess
@@ -60,11 +62,48 @@ def test_it_waits_for_torch_only_where_there_is_a_spool(
 ) -> None:
     source = "import sys; print(type(sys.meta_path[0]).__name__)"
     armed = python("-c", source, env=environment(spool), cwd=tmp_path)
-    gone = python("-c", source, env=environment(spool / "gone"), cwd=tmp_path)
+    alone = python("-c", source, env=environment(spool, PERFTUI_SPOOL=""), cwd=tmp_path)
 
     assert armed.stdout == "TorchFinder\n"
-    assert gone.returncode == 0
-    assert gone.stdout != "TorchFinder\n"
+    assert alone.returncode == 0
+    assert alone.stdout != "TorchFinder\n"
+
+
+def test_a_spool_that_is_gone_is_left_alone(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    source = "import sys, torch; print('_perftui_agent' in sys.modules)"
+
+    done = python("-c", source, env=environment(spool / "gone"), cwd=tmp_path)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+def test_interpreters_of_a_run_need_not_compile_it(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    env = {**environment(spool), **training_environment({}, spool, AgentOptions())}
+    source = "import sys; print(type(sys.meta_path[0]).__name__, sys.dont_write_bytecode)"
+
+    for _ in range(2):
+        done = python("-B", "-c", source, env=env, cwd=tmp_path)
+        assert (done.stdout, done.stderr) == ("TorchFinder True\n", "")
+
+    (compiled,) = (spool / "inject" / "__pycache__").iterdir()
+    assert compiled.suffix == ".pyc"
+
+
+def test_an_agent_that_is_gone_lets_torch_be_imported(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    inject = tmp_path / "agent" / "inject"
+    inject.mkdir(parents=True)
+    shutil.copy(Path(perftui.agent.__file__).parent / "inject" / "sitecustomize.py", inject)
+    env = {**environment(spool), "PYTHONPATH": str(inject)}
+
+    done = python("-c", "import torch; print(1)", env=env, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
 def test_the_sitecustomize_it_hides_still_runs(

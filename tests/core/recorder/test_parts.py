@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftui.recorder.drain import SpoolDrain
-from perftui.recorder.environment import INJECT, training_environment
+from perftui.recorder.environment import INJECT, LINKED, training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.git import GitState, git_state
 from perftui.recorder.launch import new_run_id
@@ -101,9 +101,19 @@ def test_run_id_sorts_by_time_and_names_the_script(script: str, slug: str) -> No
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, ""), ({"PYTHONPATH": ""}, "")])
-def test_no_empty_part_comes_into_the_python_path(before: dict[str, str], after: str) -> None:
-    environment = training_environment(before, Path("/spool"), AgentOptions())
-    assert environment["PYTHONPATH"] == str(INJECT) + after
+def test_no_empty_part_comes_into_the_python_path(
+    before: dict[str, str], after: str, tmp_path: Path
+) -> None:
+    environment = training_environment(before, tmp_path, AgentOptions())
+    assert environment["PYTHONPATH"] == str(tmp_path / LINKED) + after
+
+
+def test_what_is_injected_is_a_link_in_the_spool(tmp_path: Path) -> None:
+    for _ in range(2):
+        training_environment({}, tmp_path, AgentOptions())
+
+    (link,) = (tmp_path / LINKED).iterdir()
+    assert link.resolve() == (INJECT / "sitecustomize.py").resolve()
 
 
 def test_options_survive_the_manifest() -> None:

@@ -1,116 +1,54 @@
 """Runs at the start of every interpreter that inherits the recorder's environment.
 
 Python imports a module of this name on its own. Most interpreters that reach it never train
-(compilers, git hooks, launchers), so it imports nothing, not even pathlib: it looks for the
-spool, waits for ``torch``, and loads the rest of the agent, by file location, once torch is there.
-The interpreter need not have perftui installed.
+(compilers, git hooks, launchers), so it imports nothing, not even pathlib, and is short: it waits
+for ``torch`` and leaves the rest to ``torch_import``. The interpreter need not have perftui.
 """
 
-# ruff: noqa: PTH100, PTH116, PTH118, PTH120
+# ruff: noqa: PTH100, PTH110, PTH118, PTH120
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Importing typing would take longer than everything else here together.
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
     from typing import Any
-
-AGENT_PACKAGE = "_perftui_agent"
-"""Name under which the agent's files are loaded, so that an installed perftui stays untouched."""
 
 
 class TorchFinder:
     """A meta-path finder that reacts to ``torch`` only: it lets others find it, then arms."""
 
-    def __init__(self, agent: str, spool: str) -> None:
-        self._agent = agent
-        self._spool = spool
-
-    def find_spec(
-        self,
-        name: str,
-        path: "Sequence[str] | None" = None,
-        target: "ModuleType | None" = None,
-    ) -> "ModuleSpec | None":
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         """The spec that the other finders give for torch, its loader watched; else None."""
         if name != "torch":
             return None
-        for finder in sys.meta_path:
-            find = None if finder is self else getattr(finder, "find_spec", None)
-            spec: "ModuleSpec | None" = find(name, path, target) if find else None
-            if spec is not None:
-                self._watch(spec.loader)
-                return spec
-        return None
+        from importlib.machinery import SourceFileLoader
 
-    def _watch(self, loader: "Any") -> None:
-        """Arm after the module has run. The finder stays until then: many only look for torch."""
-        execute = getattr(loader, "exec_module", None)
-        if execute is None or not hasattr(loader, "__dict__"):
-            return
-
-        def exec_module(module: "ModuleType") -> None:
-            loader.__dict__.pop("exec_module", None)
-            execute(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            self._arm(module)
-
-        loader.exec_module = exec_module
-
-    def _arm(self, torch: "ModuleType") -> None:
+        # The file may be a link in the spool.
+        agent = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+        loader = SourceFileLoader("_perftui_torch_import", os.path.join(agent, "torch_import.py"))
+        rest = type(sys)(loader.name)
+        rest.__file__ = loader.path
         try:
-            from importlib import import_module, util
-
-            spec = util.spec_from_file_location(
-                AGENT_PACKAGE,
-                os.path.join(self._agent, "__init__.py"),
-                submodule_search_locations=[self._agent],
-            )
-            if spec is None or spec.loader is None:
-                raise ImportError(f"no agent in {self._agent}")
-            package = util.module_from_spec(spec)
-            sys.modules[AGENT_PACKAGE] = package
-            spec.loader.exec_module(package)
-            import_module(AGENT_PACKAGE + ".arm").arm(torch, self._spool)
-        except Exception as error:  # noqa: BLE001 - the script's import of torch must succeed
-            self._report(error)
-
-    def _report(self, error: Exception) -> None:
-        import json
-        import time
-
-        note = {
-            "time": time.time_ns(),
-            "kind": "error",
-            "duration": 0,
-            "step": -1,
-            "data": {"message": f"the agent could not start: {type(error).__name__}: {error}"},
-        }
-        path = os.path.join(self._spool, f"notes-{os.getpid()}.jsonl")
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            os.write(file, json.dumps(note).encode() + b"\n")
-            os.close(file)
+            loader.exec_module(rest)
         except OSError:
-            # A spool that cannot be written belongs to a recorder that is gone: nobody to tell.
-            return
+            # perftui was uninstalled meanwhile; the recorder says that nobody answered.
+            return None
+        return rest.find_spec(self, path, target)
 
 
-def own_spool() -> "str | None":
-    """The spool named by the environment, if it is a directory of this user; else None."""
-    path = os.environ.get("PERFTUI_SPOOL")
-    if not path:
-        return None
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    is_directory = status.st_mode & 0o170000 == 0o040000
-    return path if is_directory and status.st_uid == os.getuid() else None
+def keep_compiled() -> None:
+    """Write the .pyc of this file, which lies in the run's own spool, though the user wants none.
+
+    Compiling takes 1 ms, whatever there is to compile, in each of the interpreters to come.
+    """
+    spec: "Any" = __spec__
+    if sys.dont_write_bytecode and not sys.pycache_prefix and not os.path.exists(spec.cached):
+        sys.dont_write_bytecode = False
+        try:
+            spec.loader.get_code(__name__)
+        finally:
+            sys.dont_write_bytecode = True
 
 
 def import_shadowed(own: str) -> None:
@@ -134,7 +72,9 @@ def import_shadowed(own: str) -> None:
 
 if __name__ == "sitecustomize":
     _own = os.path.dirname(os.path.abspath(__file__))
-    _spool = own_spool()
-    if _spool is not None:
-        sys.meta_path.insert(0, TorchFinder(os.path.dirname(_own), _spool))
+    _spool = os.environ.get("PERFTUI_SPOOL")
+    if _spool:
+        sys.meta_path.insert(0, TorchFinder())
+        if _own.startswith(_spool):
+            keep_compiled()
     import_shadowed(_own)

@@ -1,5 +1,6 @@
 """Panes as rows of text: what they say at each size, with and without data."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from perftui_tui.panes.step_bar import budget_bar
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.rows import plain, width
 from perftui_tui.run_view import RunView
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.snapshot import RecordingCost, Snapshot
 from tests.tui.recorded import MS, NOW, write_run
 
 
@@ -92,6 +93,14 @@ def test_the_machine_is_read_in_its_units(tmp_path: Path) -> None:
 
 def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
     assert "perftui <1 %" in step_time(snapshot_of(tmp_path)).notes
+
+
+def test_the_cost_of_recording_is_shown_beside_its_budget(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, profile={"overhead": 0.005})
+    cost = RecordingCost(3 * MS, 1000 * MS, 0.005)
+    assert snapshot.recording is not None
+    assert snapshot.recording.budget == 0.005
+    assert step_time(replace(snapshot, recording=cost)).notes == ("perftui 0.3 % of 0.5 %",)
 
 
 @pytest.mark.parametrize("name", METERS)

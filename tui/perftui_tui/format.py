@@ -43,6 +43,13 @@ def percent(value: float) -> str:
     return "<1 %" if 0 < value < 0.5 else f"{value:.0f} %"
 
 
+def fine_percent(value: float) -> str:
+    """A small value of 0 to 100 with one decimal: ``0.4 %``, ``<0.1 %``; from 10 on ``38 %``."""
+    if 0 < value < 0.05:
+        return "<0.1 %"
+    return f"{value:.1f} %" if value < 9.95 else percent(value)
+
+
 def elapsed(ns: int) -> str:
     """A stretch of wall time as a clock: ``7:12``, ``1:07:12``."""
     seconds = max(0, ns) // 1_000_000_000

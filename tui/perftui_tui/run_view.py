@@ -12,10 +12,10 @@ import numpy as np
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import Evidence, gather
 from perftui.experiments.figures import figures_of
+from perftui.run.own_cost import own_cost
 from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.step_budget import step_budget
-from perftui.run.sums import Group
 from perftui.run.table import Table
 from perftui_tui import budget
 from perftui_tui.fix_lookup import FixLookup
@@ -99,7 +99,7 @@ class RunView:
             else (),
             train_steps=evidence.train_steps,
             train=train,
-            recording=_recording(train, rank.thinned.of("train", False)) if rank else None,
+            recording=_recording(run, rank) if rank else None,
             loader=evidence.loader,
             figures=figures_of(run.manifest, evidence),
             problems=self._problems(run),
@@ -120,11 +120,9 @@ def _budget(evidence: Evidence, train: Table | None) -> budget.Budget | None:
     return budget.of_run(share, f"{share.count} steps, warming up") if share else None
 
 
-def _recording(train: Table | None, thinned: Group) -> RecordingCost | None:
-    """What recording adds to a step, by the agent's own account; profiled steps pay for more."""
-    if train is None or "overhead" not in train:
+def _recording(run: RunSnapshot, rank: RankSnapshot) -> RecordingCost | None:
+    cost = own_cost(rank.steps, rank.thinned)
+    if cost is None:
         return None
-    plain = train["profiled"] == 0
-    whole = int(train["duration"][plain].sum()) + int(thinned.of("duration").total)
-    cost = int(train["overhead"][plain].sum()) + int(thinned.of("overhead").total)
-    return RecordingCost(cost, whole) if whole else None
+    budget = run.manifest.profile.get("overhead")
+    return RecordingCost(cost.total, cost.whole, budget if isinstance(budget, float) else None)

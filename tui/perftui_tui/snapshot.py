@@ -40,11 +40,13 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True)
 class RecordingCost:
-    """What recording took of the training steps that were not profiled, ns."""
+    """What recording took of all steps so far, windows included, ns."""
 
     cost: int
     whole: int
     """Those steps in all."""
+    budget: float | None = None
+    """The share that it may take; None where none was set."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.charts.axis import usual_top
 from perftui_tui.charts.units import format_ns
-from perftui_tui.format import share
+from perftui_tui.format import fine_percent, share
 from perftui_tui.panes.meter import Meter
 from perftui_tui.snapshot import Snapshot
 
@@ -39,9 +39,14 @@ def step_time(snapshot: Snapshot) -> Meter:
 
 
 def _overhead(snapshot: Snapshot) -> str:
-    """What recording adds to a step."""
+    """What recording has cost so far, and what it may cost: the first window is paid back later."""
     recording = snapshot.recording
-    return f"perftui {share(recording.cost, recording.whole)}" if recording else ""
+    if recording is None:
+        return ""
+    if recording.budget is None:
+        return f"perftui {share(recording.cost, recording.whole)}"
+    cost = fine_percent(100 * recording.cost / recording.whole)
+    return f"perftui {cost} of {100 * recording.budget:g} %"
 
 
 def _scale(milliseconds: float) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.notes import Note
+from perftui.recorder.pauses import Pauses
 from perftui.recorder.sink import JournalSink
 from perftui.recorder.steps import MAX_INTERVALS, StepAssembler
 from perftui.recorder.thinning import ThinningSink
-from perftui.recorder.windows import WindowError, keep_window
+from perftui.recorder.windows import WindowError, keep_window, limit_windows
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
 from perftui.run.ring import Record
@@ -22,11 +23,13 @@ class RankJournals:
     """Writes what one process reported into the directory of its rank."""
 
     def __init__(self, layout: RankLayout, spool: Spool, faults: FaultLog) -> None:
-        self._layout = layout
+        self.layout = layout
         self._spool = spool
+        self._faults = faults
         self._steps = ThinningSink(layout.steps, STEP_COLUMNS, faults, text=STEP_TEXT)
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
         self._assembler = StepAssembler()
+        self._pauses = Pauses()
         self._warned: set[str] = set()
 
     def records(self, records: Sequence[Record]) -> None:
@@ -35,7 +38,7 @@ class RankJournals:
         rows = [row for record in records for row in self._assembler.add(record, now)]
         rows += self._assembler.expire(now)
         self._steps.append(rows)
-        self._events.append([_pause(record) for record in records if record.kind == "gc"])
+        self._events.append(self._pauses.rows(records))
         if self._assembler.dropped:
             self.warn(
                 f"no step ended for {MAX_INTERVALS:,} intervals; "
@@ -61,6 +64,7 @@ class RankJournals:
     def finish(self) -> None:
         """Write what was still waiting, say what was lost, and close."""
         self._write_waiting()
+        self._events.append(self._pauses.rest())
         lost = self._steps.lost + self._events.lost
         if lost:
             self.warn(f"{lost} journal rows could not be written")
@@ -74,12 +78,15 @@ class RankJournals:
         data = note.data
         if note.kind == "window":
             try:
-                kept = keep_window(self._spool, note, self._layout)
+                kept = keep_window(self._spool, note, self.layout)
             except WindowError as error:
                 return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
-            data = {**data, "file": str(kept.relative_to(self._layout.root))}
+            self._limit_windows()
+            data = {**data, "file": str(kept.relative_to(self.layout.root))}
         return [note.time, note.kind, note.duration, note.step, data]
 
-
-def _pause(record: Record) -> list[Any]:
-    return [record.start, "gc", record.duration, record.step, {"generation": record.value}]
+    def _limit_windows(self) -> None:
+        try:
+            limit_windows(self.layout)
+        except OSError as error:
+            self._faults.say("windows", f"{error}; older ones stay")

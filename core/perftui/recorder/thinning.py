@@ -40,12 +40,12 @@ class ThinningSink:
         *,
         floats: bool = False,
         text: frozenset[str] = frozenset(),
-        piece_bytes: int = PIECE_BYTES,
+        piece_bytes: int | None = None,
     ) -> None:
         self._columns = tuple(columns)
         self._faults = faults
         self._floats, self._text = floats, text
-        self._piece_bytes = piece_bytes
+        self._piece_bytes = piece_bytes or PIECE_BYTES
         self._pieces = Pieces(path)
         self._number = 0
         self._sink = JournalSink(path, columns, faults)

@@ -9,6 +9,9 @@ from perftui.recorder.notes import Note
 from perftui.run.layout import PRIVATE_MODE, RankLayout
 from perftui.run.spool import Spool
 
+QUOTA = 1024 * 1024 * 1024
+"""Bytes that the windows of one rank may take: those of a week, when none is slow to write."""
+
 
 class WindowError(Exception):
     """The window that a note names cannot be moved; the message says why."""
@@ -36,6 +39,23 @@ def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
     except OSError as error:
         raise WindowError(f"{source.name}: {error.strerror}") from error
     return target
+
+
+def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
+    """Remove the oldest windows but the first while all take more than ``quota`` bytes.
+
+    Raises:
+        OSError: one cannot be looked at or removed.
+    """
+    sizes = [(path, path.stat().st_size) for path in rank.window_files()]
+    # The newest is what viewers show.
+    removable = sizes[1:-1]
+    excess = sum(size for _, size in sizes) - quota
+    for path, size in removable:
+        if excess <= 0:
+            break
+        path.unlink()
+        excess -= size
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -41,4 +41,5 @@ EVENT_COLUMNS = (
 )
 """Kinds: ``process`` (pid, rank, python, torch, devices), ``loader`` (configuration and call site
 of a DataLoader, and what an override made of it), ``window`` (file, first_step, steps, stall in ns,
-bytes), ``gc`` (generation), ``warning`` (message), ``error`` (message)."""
+bytes), ``gc`` (generation, and ``count`` where a row stands for several), ``warning`` (message),
+``error`` (message)."""

@@ -214,8 +214,9 @@ def test_pieces_between_the_first_and_the_newest_are_removed(tmp_path: Path) -> 
     path = tmp_path / "steps.jsonl"
     sink = small_sink(path, 4000)
     sizes = []
-    for index in range(3000):
-        sink.append([step(index, "train", 10**6 + index % 100, False, False)])
+    for index in range(0, 3000, 3):
+        rows = [step(at, "train", 10**6 + at % 100, False, False) for at in range(index, index + 3)]
+        sink.append(rows)
         sizes.append(size_of(tmp_path))
     sink.close()
     pieces = Pieces(path)
@@ -224,7 +225,7 @@ def test_pieces_between_the_first_and_the_newest_are_removed(tmp_path: Path) -> 
     assert len(numbers) == KEPT_PIECES + 1
     assert numbers[0] > 10
     assert path.exists()
-    assert max(sizes[1500:]) <= max(sizes[:1500]) + 4000
+    assert max(sizes[500:]) <= max(sizes[:500]) + 4000
     reader = reader_of(path)
     steps = reader.poll()
     assert steps["index"][[0, -1]].tolist() == [0, 2999]

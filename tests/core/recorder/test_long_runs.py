@@ -1,0 +1,130 @@
+"""What a run of a week writes stays small, and nothing of its sums is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.recorder import thinning
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.pauses import ONE_BY_ONE, TOGETHER_NS, Pauses
+from perftui.recorder.rank import RankJournals
+from perftui.recorder.windows import limit_windows
+from perftui.run.columns import PHASES
+from perftui.run.journal_table import Kept
+from perftui.run.layout import RankLayout, RunLayout, create_run_directory
+from perftui.run.manifest import Manifest, write_manifest
+from perftui.run.reader import RankSnapshot, RunReader
+from perftui.run.ring import Record
+from perftui.run.spool import Spool
+from perftui.run.sums import Group, sums_of
+
+SECOND = 1_000_000_000
+
+
+def record(kind: str, start: int, duration: int, step: int = 0, value: int = -1) -> Record:
+    return Record(0, start, duration, value, 0, step, kind, 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 10**6), st.integers(0, 2 * TOGETHER_NS)),
+        max_size=50,
+    )
+)
+def test_pauses_that_share_rows_keep_their_number_and_their_sum(
+    pauses: list[tuple[int, int, int]],
+) -> None:
+    kept = Pauses()
+    for _ in range(ONE_BY_ONE):
+        assert len(kept.rows([record("gc", 0, 1, value=0)])) == 1
+    assert kept.rows([record("forward", 0, 1)]) == []
+    expected: Counter[tuple[int, str]] = Counter()
+    rows, now = [], 0
+    for generation, duration, later in pauses:
+        now += later
+        expected[generation, "count"] += 1
+        expected[generation, "duration"] += duration
+        rows += kept.rows([record("gc", now, duration, value=generation)])
+    rows += kept.rest()
+    found: Counter[tuple[int, str]] = Counter()
+    for _, kind, duration, _, data in rows:
+        assert kind == "gc"
+        found[data["generation"], "count"] += data["count"]
+        found[data["generation"], "duration"] += duration
+    assert found == expected
+    assert len(rows) <= 3 * (now // TOGETHER_NS + 1)
+    assert kept.rest() == []
+
+
+def test_windows_beyond_the_quota_go_but_the_first_and_the_newest(tmp_path: Path) -> None:
+    rank = RankLayout(tmp_path)
+    rank.windows.mkdir()
+    for first in (3, 20, 100, 1000, 20000):
+        rank.window(first).write_bytes(bytes(100))
+    limit_windows(rank, 500)
+    assert len(rank.window_files()) == 5
+    limit_windows(rank, 350)
+    assert rank.window_files() == [rank.window(first) for first in (3, 1000, 20000)]
+    limit_windows(rank, 1)
+    assert rank.window_files() == [rank.window(3), rank.window(20000)]
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    layout = create_run_directory(tmp_path / "runs", "r")
+    write_manifest(layout.manifest, Manifest("r", ("python", "t.py"), "/w", 5, "elsewhere"))
+    return layout
+
+
+def steps(first: int, count: int) -> list[Record]:
+    """What an agent reports of ``count`` steps of a millisecond or so."""
+    records = []
+    for step in range(first, first + count):
+        start, duration = step * 2 * 10**6, 10**6 + step * 7919 % 10**5
+        records.append(record("input_wait", start, 1000 + step % 13, step, 2))
+        records.append(record("forward", start + 2000, 3000, step))
+        records.append(record("step", start, duration, step, 1))
+    return records
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def everything(rank: RankSnapshot) -> Group:
+    return sums_of(rank.steps).plus(rank.thinned).of("train")
+
+
+def test_a_rank_that_trains_on_and_on_takes_no_more_room(
+    layout: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pieces of a fiftieth of their size."""
+    monkeypatch.setattr(thinning, "PIECE_BYTES", 160_000)
+    kept = Kept(64, 1000)
+    monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", kept)
+    faults = FaultLog(tmp_path / "log")
+    journals = RankJournals(layout.rank(0), Spool(tmp_path), faults)
+    reader, sizes, rows = RunReader(layout.root), [], []
+    count = 15_000
+    for first in range(0, count, 250):
+        journals.records(steps(first, 250))
+        sizes.append(size_of(layout.root))
+        rows.append(len(reader.poll().ranks[0].steps))
+    journals.finish()
+    assert max(sizes) < 6 * 160_000
+    assert max(sizes[30:]) < max(sizes[:30]) + 40_000
+    assert max(rows) <= kept.first + 2 * kept.newest
+    for late in (reader, RunReader(layout.root)):
+        found = everything(late.poll().ranks[0])
+        durations = [10**6 + step * 7919 % 10**5 for step in range(count)]
+        assert (found.rows, found.of("duration").total) == (count, sum(durations))
+        assert found.of("duration").highest == max(durations)
+        waits = sum(1000 + step % 13 for step in range(count))
+        assert found.of("input_wait").total == waits
+        assert sum(found.of(phase).total for phase in PHASES) == sum(durations)
+    assert (tmp_path / "log").read_text() == ""

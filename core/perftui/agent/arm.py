@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import hooks
+from . import hooks, worker_times
 from .compiler import pass_by
 from .contained import CONTAINED
 from .options import read_options, read_overrides
@@ -44,3 +44,4 @@ def _listen(torch: Any, session: Session, requests: list[Any]) -> None:
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
+    worker_times.watch(torch, session)

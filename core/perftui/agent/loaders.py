@@ -11,6 +11,7 @@ from .loader import fetches_itself, loader_facts
 from .notes import Notes
 from .overrides import Outcome
 from .steps import TRAIN
+from .worker_times import name_loader, worker_pids
 
 Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
 """Where each loader was made, and what became of its overrides."""
@@ -32,6 +33,8 @@ class Loaders:
         """Iterators whose workers have been started and have given nothing yet."""
         self._roles: dict[int, str] = {}
         self._in_use: set[int] = set()
+        self._workers: dict[int, list[int]] = {}
+        """Processes of each loader's newest workers."""
 
     def constructed(self, loader: Any, site: CallSite | None, outcome: Outcome) -> None:
         """``loader`` was made at ``site``."""
@@ -48,8 +51,17 @@ class Loaders:
         # Workers that persist are those of an iterator that has begun epochs before.
         if iterator not in self._iterators and not fetches_itself(iterator):
             self._starting.add(iterator)
+        name_loader(iterator, number)
+        self._know_workers(iterator, number)
         self._iterators[iterator] = number
         self._live[iterator] = None
+
+    def _know_workers(self, iterator: Any, number: int) -> None:
+        """Note the processes that serve the loader, where they are others than before."""
+        pids = worker_pids(iterator)
+        if pids and self._workers.get(number) != pids:
+            self._workers[number] = pids
+            self._notes.write("loader", {"id": number, "workers": pids})
 
     def exhausted(self, iterator: Any) -> None:
         """``iterator`` gives no more batches this epoch."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
+from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.notes import Note, NotesTail
 from perftui.recorder.rank import RankJournals
-from perftui.run.layout import RunLayout
+from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.ring import RingError, RingReader
 from perftui.run.spool import Spool
 
@@ -23,6 +24,7 @@ class _Process:
     """Not written yet, because the rank is not known before there is a ring."""
     ring: RingReader | None = None
     journals: RankJournals | None = None
+    workers: LoaderWorkers | None = None
 
 
 class SpoolDrain:
@@ -47,6 +49,11 @@ class SpoolDrain:
         self._processes: dict[int, _Process] = {}
         self._ranks: set[int] = set()
 
+    def training(self) -> dict[int, RankLayout]:
+        """The directory of each process that trains, by its number. Any thread may ask."""
+        found = list(self._processes.items())
+        return {pid: one.journals.layout for pid, one in found if one.journals is not None}
+
     def poll(self) -> None:
         """Drain everything there is now."""
         self._find()
@@ -55,6 +62,9 @@ class SpoolDrain:
             if process.ring is not None and process.journals is not None:
                 self._drain_ring(process.ring, process.journals)
                 process.journals.notes(process.notes)
+                if process.workers is not None:
+                    process.workers.notes(process.notes)
+                    process.workers.poll()
                 process.notes = []
 
     def finish(self) -> None:
@@ -67,6 +77,10 @@ class SpoolDrain:
             journals.notes(process.notes)
             if process.tail.damaged:
                 journals.warn(f"{process.tail.damaged} of the agent's notes could not be read")
+            if process.workers is not None:
+                process.workers.finish()
+                if process.workers.lost:
+                    journals.warn(f"{process.workers.lost} rows of workers could not be written")
             journals.finish()
             if process.ring is not None:
                 process.ring.close()
@@ -106,7 +120,9 @@ class SpoolDrain:
             return
         header = ring.header
         rank = self._claim(header.rank, header.world_size)
-        process.journals = RankJournals(self._layout.rank(rank), self._spool, self._faults)
+        layout = self._layout.rank(rank)
+        process.journals = RankJournals(layout, self._spool, self._faults)
+        process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
         if rank != header.rank:
             process.journals.warn(
                 f"process {header.pid} calls itself rank {header.rank}, which another process has; "

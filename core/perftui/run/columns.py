@@ -40,6 +40,22 @@ EVENT_COLUMNS = (
     Column("data", "", "an object, by kind"),
 )
 """Kinds: ``process`` (pid, rank, python, torch, devices), ``loader`` (configuration and call site
-of a DataLoader, and what an override made of it), ``window`` (file, first_step, steps, stall in ns,
-bytes), ``gc`` (generation, and ``count`` where a row stands for several), ``warning`` (message),
-``error`` (message)."""
+of a DataLoader, what an override made of it, the pids of its workers), ``window`` (file,
+first_step, steps, stall in ns, bytes), ``gc`` (generation, and ``count`` where a row stands for
+several), ``warning`` (message), ``error`` (message)."""
+
+WORKER_COLUMNS = (
+    Column("time", "ns", "when"),
+    Column("loader", "count", "data loader, -1 unknown"),
+    Column("worker", "count", "its worker, -1 the training itself"),
+    Column("pid", "count", "process"),
+    Column("elapsed", "ns", "since the row before of this process"),
+    Column("batches", "count", "batches made in that time"),
+    Column("sized", "count", "those of a known size"),
+    Column("bytes", "B", "their tensors and arrays"),
+    Column("fetch", "ns", "time in the dataset"),
+    Column("collate", "ns", "time in the collate function"),
+)
+"""Rows are of what was done since the row before, so sums over rows are exact. A process that did
+nothing writes no row: its next one stands for all the time. A batch that goes on counts with its
+time so far."""

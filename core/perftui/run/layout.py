@@ -83,6 +83,16 @@ class RankLayout:
         return self.root / "events.jsonl"
 
     @property
+    def workers(self) -> Path:
+        """What the workers of its data loaders did, a line now and then for each."""
+        return self.root / "workers.jsonl"
+
+    @property
+    def stacks(self) -> Path:
+        """Where its main thread was, as py-spy saw it."""
+        return self.root / "stacks.jsonl"
+
+    @property
     def windows(self) -> Path:
         """Profiled windows as plain Kineto traces."""
         return self.root / "windows"

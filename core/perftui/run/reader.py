@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT, WORKER_COLUMNS
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
+from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError
@@ -29,6 +30,11 @@ class RankSnapshot:
     thinned: Sums = NO_SUMS
     """Of the steps that are not in ``steps``, since there are too many: those between the first and
     the newest."""
+    workers: Table = field(default_factory=Table)
+    """What the workers of its data loaders did, by ``WORKER_COLUMNS``."""
+    stacks: Table = field(default_factory=Table)
+    """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
+    newest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +67,8 @@ class _RankReader:
         self._layout = layout
         self.steps = JournalTable(layout.steps, STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS)
         self.events = JournalTable(layout.events, EVENT_COLUMNS, text=EVENT_TEXT)
+        self.workers = JournalTable(layout.workers, WORKER_COLUMNS)
+        self.stacks = JournalTable(layout.stacks, STACK_COLUMNS, text=STACK_TEXT, kept=KEPT_STACKS)
 
     def poll(self) -> RankSnapshot:
         return RankSnapshot(
@@ -69,6 +77,8 @@ class _RankReader:
             self.events.poll(),
             tuple(self._layout.window_files()),
             self.steps.sums,
+            self.workers.poll(),
+            self.stacks.poll(),
         )
 
 
@@ -116,7 +126,7 @@ class RunReader:
     def _tables(self) -> list[JournalTable]:
         tables = list(self._telemetry.values())
         for rank in self._ranks.values():
-            tables += [rank.steps, rank.events]
+            tables += [rank.steps, rank.events, rank.workers, rank.stacks]
         return tables
 
 

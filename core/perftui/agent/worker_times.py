@@ -1,0 +1,199 @@
+"""How long each batch takes to fetch and to collate, in the process that makes it.
+
+That is a worker of the loader, or the training itself where the loader has none. The places are
+those that both kinds of loader share: torch makes the fetcher where it is used, so it never has to
+be sent to a worker, and the loader itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections import OrderedDict
+from contextlib import suppress
+from typing import Any, Protocol
+
+from .batch_bytes import batch_bytes
+from .compiler import pass_by
+from .meter import Meter
+from .notes import Notes
+from .worker_page import COLLATE, FETCH, IDLE, WorkerPage
+
+FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
+
+LOADER = "_perftui_loader"
+"""Attribute of a fetcher in the training process: that process and the number of its loader."""
+
+PAGE = "_perftui_page"
+"""Attribute of a fetcher: its page, which it shares with earlier ones of the same loader."""
+
+MOST_PAGES = 16
+"""Loaders that are counted at a time in one process; the one that began first makes way. Scripts
+that make a loader for each epoch must not fill the memory that holds the pages."""
+
+NO_WORKER = -1
+NO_LOADER = -1
+UNFOLLOWED = -2
+"""A loader of a process that records no training, or whose epoch another process began."""
+
+HOOKS = 3
+"""What a batch costs here in hooks of the average cost: 4.5 us where one costs 1.5."""
+
+
+class Owner(Protocol):
+    """The session of this process."""
+
+    @property
+    def meter(self) -> Meter:
+        """Where the cost of what happens in the training itself goes."""
+
+    @property
+    def notes(self) -> Notes:
+        """Where a failure is said; they lie in the spool."""
+
+
+def watch(torch: Any, owner: Owner) -> None:
+    """Time the fetchers of ``torch`` in this process and in those that fork from it."""
+    times = WorkerTimes(torch, owner)
+    fetch_module = torch.utils.data._utils.fetch
+    for name in FETCHERS:
+        _watch_fetcher(torch, getattr(fetch_module, name), times)
+    os.register_at_fork(after_in_child=times.after_fork)
+
+
+def name_loader(iterator: Any, number: int) -> None:
+    """Say that ``iterator`` is of loader ``number``, where this process fetches for it."""
+    fetcher = getattr(iterator, "_dataset_fetcher", None)
+    if fetcher is not None:
+        setattr(fetcher, LOADER, (os.getpid(), number))
+
+
+def worker_pids(iterator: Any) -> list[int]:
+    """The processes that fetch for ``iterator``; none where it has no workers."""
+    return [worker.pid for worker in getattr(iterator, "_workers", None) or ()]
+
+
+def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
+    original = kind.fetch
+
+    @functools.wraps(original)
+    def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        page = times.enter(self)
+        if page is None:
+            return original(self, *args, **kwargs)
+        try:
+            batch = original(self, *args, **kwargs)
+            times.count(page, batch)
+            return batch
+        finally:
+            times.leave(page)
+
+    pass_by(torch, fetch, with_callees=False)
+    kind.fetch = fetch
+
+
+class WorkerTimes:
+    """The pages of one process. An error of ours ends the counting, and nothing else."""
+
+    def __init__(self, torch: Any, owner: Owner) -> None:
+        self._torch = torch
+        self._owner = owner
+        self._pages: OrderedDict[int, WorkerPage] = OrderedDict()
+        self._is_off = False
+
+    def enter(self, fetcher: Any) -> WorkerPage | None:
+        """``fetcher`` begins a batch; its page, None where this batch is not counted."""
+        if self._is_off:
+            return None
+        try:
+            page: WorkerPage = getattr(fetcher, PAGE, None) or self._page(fetcher)
+            if not page.lock.acquire(blocking=False):
+                return None
+            if not page.is_open and not self._open(page, fetcher):
+                page.lock.release()
+                return None
+            page.mark(FETCH)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
+            self._fail(error)
+            return None
+        return page
+
+    def count(self, page: WorkerPage, batch: Any) -> None:
+        """``batch`` is ready."""
+        try:
+            page.mark(IDLE)
+            page.count(batch_bytes(self._torch, batch))
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def leave(self, page: WorkerPage) -> None:
+        """The fetcher has returned or raised."""
+        if page.stage != IDLE:
+            self._mark(page, IDLE)
+        page.lock.release()
+        self._owner.meter.calls += HOOKS
+
+    def after_fork(self) -> None:
+        """This is a new child of the process that counted.
+
+        It counts for itself, but for children of a worker: they would pass for the worker.
+        """
+        for page in self._pages.values():
+            page.leave_to_parent()
+        self._pages.clear()
+        self._is_off = self._torch.utils.data.get_worker_info() is not None
+
+    def _page(self, fetcher: Any) -> WorkerPage:
+        """A page for ``fetcher``, which from now on times its collate function too."""
+        page = self._pages.get(self._loader(fetcher)) or WorkerPage()
+        setattr(fetcher, PAGE, page)
+        collate = fetcher.collate_fn
+
+        def timed(samples: Any) -> Any:
+            self._mark(page, COLLATE)
+            return collate(samples)
+
+        fetcher.collate_fn = timed
+        return page
+
+    def _loader(self, fetcher: Any) -> int:
+        """The number of the loader. A worker has but one, and does not know its number."""
+        process, number = getattr(fetcher, LOADER, (0, UNFOLLOWED))
+        if self._torch.utils.data.get_worker_info() is not None:
+            return NO_LOADER
+        return int(number) if process == os.getpid() else UNFOLLOWED
+
+    def _open(self, page: WorkerPage, fetcher: Any) -> bool:
+        """Begin ``page`` in this process; whether ``fetcher`` is one that is followed."""
+        number = self._loader(fetcher)
+        if number == UNFOLLOWED:
+            return False
+        info = self._torch.utils.data.get_worker_info()
+        worker, owner = (NO_WORKER, os.getpid()) if info is None else (int(info.id), _parent())
+        page.open(
+            self._owner.notes.path.parent, {"owner": owner, "worker": worker, "loader": number}
+        )
+        self._pages[number] = page
+        if len(self._pages) > MOST_PAGES:
+            self._pages.popitem(last=False)[1].close()
+        return True
+
+    def _mark(self, page: WorkerPage, stage: int) -> None:
+        try:
+            page.mark(stage)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._is_off = True
+        message = f"the times of the data loader are not recorded: {type(error).__name__}: {error}"
+        with suppress(Exception):
+            self._owner.notes.write("warning", {"message": message})
+
+
+def _parent() -> int:
+    """The process whose loader this worker serves; a fork server may stand between them."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    parent = multiprocessing.parent_process() if multiprocessing is not None else None
+    return os.getppid() if parent is None or parent.pid is None else parent.pid

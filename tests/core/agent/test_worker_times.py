@@ -1,0 +1,239 @@
+"""What each worker of a data loader counts, and that loaders do not notice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from perftui.run.worker_page import IDLE, PageHeader, WorkerCounts, WorkerPageReader
+
+pytestmark = pytest.mark.subprocess
+
+LOADERS = """
+import hashlib, json, os, sys, time, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+class Map(Dataset):
+    def __len__(self):
+        return 16
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.rand(10), index
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        first, every = (info.id, info.num_workers) if info else (0, 1)
+        for index in range(first, 16, every):
+            yield torch.rand(10), index
+
+def collate(samples):
+    time.sleep(0.005)
+    return torch.utils.data.default_collate(samples)
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Linear(10, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for kind, epochs, arguments in json.loads(sys.argv[1]):
+        data = Stream() if kind == "stream" else Map()
+        shuffle = None if kind == "stream" else True
+        loader = DataLoader(data, 4, shuffle, collate_fn=collate, **arguments)
+        for epoch in range(epochs):
+            for x, index in loader:
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+                seen += [index.tolist(), x.sum().item()]
+    weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    print(seen, hashlib.sha256(weights + torch.get_rng_state().numpy().tobytes()).hexdigest())
+
+if __name__ == "__main__":
+    main()
+"""
+
+BATCH = 4 * 10 * 4 + 4 * 8
+"""Bytes of four samples: ten floats and an index."""
+
+MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Page:
+    header: PageHeader
+    counts: WorkerCounts
+
+
+def pages(run: Any) -> list[Page]:
+    (ring,) = run.spool.rings()
+    found = []
+    for path in run.spool.worker_pages(int(ring.name.removeprefix("ring-"))):
+        reader = WorkerPageReader(path)
+        counts = reader.read()
+        assert counts is not None
+        found.append(Page(reader.header, counts))
+        reader.close()
+    return found
+
+
+def served(run: Any) -> dict[int, int]:
+    """The loader of each worker that the training has noted."""
+    notes = run.notes("loader")
+    return {pid: note["id"] for note in notes for pid in note.get("workers", [])}
+
+
+def test_every_worker_counts_its_batches_and_their_time(train: Any) -> None:
+    workers = {"num_workers": 2}
+    loaders = [
+        ["map", 2, {}],
+        ["map", 2, workers],
+        ["map", 2, {**workers, "persistent_workers": True}],
+        ["stream", 1, workers],
+        ["stream", 1, {}],
+    ]
+    alone = train(LOADERS, json.dumps(loaders), agent=False)
+    watched = train(LOADERS, json.dumps(loaders))
+
+    assert (watched.code, watched.out, watched.err) == (0, alone.out, alone.err)
+    found, loader_of = pages(watched), served(watched)
+    batches: dict[tuple[int, int], list[int]] = {}
+    for page in found:
+        loader = page.header.loader if page.header.worker < 0 else loader_of[page.header.pid]
+        batches.setdefault((loader, page.header.worker), []).append(page.counts.batches)
+    assert batches == {
+        (1, -1): [8],
+        # Workers that are started anew each epoch have a page of their own.
+        (2, 0): [2, 2],
+        (2, 1): [2, 2],
+        (3, 0): [4],
+        (3, 1): [4],
+        (4, 0): [2],
+        (4, 1): [2],
+        (5, -1): [4],
+    }
+    for page in found:
+        counts = page.counts
+        assert (counts.sized, counts.bytes) == (counts.batches, counts.batches * BATCH)
+        assert counts.collate >= 5 * MS * counts.batches
+        is_stream = loader_of.get(page.header.pid, page.header.loader) > 3
+        assert counts.fetch >= (0 if is_stream else 4 * 2 * MS * counts.batches)
+        assert counts.stage == IDLE
+    assert watched.notes("error") == watched.notes("warning") == []
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_are_known_however_they_are_started(train: Any, method: str) -> None:
+    arguments = {"num_workers": 1, "multiprocessing_context": method}
+    watched = train(LOADERS, json.dumps([["map", 1, arguments]]))
+
+    (page,) = pages(watched)
+    assert (page.header.worker, page.counts.batches) == (0, 4)
+    assert served(watched) == {page.header.pid: 1}
+    assert len(watched.spool.rings()) == 1
+
+
+FAILING = """
+import os, sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Broken(Dataset):
+    def __len__(self):
+        return 6
+    def __getitem__(self, index):
+        child = os.fork()
+        if not child:
+            # A grandchild that fetches by itself counts nothing on the page of the worker.
+            next(iter(DataLoader([1, 2])))
+            os._exit(0)
+        os.waitpid(child, 0)
+        if index == 5:
+            sys.exit(3) if sys.argv[1] == "exit" else 1 / 0
+        return torch.ones(2)
+
+model = nn.Linear(2, 1)
+loader = DataLoader(Broken(), 2, num_workers=1, collate_fn=lambda samples: torch.stack(samples))
+try:
+    for x in loader:
+        model(x).sum().backward()
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("way", ["exit", "raise"])
+def test_a_worker_that_fails_fails_as_it_would_and_keeps_its_counts(train: Any, way: str) -> None:
+    alone = train(FAILING, way, agent=False)
+    watched = train(FAILING, way)
+
+    assert (watched.code, watched.out) == (alone.code, alone.out)
+    (page,) = pages(watched)
+    assert (page.header.worker, page.counts.batches, page.counts.bytes) == (0, 2, 32)
+
+
+NO_ROOM = """
+import os, pathlib
+real = os.pwrite
+def full(file, data, offset):
+    if "loader-" in os.readlink(f"/proc/self/fd/{file}"):
+        raise OSError(28, "No space left on device")
+    return real(file, data, offset)
+os.pwrite = full
+"""
+
+
+def test_without_room_for_a_page_the_training_goes_on_and_it_is_said(train: Any) -> None:
+    loaders = json.dumps([["map", 1, {}], ["map", 1, {"num_workers": 1}]])
+    alone = train(NO_ROOM + LOADERS, loaders, agent=False)
+    watched = train(NO_ROOM + LOADERS, loaders)
+
+    assert (watched.code, watched.out, watched.err) == (0, alone.out, alone.err)
+    assert pages(watched) == []
+    assert watched.step_kinds == ["train"] * 8
+    # The training and the worker, which each tried.
+    assert ["No space" in note["message"] for note in watched.notes("warning")] == [True] * 2
+
+
+SIZES = """
+import collections, json, numpy, torch
+from perftui.agent.batch_bytes import batch_bytes
+
+class Guarded(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *args, **kwargs):
+        raise AssertionError("code of the script ran")
+
+class Lazy(dict):
+    def values(self):
+        raise AssertionError("code of the script ran")
+
+Pair = collections.namedtuple("Pair", "x y")
+ones = torch.ones(3)
+batches = [
+    ones,
+    [ones, (ones, {"label": 3, "name": "cat"}), None],
+    Pair(ones, torch.zeros(2, dtype=torch.uint8)),
+    collections.UserDict(x=ones),
+    torch.nn.Parameter(ones),
+    ones.as_subclass(Guarded),
+    Lazy(x=ones),
+    numpy.zeros(5, dtype=numpy.int16),
+    b"picture",
+    [1] * 10,
+    torch.eye(3).to_sparse(),
+    numpy.array([object()]),
+    [ones, object()],
+    [ones] * 1000,
+]
+print(json.dumps([batch_bytes(torch, batch) for batch in batches]))
+"""
+
+
+def test_bytes_of_a_batch_are_counted_or_unknown(train: Any) -> None:
+    sizes = json.loads(train(SIZES, agent=False).out)
+    assert sizes == [12, 24, 14, 12, 12, 12, 12, 10, 7, 0, -1, -1, -1, -1]

@@ -48,6 +48,20 @@ def test_a_full_disk_is_said_in_one_line(trace: Path) -> None:
     assert ended.stderr == b"perftui: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_closed_stdout_is_said_in_one_line(
+    trace: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    form: tuple[str, ...],
+) -> None:
+    """Where a process is started without a stdout, as by ``>&-``, Python has None for it."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["report", *form, str(trace)]) == 2
+    said = "perftui: the output cannot be written: stdout is closed\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.subprocess
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_terminal_of_ascii_shows_escapes_and_json_stays_utf8(

@@ -15,9 +15,11 @@ def write(text: str, *, as_json: bool = False) -> None:
     are spelled as escapes.
 
     Raises:
-        UsageError: stdout does not take it (its disk is full, for instance).
+        UsageError: stdout is closed, or does not take it (its disk is full, for instance).
         BrokenPipeError: its reader has gone.
     """
+    if sys.stdout is None:  # as Python has it where the process was started without one
+        raise UsageError("the output cannot be written: stdout is closed")
     encoding = "utf-8" if as_json else sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.flush()

@@ -65,7 +65,11 @@ def test_code_is_told_apart_by_every_letter(tmp_path: Path) -> None:
     seen.add(code_identity(tmp_path))
     (tmp_path / "d.py").touch()
     seen.add(code_identity(tmp_path))
-    assert len(seen) == 4
+    (tmp_path / "inner" / "e.c").write_text("int z = 1;\n")
+    seen.add(code_identity(tmp_path))
+    (tmp_path / "inner" / "e.c").write_text("int z = 2;\n")
+    seen.add(code_identity(tmp_path))
+    assert len(seen) == 6
 
 
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 200_000])

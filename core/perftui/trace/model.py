@@ -19,7 +19,8 @@ NONE = -1
 """Stands for "absent" in every integer column (no correlation, no stream, no parent...)."""
 
 NOT_READ = "perftui.notRead"
-"""Key of a trace's metadata: by name, how many rows each table of the file has that is not read."""
+"""Key of a trace's metadata: by name, how many rows each table of the file has that is not read, or
+a word where they cannot be counted."""
 
 
 def no_arguments(row: int) -> Mapping[str, Any]:  # noqa: ARG001 - the signature of a reader

@@ -19,8 +19,10 @@ from perftui.trace.model import Int64
 EXACT_FLOAT_US = float(2**43)
 """Microseconds below which a float64 keeps whole nanoseconds."""
 
-_LIMIT_US = 2**61 // 1000
-"""Times from here on, 73 years in ns, could overflow when they are added up."""
+LIMIT = 2**61
+"""Nanoseconds, 73 years: times from here on could overflow when they are added up."""
+
+_LIMIT_US = LIMIT // 1000
 
 UNTIMED = -(2**63)
 """Start of a row whose time is no number; such rows are left out in the end."""

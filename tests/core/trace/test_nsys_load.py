@@ -14,7 +14,7 @@ from perftui.analysis.analyse import analyse
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.find import find_traces
 from perftui.trace.load import load_trace
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE, NOT_READ, Trace
 from perftui.trace.nsys.scan import BATCH
 from tests.core.trace import nsys_exports as nsys
 
@@ -294,6 +294,31 @@ def test_times_that_make_no_sense_are_told(path: Path) -> None:
     trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
     assert trace.duration.tolist() == [0, 100]
     assert [w.message for w in trace.warnings] == ["1 events have a negative duration, taken as 0"]
+
+
+def test_times_that_would_overflow_are_left_out_and_told(path: Path) -> None:
+    odd = [(-(2**63), 100), (2**63 - 2, 2**63 - 1), (5, 2**62), (2**62, None), (1, None)]
+    rows = [nsys.kernel(100, 140), *((*each, *nsys.kernel(1, 2)[2:]) for each in odd)]
+    trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
+    assert (trace.start.tolist(), trace.duration.tolist()) == ([0], [40])
+    assert [w.message for w in trace.warnings] == [
+        "left out 4 events whose time is beyond 73 years",
+        "left out 1 events that never end",
+    ]
+
+
+def test_what_is_known_of_the_gpu_survives_damage_to_tables_that_are_not_read(path: Path) -> None:
+    calls = [(start, start + 1, nsys.thread(), 1) for start in range(20_000)]
+    gpu = ("id, name, smCount", [(0, "A100", 108)])
+    tables = {"TARGET_INFO_GPU": gpu, **nsys.small()}
+    nsys.write(path, {**tables, "OSRT_API": ("start, end, globalTid, nameId", calls)})
+    assert load_trace(path).metadata[NOT_READ] == {"OSRT_API": 20_000}
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    trace = load_trace(path)
+    assert trace.metadata["deviceProperties"] == [{"id": 0, "name": "A100", "numSms": 108}]
+    assert "not read: the rows of OSRT_API (damaged)" in analyse(trace).notes
+    assert not any("names of GPUs" in warning.message for warning in trace.warnings)
 
 
 def test_arguments_are_the_row_of_the_file_in_words(path: Path) -> None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.trace.model import NONE, Int32, Int64
 from perftui.trace.nsys.database import Database
 from perftui.trace.nsys.names import Label
 from perftui.trace.nsys.scan import Rows
 from perftui.trace.nsys.tracks import TrackTable
+from perftui.trace.times import LIMIT
 from perftui.trace.tracks import Numbering
 
 ENDLESS = -(2**62)
@@ -88,6 +90,8 @@ class Columns:
     """Rows left out because they never end."""
     negative: int = 0
     """Rows that end before they start, and count as lasting 0."""
+    untimed: int = 0
+    """Rows left out because they start or end where no time can be."""
 
     @property
     def rows(self) -> int:
@@ -140,10 +144,13 @@ class Columns:
     def _keep(self, part: Part, end: Int64) -> int:
         # Exports of old wrote 0 for the end of what never ended, where new ones have NULL.
         finished = (end > 0) | ((part.start <= 0) & (end != ENDLESS))
-        self.endless += int(np.count_nonzero(~finished))
-        self.negative += int(np.count_nonzero(finished & (end < part.start)))
-        if not finished.all():
-            part = Part(**{name: column[finished] for name, column in vars(part).items()})
+        timed = _possible(part.start) & (_possible(end) | ~finished)
+        kept = finished & timed
+        self.endless += int(np.count_nonzero(timed & ~finished))
+        self.untimed += int(np.count_nonzero(~timed))
+        self.negative += int(np.count_nonzero(kept & (end < part.start)))
+        if not kept.all():
+            part = Part(**{name: column[kept] for name, column in vars(part).items()})
         if len(part.start):
             self.parts.append(part)
         return len(part.start)
@@ -161,6 +168,10 @@ class Columns:
         found, inverse = np.unique(owner >> 24, return_inverse=True)
         number = np.array([self.processes[each] for each in found.tolist()], dtype=np.int64)
         return np.where(correlation > 0, correlation + (number[inverse] << 32), NONE)
+
+
+def _possible(times: Int64) -> npt.NDArray[np.bool_]:
+    return (times > -LIMIT) & (times < LIMIT)
 
 
 def _numbers(table: dict[Any, int], keys: Iterable[Any]) -> Int32:

@@ -201,6 +201,8 @@ class _Loading:
             self._note("the file was cut off: some rows at its end are missing")
         if self.words.damage:
             self._note(f"StringIds is damaged ({self.words.damage}): some names are missing")
+        if self.columns.untimed:
+            self._note(f"left out {self.columns.untimed} events whose time is beyond 73 years")
         if self.columns.endless:
             self._note(f"left out {self.columns.endless} events that never end")
         if self.columns.negative:

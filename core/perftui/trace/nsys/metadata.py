@@ -43,7 +43,7 @@ def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[
 def read_metadata(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:
     """``deviceProperties`` as in a Kineto file, the versions of the export, and in ``NOT_READ``
     how many rows each table has that tells what happened and is not read: samples, context
-    switches, calls of the operating system..."""
+    switches, calls of the operating system... "damaged" stands for what cannot be counted."""
     metadata: dict[str, Any] = _versions(database, connection)
     unread = _unread(database, connection)
     if unread:
@@ -65,14 +65,24 @@ def read_session_start(database: Database, connection: sqlite3.Connection) -> in
     return None if found is None else int(found[0])
 
 
-def _unread(database: Database, connection: sqlite3.Connection) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _unread(database: Database, connection: sqlite3.Connection) -> dict[str, int | str]:
+    found: dict[str, int | str] = {}
     for table, columns in sorted(database.tables.items()):
         timed = {"start", "timestamp"}.intersection(columns) or table.endswith("_CALLCHAINS")
         if timed and table not in (*EVENT_TABLES, "DIAGNOSTIC_EVENT"):
-            (rows,) = connection.execute(f"select count(*) from {quoted(table)}").fetchone()  # noqa: S608 - quoted
+            rows = _count(connection, table)
             found |= {table: rows} if rows else {}
     return found
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int | str:
+    """How many rows there are. These tables stand last and are the largest: what cuts a file off
+    damages them first, which must not cost what else it says of the machine."""
+    try:
+        (rows,) = connection.execute(f"select count(*) from {quoted(table)}").fetchone()  # noqa: S608 - quoted
+    except sqlite3.DatabaseError:
+        return "damaged"
+    return int(rows)
 
 
 def _versions(database: Database, connection: sqlite3.Connection) -> dict[str, Any]:

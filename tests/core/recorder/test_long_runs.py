@@ -110,14 +110,14 @@ def test_a_rank_that_trains_on_and_on_takes_no_more_room(
     faults = FaultLog(tmp_path / "log")
     journals = RankJournals(layout.rank(0), Spool(tmp_path), faults)
     reader, sizes, rows = RunReader(layout.root), [], []
-    count = 15_000
+    count = 20_000
     for first in range(0, count, 250):
         journals.records(steps(first, 250))
         sizes.append(size_of(layout.root))
         rows.append(len(reader.poll().ranks[0].steps))
     journals.finish()
     assert max(sizes) < 6 * 160_000
-    assert max(sizes[30:]) < max(sizes[:30]) + 40_000
+    assert max(sizes[40:]) < max(sizes[:40]) + 40_000
     assert max(rows) <= kept.first + 2 * kept.newest
     for late in (reader, RunReader(layout.root)):
         found = everything(late.poll().ranks[0])

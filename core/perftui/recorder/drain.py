@@ -10,7 +10,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.notes import Note, NotesTail
 from perftui.recorder.rank import RankJournals
-from perftui.run.layout import RankLayout, RunLayout
+from perftui.run.layout import RunLayout
 from perftui.run.ring import RingError, RingReader
 from perftui.run.spool import Spool
 
@@ -48,11 +48,6 @@ class SpoolDrain:
         self._on_process = on_process
         self._processes: dict[int, _Process] = {}
         self._ranks: set[int] = set()
-
-    def training(self) -> dict[int, RankLayout]:
-        """The directory of each process that trains, by its number. Any thread may ask."""
-        found = list(self._processes.items())
-        return {pid: one.journals.layout for pid, one in found if one.journals is not None}
 
     def poll(self) -> None:
         """Drain everything there is now."""

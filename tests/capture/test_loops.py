@@ -1,0 +1,189 @@
+"""The table of loops: what is recorded of each kind, and that none notices.
+
+In other files: the same loop with its data fetched in workers and by hand, in a real run
+(``e2e/test_unharmed.py``), seven ways to compile (``core/agent/test_agent_training.py``), loops
+that hide their steps (``core/agent/test_agent_odd_loops.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from perftui.run.columns import PHASES
+from tests.capture.watched import HERE, Ended, Row, ended, ended_with_agent, steps_in, windows_in
+
+pytestmark = pytest.mark.subprocess
+
+STEPS = 24
+"""As in ``loops.py``, whose import would bring torch in here."""
+
+MODEL = frozenset({"forward", "backward", "optimizer"})
+LOADED = MODEL | {"input_wait"}
+WHOLE = ((STEPS, 1),)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a loop must leave: ``kinds`` and ``micro`` are runs of (number of steps, value)."""
+
+    name: str
+    micro: tuple[tuple[int, int], ...] = WHOLE
+    phases: frozenset[str] = LOADED
+    """Those that every step has."""
+    kinds: tuple[tuple[int, str], ...] = ((STEPS, "train"),)
+    needs: str = "torch"
+
+
+LOOPS = (
+    Loop("plain"),
+    Loop("fork_workers", phases=MODEL),
+    Loop("spawn_workers", phases=MODEL),
+    Loop("persistent_workers", phases=MODEL),
+    Loop("iterable"),
+    Loop("iterable_workers", phases=MODEL),
+    Loop("no_loader", phases=MODEL),
+    Loop("accumulation", ((STEPS // 4, 4),), kinds=((STEPS // 4, "train"),)),
+    Loop("accumulation_without_loader", ((STEPS // 3, 3),), MODEL, ((STEPS // 3, "train"),)),
+    Loop("scaler", phases=LOADED - {"optimizer"}),
+    Loop("adversarial"),
+    Loop("closure"),
+    Loop("inference", phases=frozenset({"input_wait", "forward"}), kinds=((STEPS, "infer"),)),
+    Loop("decoding", phases=frozenset({"forward"}), kinds=((STEPS, "infer"),)),
+    Loop(
+        "evaluation",
+        phases=frozenset({"input_wait", "forward"}),
+        kinds=((STEPS // 4, "train"), (STEPS // 4, "eval")) * 2,
+    ),
+    Loop("compiled"),
+    Loop("fused"),
+    Loop("own_optimizer"),
+    Loop("by_hand", phases=LOADED - {"optimizer"}),
+    Loop("in_backward"),
+    Loop("own_profiler"),
+    Loop("own_ranges", ((80, 1),), kinds=((80, "train"),)),
+    Loop("in_a_thread"),
+    Loop("fabric", needs="lightning"),
+    Loop(
+        "lightning",
+        ((STEPS + STEPS // 2, 1),),
+        frozenset({"forward"}),
+        ((STEPS, "train"), (STEPS // 2, "eval")),
+        "lightning",
+    ),
+    Loop(
+        "lightning_accumulation",
+        ((STEPS // 4, 4), (STEPS // 2, 1)),
+        frozenset({"forward"}),
+        ((STEPS // 4, "train"), (STEPS // 2, "eval")),
+        "lightning",
+    ),
+    Loop("accelerate", phases=MODEL, needs="accelerate"),
+    Loop(
+        "accelerate_accumulation",
+        ((STEPS // 4, 4),),
+        MODEL,
+        ((STEPS // 4, "train"),),
+        "accelerate",
+    ),
+    Loop(
+        "hugging_face",
+        ((STEPS + STEPS // 2, 1),),
+        frozenset({"forward"}),
+        ((STEPS, "train"), (STEPS // 2, "eval")),
+        "transformers",
+    ),
+    Loop(
+        "hugging_face_accumulation",
+        ((STEPS // 4, 4), (STEPS // 2, 1)),
+        frozenset({"forward"}),
+        ((STEPS // 4, "train"), (STEPS // 2, "eval")),
+        "transformers",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """All loops, run once without us and once with the agent."""
+
+    alone: Ended
+    watched: Ended
+    spool: Path
+
+    def steps(self, name: str) -> list[Row]:
+        pid = next(pid for one, pid, _ in _ends(self.watched) if one == name)
+        return steps_in(self.spool, pid)
+
+
+def _ends(run: Ended) -> list[tuple[str, int, str]]:
+    """Name, process and end of each loop."""
+    known = {loop.name for loop in LOOPS}
+    found = [line.split(maxsplit=2) for line in run.out.splitlines()]
+    return [(one[0], int(one[1]), one[2]) for one in found if one and one[0] in known]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    names = [loop.name for loop in LOOPS if find_spec(loop.needs)]
+    command = (sys.executable, str(HERE / "loops.py"), *names)
+    here = tmp_path_factory.mktemp("loops")
+    spool = here / "spool"
+    return Outcomes(ended(command, here), ended_with_agent(command, here, spool), spool)
+
+
+def _lengthened(runs: tuple[tuple[int, object], ...]) -> list[object]:
+    return [value for number, value in runs for _ in range(number)]
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=[loop.name for loop in LOOPS])
+def test_each_step_is_told_with_its_phases(loop: Loop, outcomes: Outcomes) -> None:
+    pytest.importorskip(loop.needs)
+    steps = outcomes.steps(loop.name)
+
+    assert [step["kind"] for step in steps] == _lengthened(loop.kinds)
+    assert [step["index"] for step in steps] == list(range(len(steps)))
+    assert [step["micro_batches"] for step in steps] == _lengthened(loop.micro)
+    for step in steps:
+        assert sum(step[phase] for phase in PHASES) == step["duration"]
+        assert {phase for phase in loop.phases if step[phase] <= 0} == set()
+
+
+def test_results_and_random_state_are_those_without_us(outcomes: Outcomes) -> None:
+    def results(run: Ended) -> Mapping[str, str]:
+        return {name: end for name, _, end in _ends(run)}
+
+    assert outcomes.alone.code == outcomes.watched.code == 0
+    assert results(outcomes.watched) == results(outcomes.alone)
+    assert [end for end in results(outcomes.alone).values() if "failed" in end] == []
+
+
+def test_output_is_that_without_us(outcomes: Outcomes) -> None:
+    pids = {str(pid) for run in (outcomes.alone, outcomes.watched) for _, pid, _ in _ends(run)}
+
+    def words(run: Ended) -> list[str]:
+        return [word for word in run.out.split() if word not in pids]
+
+    if not any(find_spec(loop.needs) for loop in LOOPS if loop.needs != "torch"):
+        # Frameworks print how long it took.
+        assert words(outcomes.watched) == words(outcomes.alone)
+    assert outcomes.watched.out.count("[6]\n") == 2
+
+
+def test_no_worker_and_no_helper_is_recorded(outcomes: Outcomes) -> None:
+    rings = {int(path.name[5:]) for path in outcomes.spool.glob("ring-*")}
+    assert rings == {pid for _, pid, _ in _ends(outcomes.watched)}
+
+
+def test_ranges_of_the_script_are_in_the_window(outcomes: Outcomes) -> None:
+    pid = next(pid for name, pid, _ in _ends(outcomes.watched) if name == "own_ranges")
+    window = next(path for path in windows_in(outcomes.spool) if f"-{pid}-" in path.name)
+    names = [event["name"] for event in json.loads(window.read_bytes())["traceEvents"]]
+    steps = sum(name.startswith("ProfilerStep#") for name in names)
+    assert names.count("the script's own") == names.count("perftui::optimizer") == steps

@@ -162,7 +162,8 @@ def _warnings(
     if not understood:
         found.append(LoadWarning("the fields around the list of events are not valid JSON"))
     unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
-    mended = Tally(len(batches.mended), min(batches.mended, default=None))
+    # An event can be misspelled, and not parted from the one before it.
+    mended = Tally(len({*batches.mended}), min(batches.mended, default=None))
     counts = (
         (unread, "left out {} that {is} not valid JSON"),
         (mended, "{} {is} not valid JSON, and {was} read as what {it} {seems} to mean"),

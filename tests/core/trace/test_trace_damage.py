@@ -157,6 +157,12 @@ def test_each_place_between_events_is_said_once(load: Load, event: Make, gap: by
     assert warning.offset == len(b'{"traceEvents": [' + events[0] + gap)
 
 
+def test_an_event_is_counted_once_however_it_is_misspelled(load: Load, event: Make) -> None:
+    events = [json.dumps({**event(f"op{i}", i, 1), "args": {"n": float("nan")}}) for i in range(4)]
+    (warning,) = load(f'{{"traceEvents": [{"".join(events)}]}}'.encode()).warnings
+    assert "4 events are not valid JSON" in warning.message
+
+
 def test_a_second_list_of_events_is_said(load: Load, event: Make) -> None:
     events = json.dumps([event("op", 5, 2)])
     raw = f'{{"traceEvents": {events}, "traceName": "a", "traceEvents": {events}}}'.encode()

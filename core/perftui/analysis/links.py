@@ -54,5 +54,8 @@ def shared_correlations(trace: Trace) -> int:
     process = np.array(of_track, dtype=np.int64)[trace.track[calls]]
     if not len(calls) or np.all(process == process[0]):
         return 0
-    pairs = np.unique(np.stack([trace.correlation[calls].astype(np.int64), process]), axis=1)
-    return int(np.sum(np.unique(pairs[0], return_counts=True)[1] > 1))
+    # Of calls in order of their ids, two neighbours with one id and two processes are enough.
+    order = np.argsort(trace.correlation[calls], kind="stable")
+    ids, process = trace.correlation[calls][order], process[order]
+    shared = (ids[1:] == ids[:-1]) & (process[1:] != process[:-1])
+    return len(np.unique(ids[1:][shared]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perftui.analysis import kinds
 from perftui.analysis.activity import device_activities
 from perftui.analysis.analyse import analyse
-from perftui.analysis.links import link
+from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import OpTable
 from perftui.analysis.ops import op_table
 from perftui.trace.model import NONE, Trace
@@ -109,6 +109,19 @@ def test_ids_that_two_processes_share_are_said(trace_of: Load, cpu: Make, gpu: M
     other = {**launch, "pid": 501, "ts": 2}
     (note,) = (n for n in analyse(trace_of(*mine, other)).notes if "several processes" in n)
     assert note.startswith("correlation ids shared by calls of several processes: 1;")
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), max_size=12))
+def test_shared_ids_are_counted_exactly(
+    trace_of: Load, cpu: Make, calls: list[tuple[int, int]]
+) -> None:
+    launches = [
+        {**cpu("cudaLaunchKernel", at, 1, "cuda_runtime", correlation=number), "pid": process}
+        for at, (number, process) in enumerate(calls)
+    ]
+    processes = [{pid for number, pid in calls if number == each} for each in range(1, 5)]
+    trace = trace_of(cpu("main", 0, 1), *launches)
+    assert shared_correlations(trace) == sum(len(each) > 1 for each in processes)
 
 
 def test_devices_are_kept_apart_and_overlap_counts_once(trace_of: Load, gpu: Make) -> None:

@@ -27,9 +27,10 @@ class Window:
 
     def __init__(self, torch: Any, options: Options, stacks: bool) -> None:
         self._torch = torch
-        uses_cuda = bool(torch.cuda.is_initialized())
+        self.uses_cuda = bool(torch.cuda.is_initialized())
+        """Whether it should hold kernels."""
         self._profiler = torch.autograd.profiler.profile(
-            use_device="cuda" if uses_cuda else None,
+            use_device="cuda" if self.uses_cuda else None,
             use_kineto=True,
             record_shapes=options.shapes,
             profile_memory=options.memory,

@@ -293,7 +293,7 @@ class Windows:
         is_too_short = is_first and self._length() >= MUCH_LONGER * self._steps
         self._occasions.ended(now, is_too_short)
         data = {"file": name, "first_step": self._first_step, "steps": self._steps}
-        data.update(stall=stall, bytes=size, reason=self._reason)
+        data.update(stall=stall, bytes=size, reason=self._reason, cuda=window.uses_cuda)
         self._notes.write("window", data, step=self._first_step, duration=stall)
 
     def _say_foreign(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
@@ -12,6 +13,7 @@ from perftui.recorder.pauses import Pauses
 from perftui.recorder.sink import JournalSink
 from perftui.recorder.steps import MAX_INTERVALS, StepAssembler
 from perftui.recorder.thinning import ThinningSink
+from perftui.recorder.window_kernels import count_kernels
 from perftui.recorder.windows import WindowError, keep_window, limit_windows
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
@@ -81,9 +83,20 @@ class RankJournals:
                 kept = keep_window(self._spool, note, self.layout)
             except WindowError as error:
                 return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
+            if data.get("cuda"):
+                self._tell_missing_kernels(kept)
             self._limit_windows()
             data = {**data, "file": str(kept.relative_to(self.layout.root))}
         return [note.time, note.kind, note.duration, note.step, data]
+
+    def _tell_missing_kernels(self, window: Path) -> None:
+        try:
+            problem = count_kernels(window).problem
+        except OSError as error:
+            self._faults.say("windows", f"{error}; its kernels were not counted")
+            return
+        if problem is not None:
+            self.warn(problem)
 
     def _limit_windows(self) -> None:
         try:

@@ -78,7 +78,8 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
     notes = analysis.notes if analysis else ()
     snapshot = run.rank(rank) if run else None
     if run is None or snapshot is None:
-        return Evidence(manifest=run.manifest if run else None, trace=facts, notes=notes)
+        said = problems(run) if run else ()
+        return Evidence(manifest=run.manifest if run else None, trace=facts, notes=(*notes, *said))
     steps = snapshot.steps
     mask = steady(steps)
     thinned = snapshot.thinned

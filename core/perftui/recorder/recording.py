@@ -18,6 +18,7 @@ from perftui.recorder.options import AgentOptions
 from perftui.recorder.output import OutputLog
 from perftui.recorder.repeating import Repeating
 from perftui.recorder.sampling import MachineSampling
+from perftui.recorder.silence import Silence
 from perftui.recorder.spool_directory import SpoolDirectory
 from perftui.recorder.training import StartError, no_start
 from perftui.run.layout import RunLayout
@@ -61,6 +62,7 @@ class Recording:
         self._sampled: Repeating | None = None
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
+        self._silence: Silence | None = None
         self._is_ending = threading.Event()
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
@@ -73,7 +75,8 @@ class Recording:
         """The training runs as ``pid``."""
         self.manifest.update(status=Status.RUNNING, pid=pid)
         self._sampling = MachineSampling(pid, self.layout, self.manifest, self.faults)
-        self._draining = Repeating("drain", DRAIN_SECONDS, self._drain.poll, self.faults)
+        self._silence = Silence(pid, self._say_why_silent)
+        self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
         turn = self._sampling.turn
         self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
         self._git.start()
@@ -133,7 +136,17 @@ class Recording:
         if self.layout.ranks():
             have_concluded(self.layout)
 
+    def _turn(self) -> None:
+        self._drain.poll()
+        if self._silence is not None:
+            self._silence.turn()
+
+    def _say_why_silent(self, reason: str | None) -> None:
+        self.manifest.update(notes=(reason,) if reason else ())
+
     def _know_process(self, note: Note) -> None:
+        if self._silence is not None:
+            self._silence.end()
         data = note.data
         devices = data.get("devices")
         changes = {

@@ -90,6 +90,8 @@ class Manifest:
     exit_code: int | None = None
     message: str | None = None
     """Why the script could not be started, where that is so."""
+    notes: tuple[str, ...] = ()
+    """What whoever reads the run must know of it: why it records nothing, say."""
     perftui_version: str = ""
 
     @property

@@ -15,7 +15,7 @@ def problems(run: RunSnapshot) -> tuple[str, ...]:
 
     The text is as it was written: make it printable before it is shown.
     """
-    found: dict[str, None] = {}
+    found: dict[str, None] = dict.fromkeys(run.manifest.notes)
     several = len(run.ranks) > 1
     for rank in run.ranks:
         prefix = f"rank {rank.rank}: " if several else ""

@@ -1,0 +1,157 @@
+"""A training that cannot be recorded is said to be so, instead of an empty run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.recorder import silence
+from perftui.recorder.silence import Silence, blocking_option
+from perftui.run.problems import problems
+from perftui.run.reader import RunReader
+from perftui.run.spool import SPOOL_VARIABLE
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["python", "-I", "train.py"], "-I"),
+        (["/usr/bin/python3.12", "-uE", "-m", "train"], "-E"),
+        (["python3", "-X", "dev", "-W", "error", "-S", "train.py"], "-S"),
+        (["python3.13t", "-Xdev", "-BI", "-c", "pass"], "-I"),
+        (["python", "train.py", "-I"], None),
+        (["python", "-m", "train", "-S"], None),
+        (["python", "-c", "pass", "-E"], None),
+        (["python", "-Werror:In", "train.py"], None),
+        (["python", "-X", "-I", "train.py"], None),
+        (["python", "--check-hash-based-pycs", "-s", "train.py"], None),
+        (["python", "-", "-I"], None),
+        (["python"], None),
+        (["bash", "-E", "run.sh"], None),
+        ([], None),
+    ],
+)
+def test_options_that_keep_the_agent_out(command: list[str], option: str | None) -> None:
+    assert blocking_option(command) == option
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def start() -> Iterator[Any]:
+    """Starts Python with options and environment, and gives its process."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def python(*options: str, **environment: str) -> int:
+        code = "import sys; print(flush=True); sys.stdin.read()"
+        started.append(
+            subprocess.Popen(
+                [sys.executable, *options, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **environment},
+            )
+        )
+        stdout = started[-1].stdout
+        assert stdout is not None
+        stdout.readline()
+        return started[-1].pid
+
+    yield python
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_it_is_said_once_and_taken_back_when_a_process_reports(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
+    pid, clock, said = start("-I"), Clock(), []
+    watched = Silence(pid, said.append, clock)
+    watched.turn()
+    assert said == []
+    clock.now += 1
+    for _ in range(3):
+        watched.turn()
+        clock.now += 100
+    (reason,) = said
+    assert f"process {pid} runs Python with -I" in reason
+    watched.end()
+    watched.turn()
+    watched.turn()
+    assert said == [reason, None]
+
+
+def test_looks_grow_seldom_and_find_nothing_in_a_process_that_may_still_report(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(silence, "_why_mute", lambda process: asked.append(process.pid))
+    clock, said = Clock(), []
+    watched = Silence(start(), said.append, clock)
+    for _ in range(4000):
+        watched.turn()
+        clock.now += 1
+    assert 10 <= len(asked) <= 18
+    assert said == []
+
+
+def test_a_process_without_our_environment_is_named(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
+    for environment, words in (({}, "without the environment"), ({SPOOL_VARIABLE: "/s"}, "")):
+        clock, said = Clock(), []
+        watched = Silence(start(**environment), said.append, clock)
+        clock.now += 1
+        watched.turn()
+        assert [words in reason for reason in said] == [True] * bool(words)
+
+
+def test_a_process_without_torch_or_that_has_ended_says_nothing(start: Any) -> None:
+    clock, said = Clock(), []
+    ended = subprocess.Popen([sys.executable, "-I", "-c", "pass"])
+    ended.wait()
+    for pid in (start("-I"), ended.pid):
+        watched = Silence(pid, said.append, clock)
+        clock.now += 1
+        watched.turn()
+    assert said == []
+
+
+MAPPED = """\
+import mmap, sys, time
+with open("libtorch_stand_in.so", "w+b") as file:
+    file.write(bytes(4096))
+    file.flush()
+    kept = mmap.mmap(file.fileno(), 4096)
+    sys.stdin.read()
+    while True:
+        time.sleep(1)
+"""
+
+
+@pytest.mark.subprocess
+def test_a_run_of_an_isolated_interpreter_says_why_it_is_empty(
+    run_script: Any, tmp_path: Path
+) -> None:
+    from perftui.recorder.launch import Launch
+
+    command = (sys.executable, "-I", str(run_script.script(MAPPED)))
+    run = run_script.start(Launch(command, tmp_path, tmp_path / "runs"))
+    run_script.wait_for(lambda: run.manifest.notes, "the reason")
+    (said,) = problems(RunReader(run.root).poll())
+    assert "runs Python with -I" in said

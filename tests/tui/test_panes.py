@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.run.columns import WORKER_COLUMNS
+from perftui.run.journal import JournalWriter
+from perftui.run.layout import RunLayout
 from perftui_tui.budget import Budget, Part
 from perftui_tui.panes.cpu import cpu
 from perftui_tui.panes.disk_network import disk, network
@@ -82,6 +85,42 @@ def test_an_empty_queue_makes_it_empty(tmp_path: Path) -> None:
 
 def test_a_fed_loader_is_ok(tmp_path: Path) -> None:
     assert loader(snapshot_of(tmp_path, wait_ms=0, workers=2)).word == "OK"
+
+
+def write_workers(root: Path, **row: int) -> None:
+    """Two rows of each of two workers, a second each; what is not given is 0."""
+    usual = {"loader": 1, "pid": 7, "elapsed": 1000 * MS}
+    names = [column.name for column in WORKER_COLUMNS]
+    journal = JournalWriter(RunLayout(root).rank(0).workers, WORKER_COLUMNS)
+    for second, worker in ((1, 0), (1, 1), (2, 0), (2, 1)):
+        values = {**usual, "time": NOW + second * 1000 * MS, "worker": worker, **row}
+        journal.append([[values.get(name, 0) for name in names]])
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("row", "notes"),
+    [
+        (
+            {"batches": 10, "sized": 10, "bytes": 10**7, "fetch": 600 * MS, "collate": 300 * MS},
+            ("90 % busy", "fetch 60.0 ms + collate 30.0 ms", "20 MB/s"),
+        ),
+        (
+            {"batches": 10, "sized": 9, "bytes": 10**7, "fetch": 600 * MS},
+            ("60 % busy", "fetch 60.0 ms + collate 0 ns"),
+        ),
+        ({"loader": 2, "batches": 10, "fetch": 600 * MS}, ()),
+        ({"fetch": 1000 * MS}, ()),
+    ],
+    ids=["known", "of unknown size", "of another loader", "no batch yet"],
+)
+def test_the_work_of_the_loader_is_told_as_far_as_it_is_known(
+    tmp_path: Path, row: dict[str, int], notes: tuple[str, ...]
+) -> None:
+    root = write_run(tmp_path / "runs", workers=2)
+    write_workers(root, **row)
+    meter = loader(RunView(root, lambda: NOW, lambda: False).read())
+    assert meter.notes[3:] == notes
 
 
 def test_the_machine_is_read_in_its_units(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
 from perftui.diagnosis.loader_restarts import Restarts, restarts
+from perftui.diagnosis.loader_work import LoaderWork, loader_work
 from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
 from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
 from perftui.run.histogram import Weighed
@@ -45,6 +46,8 @@ class Evidence:
     micro_batches: int | None = None
     """Median number of batches that a step is made of."""
     loader: LoaderFacts | None = None
+    work: LoaderWork | None = None
+    """What making the batches of that loader took during the steady steps."""
     machine: MachineFacts = field(default_factory=MachineFacts)
     uses_cuda: bool | None = None
     """Whether PyTorch's CUDA was in use at the end of any step; None before the first step."""
@@ -86,6 +89,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
     peak_reserved = _known_peak(steps, "reserved", thinned)
     uses_cuda = peak_reserved is not None if "reserved" in steps and len(steps) else None
     on_gpu = bool(uses_cuda or (facts and facts.has_gpu))
+    loader = training_loader(snapshot.events)
     return Evidence(
         manifest=run.manifest,
         rank=snapshot.rank,
@@ -97,7 +101,8 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         fetch_cpu=_fetch_cpu(steps.where(mask), thinned.steady()),
         batches_ready=_quantile(steps, "batches_ready", mask, 50, thinned),
         micro_batches=_quantile(steps, "micro_batches", mask, 50, thinned),
-        loader=training_loader(snapshot.events),
+        loader=loader,
+        work=_work(snapshot, mask, loader),
         machine=_machine(run, snapshot, mask, on_gpu),
         uses_cuda=uses_cuda,
         peak_reserved=peak_reserved,
@@ -107,13 +112,25 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
 
 
 def _machine(run: RunSnapshot, snapshot: RankSnapshot, mask: Mask, on_gpu: bool) -> MachineFacts:
-    during = None
-    if mask.any():
-        chosen = snapshot.steps.where(mask)
-        during = (int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max()))
+    during = _span(snapshot.steps, mask)
     cores = run.manifest.cpu_count or None
     thinned = run.thinned.get(run.manifest.host, NO_SUMS)
     return machine_facts(run.telemetry, run.manifest.host, cores, during, on_gpu, thinned)
+
+
+def _work(snapshot: RankSnapshot, mask: Mask, loader: LoaderFacts | None) -> LoaderWork | None:
+    during = _span(snapshot.steps, mask)
+    if loader is None or during is None:
+        return None
+    return loader_work(snapshot.workers, loader.numbers, during)
+
+
+def _span(steps: Table, mask: Mask) -> tuple[int, int] | None:
+    """(start, end) of the steps that ``mask`` selects; None where it selects none."""
+    if not mask.any():
+        return None
+    chosen = steps.where(mask)
+    return int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max())
 
 
 def _quantile(steps: Table, column: str, mask: Mask, percent: int, thinned: Sums) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perftui.diagnosis import words
@@ -40,6 +40,8 @@ class LoaderFacts:
     line: int | None = None
     override: str | None = None
     """What became of an override of its arguments: ``applied``, or why not."""
+    numbers: tuple[int, ...] = ()
+    """Of all loaders that the same call has made, as the rows of their workers name them."""
     certain: bool = True
     """Whether the run says that this loader feeds the training; else it is the likeliest."""
 
@@ -72,7 +74,8 @@ def training_loader(events: Table) -> LoaderFacts | None:
     likely = trained or shuffled or loaders
     of_first_call = [data for data in likely if _call(data) == _call(likely[0])]
     certain = len({_call(data) for data in trained or loaders}) == 1
-    return _facts(of_first_call[-1], certain)
+    numbers = tuple(data["id"] for data in of_first_call if isinstance(data.get("id"), int))
+    return replace(_facts(of_first_call[-1], certain), numbers=numbers)
 
 
 def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS, WORKER_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.manifest import Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -42,6 +42,15 @@ def event_table(*loaders: dict[str, Any]) -> Table:
     return table.freeze()
 
 
+def worker_table(*rows: dict[str, int]) -> Table:
+    """Rows of ``WORKER_COLUMNS``: what is not given is that of a worker that did nothing in 1 s."""
+    usual = dict.fromkeys((column.name for column in WORKER_COLUMNS), 0)
+    usual.update(loader=1, pid=7, elapsed=1000 * MS)
+    table = GrowingTable(WORKER_COLUMNS, floats=False)
+    table.extend([list({**usual, **row}.values()) for row in rows])
+    return table.freeze()
+
+
 def telemetry_table(samples: int = 5, **values: float) -> Table:
     """``samples`` equal samples of the named metrics, one a ms."""
     columns = (Column("time", "ns"), *(Column(name) for name in values))
@@ -67,6 +76,7 @@ def make_run(
     cwd: str = "/home/user/project",
     started_ns: int = 1 << 62,
     profile: dict[str, Any] | None = None,
+    workers: Table | None = None,
     **columns: int,
 ) -> RunSnapshot:
     manifest = Manifest(
@@ -84,7 +94,7 @@ def make_run(
     )
     phases = {"forward": 10} if phases is None else phases
     table = steps if steps is not None else step_table(count, phases, **columns)
-    rank = RankSnapshot(0, table, event_table(*loaders), ())
+    rank = RankSnapshot(0, table, event_table(*loaders), (), workers=workers or Table())
     samples = {} if telemetry is None else {"box": telemetry}
     return RunSnapshot(root, manifest, (rank,), samples, 0, skipped_lines)
 

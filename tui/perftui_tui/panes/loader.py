@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from perftui.diagnosis.loader_work import LoaderWork, loader_work
 from perftui.diagnosis.policy import Policy
 from perftui_tui.charts.units import format_ns
-from perftui_tui.format import percent
+from perftui_tui.format import percent, rate
 from perftui_tui.panes.meter import Meter
 from perftui_tui.snapshot import Snapshot
 
@@ -20,6 +23,12 @@ HIGH_SHARE = Policy.input_warning
 RECENT_VALUES = 4000
 """Steps that are charted, as many as the step-time chart shows."""
 
+RECENT_NS = 5_000_000_000
+"""Time before the newest row of the workers over which what they do is taken."""
+
+RECENT_ROWS = 1000
+"""Rows among which those are: five seconds of two hundred workers."""
+
 RECENT_STEPS = 20
 """Steps over which "now" is taken."""
 
@@ -31,10 +40,21 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no step yet")
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
-    return _meter(snapshot.train, snapshot.train_steps, snapshot.loader)
+    work = recent_work(rank.workers, snapshot.loader)
+    return _meter(snapshot.train, snapshot.train_steps, snapshot.loader, work)
 
 
-def _meter(steps: Table, total: int, facts: LoaderFacts | None) -> Meter:
+def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
+    """What the newest batches took to make; None where the run does not say."""
+    if facts is None or not facts.numbers or not len(workers):
+        return None
+    workers = workers.where(np.arange(len(workers)) >= len(workers) - RECENT_ROWS)
+    newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]
+    during = (int(newest[0]) - RECENT_NS, int(newest[0]) + 1) if len(newest) else None
+    return loader_work(workers, facts.numbers, during)
+
+
+def _meter(steps: Table, total: int, facts: LoaderFacts | None, work: LoaderWork | None) -> Meter:
     waits = steps["input_wait"][-RECENT_VALUES:].tolist()
     durations = steps["duration"][-RECENT_VALUES:].tolist()
     shares = tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True))
@@ -51,7 +71,7 @@ def _meter(steps: Table, total: int, facts: LoaderFacts | None) -> Meter:
         shares,
         limit="100 %",
         total=total,
-        notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts)),
+        notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts), *_effort(work)),
     )
 
 
@@ -69,6 +89,17 @@ def _configuration(ready: list[int], facts: LoaderFacts | None) -> list[str]:
     if facts is not None and facts.num_workers is not None:
         count = facts.num_workers
         notes.append("main thread" if not count else f"{count} worker{'s'[: count > 1]}")
+    return notes
+
+
+def _effort(work: LoaderWork | None) -> list[str]:
+    """How busy the workers are, which part of a batch takes how long, and how much comes of it."""
+    if work is None:
+        return []
+    notes = [] if work.busy is None else [f"{percent(100 * work.busy)} busy"]
+    notes.append(f"fetch {format_ns(work.fetch)} + collate {format_ns(work.collate)}")
+    if work.bytes_per_second:
+        notes.append(rate(work.bytes_per_second))
     return notes
 
 

@@ -32,12 +32,12 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         severity,
-        f"The training waits {wait.words()} for data{_because(evidence, wait)}.",
+        f"The training waits {wait.words()} for data{_because(evidence, wait, policy)}.",
         (*facts(wait, evidence, policy.input_warning), *_loader_facts(evidence)),
         wait.wait,
         wait.step,
         sure(wait, policy),
-        () if _is_rare(evidence, wait) else fixes(wait, evidence),
+        _fixes(evidence, wait, policy),
         would_help(wait, policy),
         wait.steps,
     )
@@ -54,7 +54,20 @@ def _is_rare(evidence: Evidence, wait: InputWait) -> bool:
     return wait.from_run and p95 is not None and p95 < RARE * wait.wait
 
 
-def _because(evidence: Evidence, wait: InputWait) -> str:
+def _are_idle(evidence: Evidence, policy: Policy) -> bool:
+    """Whether the workers do nothing for most of the time: more of them would do nothing either."""
+    busy = evidence.work.busy if evidence.work else None
+    return busy is not None and busy < policy.workers_idle
+
+
+def _fixes(evidence: Evidence, wait: InputWait, policy: Policy) -> tuple[str, ...]:
+    if _is_rare(evidence, wait):
+        return ()
+    useless = {"loader-workers"} if wait.from_run and _are_idle(evidence, policy) else set()
+    return tuple(fix for fix in fixes(wait, evidence) if fix not in useless)
+
+
+def _because(evidence: Evidence, wait: InputWait, policy: Policy) -> str:
     """The part of the cause that is certain: how many workers could not keep up."""
     workers = evidence.loader.num_workers if evidence.loader else None
     if workers and _is_rare(evidence, wait):
@@ -66,8 +79,17 @@ def _because(evidence: Evidence, wait: InputWait) -> str:
         return ""
     if workers == 0:
         return ": the loader runs in the main thread (num_workers=0)"
-    verb = "does" if workers == 1 else "do"
-    return f": {words.several(workers, 'worker')} {verb} not keep up"
+    return _how_busy(evidence, policy, workers)
+
+
+def _how_busy(evidence: Evidence, policy: Policy, workers: int) -> str:
+    work, several = evidence.work, words.several(workers, "worker")
+    is_one = workers == 1
+    if work is not None and work.busy is not None and _are_idle(evidence, policy):
+        verb = "makes" if is_one else "make"
+        return f", though {several} {verb} batches in only {words.percent(work.busy)} of the time"
+    slow = f": {several} {'does' if is_one else 'do'} not keep up"
+    return f"{slow}, mostly {work.mostly}" if work is not None and work.busy is not None else slow
 
 
 def _loader_facts(evidence: Evidence) -> list[Fact]:

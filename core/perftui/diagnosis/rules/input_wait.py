@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from perftui.analysis.model import GapCause
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.loader_work import LoaderWork
 from perftui.diagnosis.model import Abstention, Confidence, Fact, Place, Severity
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import (
@@ -108,8 +109,22 @@ def facts(wait: InputWait, evidence: Evidence, warning: float) -> list[Fact]:
     ]
     if evidence.fetch_cpu is not None and wait.from_run:
         found.append(Fact("CPU use while fetching", round(100 * evidence.fetch_cpu, 1), "%"))
+    if evidence.work is not None and wait.from_run:
+        found += _work_facts(evidence.work)
     if evidence.wait_p95 is not None and wait.from_run:
         found.append(Fact("95 % of waits are below", evidence.wait_p95, "ns"))
+    return found
+
+
+def _work_facts(work: LoaderWork) -> list[Fact]:
+    found = [
+        Fact("fetching a batch", work.fetch, "ns"),
+        Fact("collating a batch", work.collate, "ns"),
+    ]
+    if work.busy is not None:
+        found.append(Fact("workers busy", round(100 * work.busy, 1), "%"))
+    if work.batch_bytes:
+        found.append(Fact("tensors of a batch", work.batch_bytes, "B"))
     return found
 
 

@@ -307,6 +307,15 @@ def test_times_that_would_overflow_are_left_out_and_told(path: Path) -> None:
     ]
 
 
+def test_an_event_days_away_from_all_others_is_told(path: Path) -> None:
+    week = 7 * 24 * 3_600_000_000_000
+    rows = [nsys.kernel(100, 140), nsys.kernel(200, 300), nsys.kernel(week, week + 5)]
+    trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
+    assert [w.message for w in trace.warnings] == [
+        "1 event lies 168 hours from all others: the times are as the file has them"
+    ]
+
+
 def test_what_is_known_of_the_gpu_survives_damage_to_tables_that_are_not_read(path: Path) -> None:
     calls = [(start, start + 1, nsys.thread(), 1) for start in range(20_000)]
     gpu = ("id, name, smCount", [(0, "A100", 108)])

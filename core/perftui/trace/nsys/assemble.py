@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from perftui.trace.far import far_away
 from perftui.trace.model import NONE, LoadWarning, Trace
 from perftui.trace.nesting import nest_by_category, order
 from perftui.trace.nsys.arguments import RowReader
@@ -34,6 +35,7 @@ def assemble(
     track, start, duration = (columns.joined(name) for name in ("track", "start", "duration"))
     rows = order(track, start, duration)
     start, duration, track = start[rows], duration[rows], track[rows]
+    apart = far_away(start)
     categories = tuple(columns.categories)
     category = columns.joined("category")[rows]
     nesting = nest_by_category(track, start, duration, category, categories)
@@ -58,7 +60,7 @@ def assemble(
         wall_origin=None if about.session_start is None else about.session_start + origin,
         complete_events=len(rows),
         metadata=about.metadata,
-        warnings=warnings,
+        warnings=(*warnings, LoadWarning(apart)) if apart else warnings,
         read_arguments=RowReader(
             database,
             tuple(columns.tables),

@@ -138,7 +138,8 @@ def dominant(
     Events are by start and do not overlap; ``blocks`` are those of their durations.
     """
     found = np.empty(len(times) - 1, dtype=np.int64)
-    compiled.perftui_dominant(blocks, len(start), start, end, len(found), times, found)
+    events = np.ascontiguousarray(start), np.ascontiguousarray(end)
+    compiled.perftui_dominant(blocks, len(start), *events, len(found), times, found)
     return found
 
 

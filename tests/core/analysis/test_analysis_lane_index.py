@@ -77,6 +77,12 @@ def slow_dominant(spans: Spans, column: tuple[int, int]) -> int:
     return 100 + shares.index(most) if most else -1
 
 
+def test_events_may_lie_apart_in_memory() -> None:
+    times = np.array([[0, 4], [5, 9]], dtype=np.int64)
+    found = LaneIndex(np.array([7, 8], dtype=np.int32), times[:, 0], times[:, 1])
+    assert found.dominant(0, 10, 2).tolist() == [7, 8]
+
+
 @given(SPANS, WINDOW, COLUMNS)
 def test_dominant_row_of_every_column(spans: Spans, window: tuple[int, int], columns: int) -> None:
     found = lane(spans).dominant(window[0], sum(window), columns).tolist()

@@ -33,7 +33,7 @@ class Budget:
         """A step of ``duration`` has ended at ``end``; ``hooks`` is what the agent took of it."""
         if self._began is None:
             self._began = end - duration
-        self._hooks += max(hooks, 0)
+        self._hooks += hooks
 
     def begin_window(self) -> None:
         """A window is prepared."""

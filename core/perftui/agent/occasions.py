@@ -9,9 +9,10 @@ from .control import Control
 from .usual_step import UsualStep
 from .warmup import WarmUp
 
-WARM, REGULAR, SLOW, ASKED, JOINT = "warm", "regular", "slow", "asked", "joint"
-"""Why a window is opened: the training has warmed up, it is time for the next, a step was slow,
-a viewer has asked, another rank opens one."""
+WARM, REGULAR, SLOW = "warm", "regular", "slow"
+ASKED, CHOSEN, JOINT = "asked", "chosen", "joint"
+"""Why a window is opened: the training has warmed up, it is time for the next, a step was slow, a
+viewer has asked, its step was named before the run, another rank opens one."""
 
 LEAST_PAUSE_NS = 20_000_000_000
 MOST_PAUSE_NS = 1_800_000_000_000
@@ -27,18 +28,20 @@ class Occasions:
     """Asks for a window once the training is warm, then as often as ``budget`` allows.
 
     The first one is opened on credit, since nobody knows what it costs; so are those that a viewer
-    asks for. The pause to the next is the longer for them.
+    asks for. The pause to the next is the longer for them. With ``first_step`` there is one window,
+    from that step on.
     """
 
-    def __init__(self, budget: Budget, control: Control) -> None:
+    def __init__(self, budget: Budget, control: Control, first_step: int | None = None) -> None:
         self._budget = budget
         self._control = control
+        self._first_step = first_step
         self._warm_up = WarmUp()
         self._usual = UsualStep()
         self._is_first = True
         self._was_slow = False
-        self._last_ended = 0
-        self._is_too_short = False
+        self._regular_at = 0
+        self._slow_at = 0
 
     @property
     def typical(self) -> int:
@@ -55,27 +58,33 @@ class Occasions:
     def ended(self, now: int, is_too_short: bool) -> None:
         """A window has ended. One that is too short is followed as soon as the budget allows."""
         self._is_first = False
-        self._last_ended = now
-        self._is_too_short = is_too_short
+        pause = min(max(self._budget.age(now) // PAUSE_OF_AGE, LEAST_PAUSE_NS), MOST_PAUSE_NS)
+        self._regular_at = now if is_too_short else now + pause
+        self._slow_at = min(self._regular_at, now + pause // SLOW_PAUSE)
 
-    def next(self, now: int, price: Callable[[], int]) -> str | None:
-        """Why a window is wanted now; None where none is. ``price`` tells what it would cost."""
+    def next(self, now: int, next_step: int, price: Callable[[], int]) -> str | None:
+        """Why a window is wanted from the step after ``next_step`` on; None where none is.
+
+        ``price`` tells what it would cost.
+        """
         was_slow, self._was_slow = self._was_slow, False
         if self._control.requested():
             return ASKED
+        if self._first_step is not None:
+            return self._chosen(self._first_step, next_step)
         if not self._warm_up.is_over:
             return None
         if self._is_first:
             self._is_first = False
             return WARM
-        waited = now - self._last_ended
-        pause = 0 if self._is_too_short else self._pause(now)
-        if waited < (pause // SLOW_PAUSE if was_slow else pause):
+        if now < (self._slow_at if was_slow else self._regular_at):
             return None
         if not self._budget.allows(now, price()):
             return None
         return SLOW if was_slow else REGULAR
 
-    def _pause(self, now: int) -> int:
-        age = self._budget.age(now)
-        return min(max(age // PAUSE_OF_AGE, LEAST_PAUSE_NS), MOST_PAUSE_NS)
+    def _chosen(self, first_step: int, next_step: int) -> str | None:
+        if not self._is_first or next_step + 1 < first_step:
+            return None
+        self._is_first = False
+        return CHOSEN

@@ -19,6 +19,8 @@ class Options:
     """Open windows at all."""
     window_steps: int | None = None
     """Steps in each window; None leaves it to what the last one cost."""
+    first_step: int | None = None
+    """Open the one window at this step, and none by itself."""
     overhead: float = 0.01
     """Share of the training's time that recording may take, windows included."""
     nvtx: bool = False

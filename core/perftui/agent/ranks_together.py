@@ -27,8 +27,11 @@ class RanksTogether:
         self._seen = control.step
         self._is_one_of_many = False
 
-    def is_due(self, trained: int, typical: int, is_wanted: bool) -> bool:
-        """Whether to prepare a window after ``trained`` steps of ``typical`` ns each."""
+    def is_due(self, trained: int, is_wanted: bool, lead: int) -> bool:
+        """Whether to prepare a window after ``trained`` steps.
+
+        One that ``is_wanted`` is planned ``lead`` steps ahead.
+        """
         step = self._control.step
         if is_wanted or step != self._seen:
             # The process group may have been made after the recording began.
@@ -37,8 +40,8 @@ class RanksTogether:
         if not self._is_one_of_many:
             return is_wanted
         if is_wanted and step < trained:
-            self._control.plan(trained + _lead(typical))
-            return False
+            step = trained + lead
+            self._control.plan(step)
         return trained <= step <= trained + 1
 
     def may_start(self, trained: int, at_once: bool) -> bool:
@@ -58,6 +61,7 @@ class RanksTogether:
             budget.raise_to(self._control.cost)
 
 
-def _lead(typical: int) -> int:
+def usual_lead(typical: int) -> int:
+    """How many steps of ``typical`` ns ahead a window is planned, so that all ranks learn of it."""
     steps = LEAD_NS // typical if typical else MOST_LEAD
     return max(LEAST_LEAD, min(steps, MOST_LEAD))

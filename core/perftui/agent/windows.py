@@ -13,9 +13,9 @@ from .budget import Budget
 from .control import Control
 from .marks import Marks
 from .notes import Notes
-from .occasions import JOINT, Occasions
+from .occasions import CHOSEN, JOINT, Occasions
 from .options import Options
-from .ranks_together import RanksTogether
+from .ranks_together import RanksTogether, usual_lead
 from .steps import EVAL, Boundary
 from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
 from .window_length import window_steps
@@ -48,7 +48,7 @@ class Windows:
         self._said: set[str] = set()
         control = Control(spool)
         self._budget = Budget(options.overhead)
-        self._occasions = Occasions(self._budget, control)
+        self._occasions = Occasions(self._budget, control, options.first_step)
         self._together = RanksTogether(control)
         self._trained = 0
         self._wanted: str | None = None
@@ -84,7 +84,7 @@ class Windows:
         self._account(ended, duration, hooks)
         if not self._options.profile:
             return False
-        if self._window is None and not self._is_due(ended.end):
+        if self._window is None and not self._is_due(ended.end, next_step):
             return False
         if self.marks is None and not self._may_open():
             return False
@@ -152,13 +152,20 @@ class Windows:
         self._budget.spend(elapsed)
         self._together.pay(self._budget)
 
-    def _is_due(self, now: int) -> bool:
-        """Whether to prepare a window, which opens at the next step, or at this one."""
+    def _is_due(self, now: int, next_step: int) -> bool:
+        """Whether to prepare a window, which opens at the step after the next, or at the next."""
         if self._wanted is None:
-            self._wanted = self._occasions.next(now, self._price)
-        return self._together.is_due(
-            self._trained, self._occasions.typical, is_wanted=self._wanted is not None
-        )
+            self._wanted = self._occasions.next(now, next_step, self._price)
+        wanted = self._wanted is not None
+        return self._together.is_due(self._trained, wanted, self._lead(next_step) if wanted else 0)
+
+    def _lead(self, next_step: int) -> int:
+        if self._wanted == CHOSEN:
+            return self._until_chosen(next_step)
+        return usual_lead(self._occasions.typical)
+
+    def _until_chosen(self, next_step: int) -> int:
+        return max((self._options.first_step or 0) - next_step, 0)
 
     def _price(self) -> int:
         """What the next window will cost, if its steps cost as much as those of the last one."""
@@ -175,6 +182,7 @@ class Windows:
     def _may_open(self) -> bool:
         if get_ident() != threading.main_thread().ident:
             self._wanted = None
+            self._occasions.ended(perf_counter_ns(), is_too_short=False)
             self._say("no window was recorded: the training is not in the main thread")
             return False
         if is_profiling(self._torch):
@@ -196,10 +204,12 @@ class Windows:
             else:
                 self._finish()
             return
-        is_prepared = self._window is not None
-        if not is_prepared:
+        at_once = self._window is not None or self._attempts > 0
+        if self._window is None:
             self._prepare()
-        if self._together.may_start(self._trained, at_once=is_prepared or self._attempts > 0):
+        if self._reason == CHOSEN:
+            at_once = not self._until_chosen(next_step)
+        if self._together.may_start(self._trained, at_once):
             self._start(next_step)
 
     def _prepare(self) -> None:

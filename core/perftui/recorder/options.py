@@ -17,6 +17,8 @@ class AgentOptions:
     """Whether windows are opened at all; steps are found and timed either way."""
     window_steps: int | None = None
     """Steps in each profiled window; None lets the agent choose by what the last one cost."""
+    first_step: int | None = None
+    """The step at which the only window opens; None lets the agent choose when, and how often."""
     overhead: float = 0.01
     """Share of the training's time that recording may take; windows are spaced to stay within."""
     nvtx: bool = False

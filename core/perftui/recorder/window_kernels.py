@@ -15,7 +15,7 @@ CUDA and ROCm, but for one of a profiler that shared CUPTI with another, with 0 
 _PIECE = 1 << 20
 
 TAKEN = (
-    "a window has nothing of the GPU that the script uses: something else holds its tracing "
+    "a window has no kernels of the GPU that the script uses: something else holds its tracing "
     "interface (nsys, ncu, DCGM or another profiler), and only one at a time can"
 )
 SOME = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.agent.budget import Budget
 from perftui.agent.control import Control
-from perftui.agent.occasions import ASKED, LEAST_PAUSE_NS, REGULAR, SLOW, WARM, Occasions
+from perftui.agent.occasions import ASKED, CHOSEN, LEAST_PAUSE_NS, REGULAR, SLOW, WARM, Occasions
 from perftui.run.spool import CONTROL_SIZE
 
 MS = 1_000_000
@@ -25,18 +25,21 @@ class Loop:
     share: float = 0.01
     control: Control = field(default_factory=lambda: Control(Path("/nowhere")))
     now: int = 5 * S
+    number: int = 0
+    first_step: int | None = None
     opened: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.share)
-        self.occasions = Occasions(self.budget, self.control)
+        self.occasions = Occasions(self.budget, self.control, self.first_step)
 
     def step(self, duration: int, price: int, cost: int, hooks: int = 0) -> str | None:
         """One step, and the window that may follow; why it does."""
         self.now += duration
+        self.number += 1
         self.budget.step(self.now, duration, hooks)
         self.occasions.step(duration)
-        reason = self.occasions.next(self.now, lambda: price)
+        reason = self.occasions.next(self.now, self.number, lambda: price)
         if reason is not None:
             self.opened.append((self.now, reason))
             self.budget.begin_window()
@@ -149,3 +152,11 @@ def test_a_window_that_is_asked_for_needs_no_budget(tmp_path: Path) -> None:
 
     assert loop.step(30 * MS, 10 * S, 10 * S) == ASKED
     assert loop.step(30 * MS, 10 * S, 10 * S) is None
+
+
+def test_a_chosen_step_is_the_only_one() -> None:
+    loop = Loop(first_step=40)
+    loop.run(20_000, 30 * MS, MS)
+
+    # Prepared one step ahead.
+    assert loop.opened == [(5 * S + 39 * 30 * MS, CHOSEN)]

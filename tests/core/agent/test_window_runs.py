@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
+
 PLAIN = """
 import sys, torch
 model = torch.nn.Linear(8, 2)
@@ -85,3 +87,15 @@ def test_a_process_that_trains_alone_follows_no_plan(train: Any) -> None:
     (window,) = run.notes("window")
     assert (window["reason"], plan_of(run)) == ("warm", 7)
     assert window["first_step"] != 7
+
+
+@pytest.mark.parametrize(("first", "world"), [(1, "1"), (25, "1"), (25, "2")])
+def test_the_steps_that_were_chosen_are_recorded(
+    train: Any, monkeypatch: Any, first: int, world: str
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world)
+    options = {"first_step": first, "window_steps": 4}
+    run = train(planned(0) + PLAIN + "train(60)", options=options)
+
+    windows = [(one["first_step"], one["steps"], one["reason"]) for one in run.notes("window")]
+    assert windows == [(first, 4, "chosen")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -45,17 +46,24 @@ class Ended:
 
 
 def ended(command: tuple[str, ...], cwd: Path, env: dict[str, str] | None = None) -> Ended:
-    done = subprocess.run(
+    process = subprocess.Popen(
         command,
         cwd=cwd,
         env=env or clean_environment(),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE,
-        check=False,
+        start_new_session=True,
     )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        # Ranks that wait for one another would wait for ever.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    return Ended(process.returncode, out, err)
 
 
 def ended_with_agent(command: tuple[str, ...], cwd: Path, spool: Path) -> Ended:

@@ -48,6 +48,7 @@ class RunView:
         self._reader = RunReader(root)
         self._clock = clock
         self._cancelled = cancelled
+        self._rank: int | None = None
         self._window: Path | None = None
         self._analysis: TraceAnalysis | None = None
         self._problem: str | None = None
@@ -60,6 +61,7 @@ class RunView:
         """The run as it is now. The first picture does not wait for a window to be analysed."""
         run = self._reader.poll()
         rank = run.rank()
+        self._notice_another(rank)
         newest = rank.windows[-1] if rank and rank.windows else None
         is_new = newest is not None and newest != self._window
         self.unfinished = is_new and self._is_first
@@ -67,6 +69,13 @@ class RunView:
             self._analyse(newest, run.manifest.status.is_over)
         self._is_first = False
         return self._snapshot(run, rank)
+
+    def _notice_another(self, rank: RankSnapshot | None) -> None:
+        """The window of a training says nothing of the one after it."""
+        number = rank.rank if rank else None
+        if number != self._rank:
+            self._rank = number
+            self._window = self._analysis = self._problem = None
 
     def _analyse(self, window: Path, is_over: bool) -> None:
         from perftui.analysis.opened import never, open_trace

@@ -93,7 +93,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
     return Evidence(
         manifest=run.manifest,
         rank=snapshot.rank,
-        ranks=len(run.ranks),
+        ranks=run.world,
         train_steps=int((steps["kind"] == "train").sum()) + thinned.of("train").rows,
         share=step_budget(steps, mask, thinned),
         wait_p95=_quantile(steps, "input_wait", mask, 95, thinned),
@@ -107,7 +107,7 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         uses_cuda=uses_cuda,
         peak_reserved=peak_reserved,
         trace=facts,
-        notes=(*notes, *_run_notes(run, snapshot.rank)),
+        notes=(*notes, *_run_notes(run, snapshot)),
     )
 
 
@@ -158,7 +158,11 @@ def _known_peak(steps: Table, column: str, thinned: Sums) -> int | None:
     return peak if peak >= 0 else None
 
 
-def _run_notes(run: RunSnapshot, rank: int) -> Iterator[str]:
-    if len(run.ranks) > 1:
-        yield f"{len(run.ranks)} training processes: the diagnosis is that of rank {rank}"
+def _run_notes(run: RunSnapshot, shown: RankSnapshot) -> Iterator[str]:
+    if run.world > 1:
+        yield f"{run.world} training processes: the diagnosis is that of rank {shown.place}"
+    trainings = run.trainings(shown.place)
+    if len(trainings) > 1:
+        number = f"number {trainings.index(shown) + 1}"
+        yield f"{len(trainings)} trainings ran one after the other: the diagnosis is of {number}"
     yield from problems(run)

@@ -11,7 +11,8 @@ from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.notes import Note, NotesTail
 from perftui.recorder.rank import RankJournals
 from perftui.run.layout import RunLayout
-from perftui.run.ring import RingError, RingReader
+from perftui.run.liveness import has_ended
+from perftui.run.ring import RingError, RingHeader, RingReader
 from perftui.run.spool import Spool
 
 
@@ -48,6 +49,8 @@ class SpoolDrain:
         self._on_process = on_process
         self._processes: dict[int, _Process] = {}
         self._ranks: set[int] = set()
+        self._holders: dict[int, int] = {}
+        """By rank as processes call themselves: the newest process that does."""
 
     def poll(self) -> None:
         """Drain everything there is now."""
@@ -84,7 +87,7 @@ class SpoolDrain:
         for path in self._spool.notes_files():
             pid = int(path.stem.removeprefix("notes-"))
             self._process(pid)
-        for path in self._spool.rings():
+        for path in sorted(self._spool.rings(), key=lambda path: int(path.name[5:])):
             process = self._process(int(path.name.removeprefix("ring-")))
             if process.ring is not None and process.ring.is_replaced():
                 self._end_ring(process)
@@ -118,11 +121,27 @@ class SpoolDrain:
         layout = self._layout.rank(rank)
         process.journals = RankJournals(layout, self._spool, self._faults)
         process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
-        if rank != header.rank:
-            process.journals.warn(
+        self._tell_apart(process.journals, header, rank)
+
+    def _tell_apart(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
+        """Say of a process that was not given the rank it calls itself why that is so."""
+        wanted = max(header.rank, 0)
+        before = self._processes.get(self._holders.get(wanted, -1))
+        self._holders[wanted] = header.pid
+        if before is not None and self._was_over(before, header.wall_ns):
+            journals.follow(wanted)
+        elif rank != header.rank:
+            journals.warn(
                 f"process {header.pid} calls itself rank {header.rank}, which another process has; "
                 f"it is kept as rank {rank}"
             )
+
+    def _was_over(self, process: _Process, when: int) -> bool:
+        """Whether ``process`` has ended, and did nothing from ``when`` on (wall clock, ns)."""
+        if process.ring is None or process.journals is None:
+            return False
+        self._drain_ring(process.ring, process.journals)
+        return has_ended(process.ring.header.pid) and process.journals.last_end <= when
 
     def _claim(self, wanted: int, world_size: int) -> int:
         rank = max(wanted, 0)

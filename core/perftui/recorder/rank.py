@@ -32,11 +32,15 @@ class RankJournals:
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
         self._assembler = StepAssembler()
         self._pauses = Pauses()
+        self.last_end = 0
+        """When the latest of its records ended, wall clock in ns."""
         self._warned: set[str] = set()
 
     def records(self, records: Sequence[Record]) -> None:
         """Write the steps that ``records`` complete, and the pauses among them."""
         now = time.monotonic_ns()
+        ends = (record.start + record.duration for record in records)
+        self.last_end = max(ends, default=self.last_end)
         rows = [row for record in records for row in self._assembler.add(record, now)]
         rows += self._assembler.expire(now)
         self._steps.append(rows)
@@ -56,6 +60,10 @@ class RankJournals:
         if message not in self._warned:
             self._warned.add(message)
             self._events.append([[time.time_ns(), "warning", 0, -1, {"message": message}]])
+
+    def follow(self, rank: int) -> None:
+        """The process calls itself ``rank`` as one before it did, which had ended."""
+        self._events.append([[time.time_ns(), "follows", 0, -1, {"rank": rank}]])
 
     def begin_anew(self) -> None:
         """The process has replaced itself; what comes counts its steps from 0 again."""

@@ -30,6 +30,11 @@ def with_liveness(manifest: Manifest) -> Manifest:
     return replace(manifest, status=Status.LOST)
 
 
+def has_ended(pid: int) -> bool:
+    """Whether no process of this host has the number ``pid``, or one that waits to be reaped."""
+    return not _is_alive(pid, None)
+
+
 def _is_alive(pid: int, created: float | None) -> bool:
     try:
         process = psutil.Process(pid)

@@ -26,11 +26,20 @@ class RankSnapshot:
     steps: Table
     events: Table
     windows: tuple[Path, ...]
+    """Profiled windows by their first step."""
     thinned: Sums = NO_SUMS
     """Of the steps that are not in ``steps``, since there are too many: those between the first and
     the newest."""
     workers: Table = field(default_factory=Table)
     """What the workers of its data loaders did, by ``WORKER_COLUMNS``."""
+
+    @property
+    def place(self) -> int:
+        """The rank it has in its job: not its own number where it took the place of one before."""
+        for data in self.events["data"][self.events["kind"] == "follows"]:
+            if isinstance(data, dict) and isinstance(data.get("rank"), int):
+                return int(data["rank"])
+        return self.rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +59,23 @@ class RunSnapshot:
     """By host: of the samples between the first and the newest, where there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:
-        """That rank, or the first there is, or None before any has written."""
-        for snapshot in self.ranks:
-            if snapshot.rank == rank:
-                return snapshot
-        return self.ranks[0] if self.ranks else None
+        """That rank, or the first there is, or None before any has written.
+
+        Of trainings that ran one after the other it is the newest that has come to a step.
+        """
+        same = self.trainings(rank)
+        begun = [snapshot for snapshot in same if len(snapshot.steps)]
+        chosen = begun[-1:] or same[-1:] or self.ranks[:1]
+        return chosen[0] if chosen else None
+
+    def trainings(self, rank: int = 0) -> tuple[RankSnapshot, ...]:
+        """The processes that were that rank one after the other."""
+        return tuple(snapshot for snapshot in self.ranks if snapshot.place == rank)
+
+    @property
+    def world(self) -> int:
+        """How many processes train side by side."""
+        return len({snapshot.place for snapshot in self.ranks})
 
 
 class _RankReader:

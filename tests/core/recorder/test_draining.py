@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from perftui.diagnosis.evidence import gather
 from perftui.run.columns import PHASES
 from perftui.run.control import request
+from perftui.run.problems import problems
 from perftui.run.reader import RunReader, RunSnapshot
 
 Starter = Any
@@ -23,7 +25,7 @@ AGENT = AGENT_FILE.read_text()
 CHILDREN = """
 import os, subprocess, sys
 children = [
-    subprocess.Popen([sys.executable, sys.argv[1], "3"], env={**os.environ, "RANK": rank,
+    subprocess.Popen([sys.executable, sys.argv[1], "3", "0.3"], env={**os.environ, "RANK": rank,
         "WORLD_SIZE": sys.argv[2]})
     for rank in sys.argv[3:]
 ]
@@ -116,6 +118,28 @@ def test_two_processes_of_one_rank_are_kept_apart(run_script: Starter) -> None:
     second = snapshot.ranks[1]
     (warning,) = second.events["data"][second.events["kind"] == "warning"]
     assert "rank 0" in warning["message"]
+
+
+AFTER_ONE_ANOTHER = """
+import subprocess, sys
+for steps in sys.argv[2:]:
+    subprocess.run([sys.executable, sys.argv[1], steps, "0.01"], check=True)
+"""
+
+
+def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Starter) -> None:
+    run = run_script(AFTER_ONE_ANOTHER, str(AGENT_FILE), "40", "50", "60")
+    snapshot = _finished(run)
+    assert [len(rank.steps) for rank in snapshot.trainings()] == [40, 50, 60]
+    assert {rank.place for rank in snapshot.ranks} == {0}
+    assert snapshot.world == 1
+    newest = snapshot.rank()
+    assert newest is not None
+    assert len(newest.steps) == 60
+    assert problems(snapshot) == ()
+    evidence = gather(snapshot, None)
+    assert evidence.ranks == 1
+    assert evidence.notes == ("3 trainings ran one after the other: the diagnosis is of number 3",)
 
 
 def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -> None:

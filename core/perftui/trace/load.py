@@ -29,6 +29,9 @@ FIRST_PREVIEW = 64_000
 PREVIEW_GROWTH = 8
 """Times as many rows from one preview to the next: all of them cost a seventh of the last."""
 
+MOST_ROWS = 2**31 - 1
+"""Rows of the columns that number them."""
+
 Preview = Callable[[Trace], None]
 
 Progress = Callable[[int, int], None]
@@ -69,6 +72,11 @@ def load_trace(
         for batch in batches.decode(_chained(first, pieces)):
             rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
             table.add(batch, rows)
+            if table.rows > MOST_ROWS:
+                raise TraceError(
+                    f"{path} holds more than {MOST_ROWS:,} events with a duration, which is more "
+                    "than can be numbered: record fewer steps"
+                )
             if preview is not None and table.rows >= previewed * PREVIEW_GROWTH:
                 previewed = table.rows
                 preview(arrange(source, columns.so_far(), table, {}))

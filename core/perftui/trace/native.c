@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Raised with every change of a function's meaning, and in native.py with it. */
-int32_t perftui_native_version(void) { return 11; }
+int32_t perftui_native_version(void) { return 12; }
 
 typedef struct {
     int64_t end;

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 11
+VERSION = 12
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]

@@ -153,13 +153,20 @@ static const char *blank(const char *p) {
     return p;
 }
 
+static int is_hex(char c) {
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
+}
+
 static const char *string(const char *p, const char *end, span *inner) {
     const char *begin = ++p;
     for (; p < end && *p != '"'; p++) {
         if ((unsigned char)*p < 0x20)
             return NULL;
         if (*p == '\\') {
-            if (++p >= end || !strchr("\"\\/bfnrtu", *p))
+            if (++p >= end || !*p || !strchr("\"\\/bfnrtu", *p))
+                return NULL;
+            if (*p == 'u' && (end - p < 5 || !is_hex(p[1]) || !is_hex(p[2]) || !is_hex(p[3]) ||
+                              !is_hex(p[4])))
                 return NULL;
         }
     }
@@ -272,7 +279,7 @@ static const char *microseconds(const char *p, int64_t *nanoseconds) {
     *nanoseconds = whole * 1000 + part;
     if (negative)
         *nanoseconds = -*nanoseconds;
-    return whole > LARGEST_US ? NULL : stop;
+    return whole >= LARGEST_US ? NULL : stop;
 }
 
 static int is(span key, const char *word) {
@@ -281,7 +288,7 @@ static int is(span key, const char *word) {
 
 typedef struct {
     char phase;
-    int has_ts, has_dur, has_cat;
+    int has_ts, has_dur, has_cat, has_args;
     span name, cat, pid, tid;
     int64_t ts, dur, correlation, external, legacy, bytes;
     int64_t change, device_type, device, allocated, reserved; /* of memory, in an instant */
@@ -370,7 +377,7 @@ static const char *field(const char *p, const char *end, span key, event *e) {
         return *p == '"' ? string(p, end, &e->cat) : NULL;
     }
     if (key.length == 4 && is(key, "args"))
-        return members(p, end, e, argument);
+        return e->has_args++ ? NULL : members(p, end, e, argument);
     if (memchr(key.at, '\\', (size_t)key.length))
         return NULL;
     return skip(p, end, 0);

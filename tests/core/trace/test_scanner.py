@@ -131,6 +131,12 @@ SPELLINGS = {
     "an id as text": (PLAIN.replace("{}", '{"External id":"7"}'), False),
     "NaN": (PLAIN.replace("{}", '{"a":NaN}'), False),
     "deep arguments": (PLAIN.replace("{}", '{"a":' + "[" * 90 + "]" * 90 + "}"), False),
+    "arguments twice": (PLAIN.replace("{}", '{"correlation":5},"args":{}'), False),
+    "a time beyond all": (PLAIN.replace("3.125", "2305843009213693"), False),
+    "a time within": (PLAIN.replace("3.125", "2305843009213692"), True),
+    "an escaped NUL": (PLAIN.replace('"op"', '"o\\\0p"'), False),
+    "an escape that is none": (PLAIN.replace("{}", '{"a":"\\u12g4"}'), False),
+    "an escape": (PLAIN.replace("{}", '{"a":"\\u12f4"}'), True),
     "a begin event": (PLAIN.replace('"X"', '"B"'), False),
 }
 

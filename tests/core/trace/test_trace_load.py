@@ -91,6 +91,15 @@ def test_without_categories_the_process_says_what_an_event_is(load: Load) -> Non
     assert [trace.categories[index] for index in trace.category] == ["cpu_op", "kernel"]
 
 
+def test_more_events_than_can_be_numbered_are_refused(
+    load: Load, event: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftui.trace.load.MOST_ROWS", 2)
+    assert len(load([event("op", 5, 2)] * 2)) == 2
+    with pytest.raises(TraceError, match="more than 2 events"):
+        load([event("op", 5, 2)] * 3)
+
+
 def test_before_kineto_the_threads_of_the_process_of_kernels_are_devices(load: Load) -> None:
     bare = {"ph": "X", "ts": 1, "dur": 1, "pid": "CUDA functions", "name": "gemm", "args": {}}
     trace = load([{**bare, "tid": 0}, {**bare, "tid": 1}])

@@ -74,7 +74,8 @@ class Recording:
     def begin(self, pid: int) -> None:
         """The training runs as ``pid``."""
         self.manifest.update(status=Status.RUNNING, pid=pid)
-        self._sampling = MachineSampling(pid, self.layout, self.manifest, self.faults)
+        spool = self._spool.spool
+        self._sampling = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
         self._silence = Silence(pid, self._say_why_silent)
         self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
         turn = self._sampling.turn

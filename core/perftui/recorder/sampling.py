@@ -9,7 +9,9 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.live_manifest import LiveManifest
 from perftui.recorder.thinning import ThinningSink
 from perftui.run.layout import RunLayout
+from perftui.run.spool import Spool
 from perftui.telemetry.machine import look_around
+from perftui.telemetry.processes import Roles
 from perftui.telemetry.sampler import Sampler
 
 
@@ -17,9 +19,10 @@ class MachineSampling:
     """Looks around at the first turn, since asking a driver may take a second, then samples."""
 
     def __init__(
-        self, pid: int, layout: RunLayout, manifest: LiveManifest, faults: FaultLog
+        self, pid: int, spool: Spool, layout: RunLayout, manifest: LiveManifest, faults: FaultLog
     ) -> None:
         self._pid = pid
+        self._spool = spool
         self._layout = layout
         self._manifest = manifest
         self._faults = faults
@@ -39,8 +42,11 @@ class MachineSampling:
         if self._journal is not None:
             self._journal.close()
 
+    def _roles(self) -> Roles:
+        return Roles(self._spool.trainers(), self._spool.workers())
+
     def _begin(self) -> tuple[Sampler, ThinningSink]:
-        machine = look_around(self._pid)
+        machine = look_around(self._pid, roles=self._roles)
         facts: dict[str, Any] = {}
         if machine.no_gpu is not None:
             facts["profile"] = {**self._manifest.current.profile, "no_gpu": machine.no_gpu}

@@ -57,6 +57,15 @@ class Spool:
         found = self.root.glob("notes-*.jsonl")
         return sorted(path for path in found if path.stem[6:].isdecimal())
 
+    def trainers(self) -> frozenset[int]:
+        """Processes that train: those with a ring."""
+        return frozenset(int(path.name.removeprefix("ring-")) for path in self.rings())
+
+    def workers(self) -> frozenset[int]:
+        """Processes that load data for another; those that have ended may be among them."""
+        pairs = (path.name.split("-")[1:3] for path in self.root.glob("loader-*-*-*"))
+        return frozenset(int(pid) for owner, pid in pairs if pid != owner)
+
     def worker_pages(self, owner: int) -> list[Path]:
         """Pages of all that makes batches for process ``owner``: ``loader-<owner>-<pid>-<begun>``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -14,7 +15,7 @@ from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.network import NetworkSource
 from perftui.telemetry.nvml import NoGpuError, open_nvml
 from perftui.telemetry.pressure import PressureSource
-from perftui.telemetry.processes import ProcessTreeSource
+from perftui.telemetry.processes import ProcessTreeSource, Roles
 from perftui.telemetry.source import Source
 
 
@@ -27,9 +28,14 @@ class Machine:
     no_gpu: str | None = None
 
 
-def look_around(pid: int, nvml: ModuleType | None = None) -> Machine:
-    """Find what this machine can tell about itself and about the training process ``pid``."""
-    processes = ProcessTreeSource(pid)
+def look_around(
+    pid: int, nvml: ModuleType | None = None, roles: Callable[[], Roles] | None = None
+) -> Machine:
+    """Find what this machine can tell about itself and about the training process ``pid``.
+
+    ``roles`` tells which of the processes below it train, and which load data.
+    """
+    processes = ProcessTreeSource(pid, roles)
     sources: list[Source] = [
         CpuSource(),
         MemorySource(),

@@ -1,44 +1,75 @@
-"""The training's own processes: the main one and everything it started."""
+"""The training's own processes: those that train, their data-loader workers, and the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import attrgetter
 
 import psutil
 
 from perftui.run.journal import Column
 from perftui.telemetry.process_tree import ProcessReading, find, read, tree
 
+ROLES = ("ranks", "workers", "rest")
+"""``rest``: launchers, compilers, and whatever else the training has started."""
+
+_ROLE_LABELS = {
+    "ranks": "the processes that train",
+    "workers": "data-loader workers",
+    "rest": "other processes of the run",
+}
+
 COLUMNS = (
     Column("processes.cpu", "%", "CPU of the run", "100 % is one core; all its processes"),
-    Column("processes.main_cpu", "%", "CPU of the main process", "100 % is one core"),
-    Column(
-        "processes.workers_cpu", "%", "CPU of its descendants", "data-loader workers, other ranks"
+    *(
+        Column(f"processes.{role}_cpu", "%", f"CPU of {label}", "100 % is one core")
+        for role, label in _ROLE_LABELS.items()
     ),
     Column(
         "processes.rss", "B", "resident memory", "a sum: pages that processes share count in each"
     ),
     Column("processes.read", "B/s", "read by the run", "from storage; /proc/<pid>/io, Linux only"),
     Column("processes.write", "B/s", "written by the run", "/proc/<pid>/io, Linux only"),
+    *(
+        Column(f"processes.{role}_{way}", "B/s", f"{done} by {label}", "/proc/<pid>/io, Linux only")
+        for way, done in (("read", "read from storage"), ("write", "written"))
+        for role, label in _ROLE_LABELS.items()
+    ),
     Column("processes.switches_voluntary", "1/s", "waits", "voluntary context switches"),
     Column("processes.switches_involuntary", "1/s", "preemptions", "involuntary context switches"),
     Column("processes.threads", "count", "threads", "of all its processes"),
     Column("processes.count", "count", "processes", "the main one and its descendants"),
 )
 
-_RATES: tuple[Callable[[ProcessReading], float | None], ...] = (
-    lambda reading: reading.read,
-    lambda reading: reading.written,
-    lambda reading: reading.voluntary,
-    lambda reading: reading.involuntary,
-)
-
 Pair = tuple[ProcessReading, ProcessReading]
 """One process in two samples running."""
 
+Counter = Callable[[ProcessReading], float | None]
+
+_CPU: Counter = attrgetter("cpu")
+_READ: Counter = attrgetter("read")
+_WRITTEN: Counter = attrgetter("written")
+_VOLUNTARY: Counter = attrgetter("voluntary")
+_INVOLUNTARY: Counter = attrgetter("involuntary")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which processes do what, by number; those in neither are the rest."""
+
+    ranks: frozenset[int] = frozenset()
+    workers: frozenset[int] = frozenset()
+
+    def of(self, pid: int) -> str:
+        """One of ``ROLES``."""
+        if pid in self.ranks:
+            return "ranks"
+        return "workers" if pid in self.workers else "rest"
+
 
 class ProcessTreeSource:
-    """The process ``pid`` and its descendants.
+    """The process ``pid`` and its descendants; ``roles`` tells what each is, where that is known.
 
     Rates sum the changes of the processes that are in two samples running; the first sample of a
     process gives none, so that neither a start nor an end makes a jump. A process is known by pid
@@ -47,8 +78,9 @@ class ProcessTreeSource:
 
     columns = COLUMNS
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, roles: Callable[[], Roles] | None = None) -> None:
         self._main = find(pid)
+        self._roles = roles
         self._before: dict[psutil.Process, ProcessReading] = {}
         self._at = 0.0
 
@@ -61,10 +93,16 @@ class ProcessTreeSource:
         self._before, self._at = after, now
         if not after:
             return [None] * len(COLUMNS)
+        by_role = self._by_role(pairs)
         return [
-            *_cpu(pairs, self._main, seconds, len(after) > 1),
+            _percent(_rate(self._all_or_none(pairs, after), _CPU, seconds)),
+            *(_percent(_rate(each, _CPU, seconds)) for each in by_role),
             sum(reading.rss for reading in after.values()),
-            *(_rate(pairs.values(), counter, seconds) for counter in _RATES),
+            _rate(pairs.values(), _READ, seconds),
+            _rate(pairs.values(), _WRITTEN, seconds),
+            *(_rate(each, counter, seconds) for counter in (_READ, _WRITTEN) for each in by_role),
+            _rate(pairs.values(), _VOLUNTARY, seconds),
+            _rate(pairs.values(), _INVOLUNTARY, seconds),
             sum(reading.threads for reading in after.values()),
             len(after),
         ]
@@ -73,32 +111,28 @@ class ProcessTreeSource:
         """Process numbers seen in the last sample."""
         return frozenset(process.pid for process in self._before)
 
+    def _by_role(self, pairs: dict[psutil.Process, Pair]) -> list[list[Pair]]:
+        """The pairs of each of ``ROLES``; none at all where nobody knows the roles."""
+        found: dict[str, list[Pair]] = {role: [] for role in ROLES}
+        if self._roles is not None:
+            roles = self._roles()
+            for process, pair in pairs.items():
+                found[roles.of(process.pid)].append(pair)
+        return list(found.values())
 
-def _cpu(
-    pairs: dict[psutil.Process, Pair],
-    main: psutil.Process | None,
-    seconds: float,
-    has_more: bool,
-) -> list[float | None]:
-    """[total, main, descendants] in per cent of one core; total = main + descendants.
-
-    ``has_more`` where there are descendants; unknown while all of them are new.
-    """
-    if main not in pairs:
-        return [None, None, None]
-    own = _rate([pairs[main]], lambda reading: reading.cpu, seconds)
-    below = [pair for process, pair in pairs.items() if process != main]
-    rest = _rate(below, lambda reading: reading.cpu, seconds) if below or has_more else 0.0
-    if own is None:
-        return [None, None, None]
-    if rest is None:
-        return [None, 100.0 * own, None]
-    return [100.0 * (own + rest), 100.0 * own, 100.0 * rest]
+    def _all_or_none(
+        self, pairs: dict[psutil.Process, Pair], after: dict[psutil.Process, ProcessReading]
+    ) -> list[Pair]:
+        """All pairs; none while the main process, or all that it has started, are new."""
+        is_new = self._main not in pairs or (len(after) > 1 and len(pairs) == 1)
+        return [] if is_new else list(pairs.values())
 
 
-def _rate(
-    pairs: Iterable[Pair], counter: Callable[[ProcessReading], float | None], seconds: float
-) -> float | None:
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100.0 * share
+
+
+def _rate(pairs: Iterable[Pair], counter: Counter, seconds: float) -> float | None:
     """Summed change per second; None before the second sample and where nothing is counted."""
     changes = []
     for before, after in pairs:

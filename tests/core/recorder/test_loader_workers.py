@@ -176,3 +176,18 @@ def test_what_is_no_page_is_said_once(followed: Followed) -> None:
     followed.turn()
     (line,) = (followed.spool.root / "recorder.log").read_text().splitlines()
     assert name in line
+
+
+def test_the_spool_tells_who_trains_and_who_loads(tmp_path: Path) -> None:
+    names = (
+        "ring-40",
+        "ring-41",
+        "ring-42.new",
+        "loader-40-40-1",
+        "loader-40-50-1",
+        "loader-41-51-9",
+    )
+    for name in names:
+        (tmp_path / name).touch()
+    assert Spool(tmp_path).trainers() == {40, 41}
+    assert Spool(tmp_path).workers() == {50, 51}

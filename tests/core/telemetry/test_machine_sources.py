@@ -16,17 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column
-from perftui.telemetry import disk, hardware, limits, network
+from perftui.telemetry import disk, hardware, limits, network, processes
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.hardware import real_devices
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.process_tree import ProcessReading
-from perftui.telemetry.processes import COLUMNS, ProcessTreeSource
+from perftui.telemetry.processes import COLUMNS, ROLES, ProcessTreeSource, Roles
 from perftui.telemetry.sampler import Sampler
 from perftui.telemetry.source import Rate
 
+Process = namedtuple("Process", "pid")
 Times = namedtuple("Times", "user system idle iowait guest")
 
 
@@ -203,15 +204,16 @@ def test_tree_counts_children_and_forgets_them() -> None:
     assert main.stdin is not None
     assert main.stdout is not None
     main.stdout.readline()
-    tree = ProcessTreeSource(main.pid)
+    tree = ProcessTreeSource(main.pid, lambda: Roles(frozenset([main.pid])))
     first = _sampled(tree, 10.0)
     assert first["processes.count"] == 2
     assert first["processes.cpu"] is None
     assert main.pid in tree.pids()
     second = _sampled(tree, 11.0)
     assert second["processes.cpu"] == pytest.approx(
-        second["processes.main_cpu"] + second["processes.workers_cpu"]
+        second["processes.ranks_cpu"] + second["processes.rest_cpu"]
     )
+    assert second["processes.workers_cpu"] is None
     main.stdin.write(b"\n")
     main.stdin.flush()
     main.stdout.readline()
@@ -221,8 +223,6 @@ def test_tree_counts_children_and_forgets_them() -> None:
 
 
 def test_pid_given_to_another_process_is_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from perftui.telemetry import processes
-
     def reading(cpu: float) -> ProcessReading:
         return ProcessReading(cpu, 100.0, 1.0, 0.0, 0.0, None, None)
 
@@ -236,16 +236,60 @@ def test_pid_given_to_another_process_is_another_process(monkeypatch: pytest.Mon
     monkeypatch.setattr(processes, "find", lambda _pid: main)
     monkeypatch.setattr(processes, "tree", lambda _process: trees.pop(0))
     monkeypatch.setattr(processes, "read", lambda _process: reading(next(cpu)))
-    source = ProcessTreeSource(1)
+    source = ProcessTreeSource(1, lambda: Roles(frozenset([1]), frozenset([2])))
     source.sample(0.0)
     names = [column.name for column in COLUMNS]
     second = dict(zip(names, source.sample(1.0), strict=True))
-    assert second["processes.main_cpu"] == pytest.approx(100.0)
+    assert second["processes.ranks_cpu"] == pytest.approx(100.0)
     # Its counter is 47 s below that of the process which had the number before.
     assert second["processes.workers_cpu"] is None
     third = dict(zip(names, source.sample(2.0), strict=True))
     assert third["processes.workers_cpu"] == pytest.approx(50.0)
     assert third["processes.read"] is None
+
+
+@given(
+    cpu=st.lists(st.integers(0, 100), min_size=6, max_size=6),
+    ranks=st.frozensets(st.integers(1, 6)),
+    workers=st.frozensets(st.integers(1, 6)),
+)
+def test_what_processes_do_is_split_by_their_roles(
+    cpu: list[int], ranks: frozenset[int], workers: frozenset[int]
+) -> None:
+    """A launcher (1), and below it whatever trains, loads data or does something else."""
+    spent = dict.fromkeys(range(1, 7), 0)
+
+    def reading(process: Any) -> ProcessReading:
+        done = spent[process.pid]
+        return ProcessReading(done, 1.0, 1.0, 0.0, 0.0, 1000.0 * done, None)
+
+    tree = [Process(pid) for pid in spent]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(processes, "find", lambda _pid: tree[0])
+        patched.setattr(processes, "tree", lambda _main: tree)
+        patched.setattr(processes, "read", reading)
+        source = ProcessTreeSource(1, lambda: Roles(ranks, workers))
+        source.sample(0.0)
+        spent.update(zip(spent, cpu, strict=True))
+        row = _sampled(source, 2.0)
+    of_role = {
+        role: [pid for pid in spent if Roles(ranks, workers).of(pid) == role] for role in ROLES
+    }
+    for role, pids in of_role.items():
+        done = sum(spent[pid] for pid in pids)
+        assert row[f"processes.{role}_cpu"] == (pytest.approx(100 * done / 2) if pids else None)
+        assert row[f"processes.{role}_read"] == (pytest.approx(1000 * done / 2) if pids else None)
+        assert row[f"processes.{role}_write"] is None
+    assert row["processes.cpu"] == pytest.approx(100 * sum(cpu) / 2)
+    assert set(of_role["ranks"]) == ranks
+
+
+def test_roles_that_nobody_knows_are_unknown() -> None:
+    source = ProcessTreeSource(os.getpid())
+    source.sample(0.0)
+    row = _sampled(source, 1.0)
+    assert row["processes.cpu"] is not None
+    assert {row[f"processes.{role}_cpu"] for role in ROLES} == {None}
 
 
 def test_memory_of_a_container_is_its_own(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = tuple(f"core/perftui/trace/{name}.c" for name in ("native", "call_tree", "scan"))
+_PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
+SOURCES = tuple(f"core/perftui/trace/{name}.c" for name in _PARTS)
 TARGET = "core/perftui/trace/_native.so"
 
 

@@ -1,4 +1,4 @@
-"""One pass of nesting over a track, in Python: ``native.c`` has the same, compiled."""
+"""One pass of nesting over a track, in Python: ``sweep.c`` is the same, compiled."""
 
 from __future__ import annotations
 

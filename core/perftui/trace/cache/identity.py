@@ -66,7 +66,7 @@ def code_identity(*rooms: Path) -> bytes:
     """
     state = hashlib.blake2b(f"{__version__} {sys.byteorder} ".encode(), digest_size=SIZE)
     for room in rooms:
-        for source in sorted([*room.rglob("*.py"), *room.rglob("*.c")]):
+        for source in sorted(each for kind in ("py", "c", "h") for each in room.rglob(f"*.{kind}")):
             text = source.read_bytes()
             state.update(f"{source.relative_to(room)} {len(text)} ".encode())
             state.update(text)

@@ -25,6 +25,8 @@ class RanksTogether:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._seen = control.step
+        self._cost_before = control.cost
+        """What windows had cost processes that were here before: torchrun starts ranks anew."""
         self._is_one_of_many = False
 
     def is_due(self, trained: int, is_wanted: bool, lead: int) -> bool:
@@ -39,7 +41,8 @@ class RanksTogether:
             self._is_one_of_many = self._control.is_shared and ranks()["world_size"] > 1
         if not self._is_one_of_many:
             return is_wanted
-        if is_wanted and step < trained:
+        if is_wanted and not trained <= step <= trained + MOST_LEAD:
+            # What is planned is over, or was for ranks that have been started anew since.
             step = trained + lead
             self._control.plan(step)
         return trained <= step <= trained + 1
@@ -53,12 +56,12 @@ class RanksTogether:
     def pay(self, budget: Budget) -> None:
         """Tell the others what windows have cost here."""
         if self._is_one_of_many:
-            self._control.raise_cost(budget.windows)
+            self._control.raise_cost(self._cost_before + budget.windows)
 
     def learn(self, budget: Budget) -> None:
         """Count what windows have cost where they cost most: all have waited for that."""
         if self._is_one_of_many:
-            budget.raise_to(self._control.cost)
+            budget.raise_to(self._control.cost - self._cost_before)
 
 
 def usual_lead(typical: int) -> int:

@@ -40,6 +40,10 @@ class MachineFacts:
     """Cores of the whole machine: a container or an affinity may leave the training fewer."""
     tree_cores: float | None = None
     """Cores kept busy by the training and its workers."""
+    workers_cores: float | None = None
+    """Cores kept busy by the data-loader workers of all ranks of the machine."""
+    workers_read: float | None = None
+    """Bytes a second that those read from storage."""
     machine_cores: float | None = None
     """Cores kept busy by everything on the machine."""
     pressure: float | None = None
@@ -98,6 +102,10 @@ def machine_facts(
     rows = _within(table, during)
     between = _between(thinned, during)
     tree = _mean(table, "processes.cpu", rows, between)
+    workers = _mean(table, "processes.workers_cpu", rows, between)
+    if "processes.ranks_cpu" not in table:
+        # Before it was known who loads data, the column held whatever the training had started.
+        workers = None
     machine = _mean(table, "cpu.utilization", rows, between)
     counted = _mean(table, "cpu.cores", rows, between)
     installed = cores if counted is None else round(counted)
@@ -107,6 +115,8 @@ def machine_facts(
         cores=cores,
         installed_cores=installed,
         tree_cores=None if tree is None else tree / 100,
+        workers_cores=None if workers is None else workers / 100,
+        workers_read=_mean(table, "processes.workers_read", rows, between),
         machine_cores=None if machine is None or not installed else machine / 100 * installed,
         pressure=_mean(table, "pressure.cpu", rows, between),
         cards=len(every),

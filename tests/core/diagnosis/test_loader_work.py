@@ -11,7 +11,7 @@ from perftui.diagnosis.evidence import gather
 from perftui.diagnosis.loader_work import loader_work
 from perftui.diagnosis.model import Finding
 from perftui.run.table import Table
-from tests.core.diagnosis.runs import MS, make_run, worker_table
+from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 
 BATCH = {"batches": 10, "sized": 10, "bytes": 640, "fetch": 600 * MS, "collate": 200 * MS}
 SECOND = 1000 * MS
@@ -85,6 +85,23 @@ def test_without_workers_what_takes_the_time_is_a_fact() -> None:
     assert finding.rule == "input-in-main-thread"
     assert "collating a batch" in labels
     assert "workers busy" not in labels
+
+
+def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_told_apart() -> None:
+    loader: dict[str, Any] = {"id": 1, "role": "train", "num_workers": 2}
+    phases = {"input_wait": 4.0, "forward": 6.0}
+    columns = {"processes.workers_cpu": 150.0, "processes.workers_read": 2048.0}
+
+    def facts(**more: float) -> dict[str, Any]:
+        telemetry = telemetry_table(**columns, **more)
+        run = make_run(400, phases, (loader,), telemetry)
+        top = diagnose(gather(run, None)).top
+        assert top is not None
+        return {fact.label: fact.value for fact in top.facts}
+
+    told = facts(**{"processes.ranks_cpu": 90.0})
+    assert (told["cores used by workers"], told["read by workers in a second"]) == (1.5, 2048)
+    assert "cores used by workers" not in facts(**{"processes.main_cpu": 90.0})
 
 
 def test_a_run_without_rows_of_workers_is_judged_as_before() -> None:

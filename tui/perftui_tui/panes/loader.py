@@ -11,6 +11,7 @@ from perftui.diagnosis.policy import Policy
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import percent, rate
 from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.telemetry import latest, table_of
 from perftui_tui.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def loader(snapshot: Snapshot) -> Meter:
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
     work = recent_work(rank.workers, snapshot.loader)
-    return _meter(snapshot.train, snapshot.train_steps, snapshot.loader, work)
+    effort = (*_effort(work), *_resources(snapshot))
+    return _meter(snapshot.train, snapshot.train_steps, snapshot.loader, effort)
 
 
 def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
@@ -54,7 +56,7 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     return loader_work(workers, facts.numbers, during)
 
 
-def _meter(steps: Table, total: int, facts: LoaderFacts | None, work: LoaderWork | None) -> Meter:
+def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[str, ...]) -> Meter:
     waits = steps["input_wait"][-RECENT_VALUES:].tolist()
     durations = steps["duration"][-RECENT_VALUES:].tolist()
     shares = tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True))
@@ -71,7 +73,7 @@ def _meter(steps: Table, total: int, facts: LoaderFacts | None, work: LoaderWork
         shares,
         limit="100 %",
         total=total,
-        notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts), *_effort(work)),
+        notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts), *effort),
     )
 
 
@@ -101,6 +103,18 @@ def _effort(work: LoaderWork | None) -> list[str]:
     if work.bytes_per_second:
         notes.append(rate(work.bytes_per_second))
     return notes
+
+
+def _resources(snapshot: Snapshot) -> list[str]:
+    """What the workers of all ranks take of the machine, where telemetry tells them apart."""
+    table = table_of(snapshot)
+    cores = latest(table, "processes.workers_cpu")
+    # Before it was known who loads data, the column held whatever the training had started.
+    if cores is None or table is None or "processes.ranks_cpu" not in table:
+        return []
+    notes = [f"workers use {cores / 100:.1f} cores"]
+    read = latest(table, "processes.workers_read")
+    return [*notes, f"read {rate(read)}"] if read else notes
 
 
 def _depth(facts: LoaderFacts | None) -> int:

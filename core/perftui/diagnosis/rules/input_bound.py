@@ -96,6 +96,11 @@ def _loader_facts(evidence: Evidence) -> list[Fact]:
     found = workers_fact(evidence)
     if evidence.batches_ready is not None:
         found.append(Fact("batches ready, median", evidence.batches_ready, "count"))
-    if evidence.machine.tree_cores is not None:
-        found.append(Fact("cores used by the training", round(evidence.machine.tree_cores, 1)))
+    machine = evidence.machine
+    if machine.workers_cores is not None:
+        found.append(Fact("cores used by workers", round(machine.workers_cores, 1)))
+    if machine.workers_read is not None:
+        found.append(Fact("read by workers in a second", round(machine.workers_read), "B"))
+    if machine.tree_cores is not None:
+        found.append(Fact("cores used by the training", round(machine.tree_cores, 1)))
     return [*found, *cores_fact(evidence)]

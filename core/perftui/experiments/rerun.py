@@ -11,6 +11,7 @@ from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
+from perftui.run.stacks import looks_of
 
 DEFAULT_SIZE = (80, 24)
 """Columns and rows of a terminal that nobody looks at."""
@@ -73,6 +74,7 @@ def _repeat(
         parent=manifest.run_id,
         name=name,
         options=options_of(manifest.profile),
+        looks=looks_of(manifest.profile),
         columns=size[0],
         rows=size[1],
     )

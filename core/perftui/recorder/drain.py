@@ -10,7 +10,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.notes import Note, NotesTail
 from perftui.recorder.rank import RankJournals
-from perftui.run.layout import RunLayout
+from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import has_ended
 from perftui.run.ring import RingError, RingHeader, RingReader
 from perftui.run.spool import Spool
@@ -51,6 +51,11 @@ class SpoolDrain:
         self._ranks: set[int] = set()
         self._holders: dict[int, int] = {}
         """By rank as processes call themselves: the newest process that does."""
+
+    def training(self) -> dict[int, RankLayout]:
+        """The directory of each process that trains, by its number. Any thread may ask."""
+        found = list(self._processes.items())
+        return {pid: one.journals.layout for pid, one in found if one.journals is not None}
 
     def poll(self) -> None:
         """Drain everything there is now."""

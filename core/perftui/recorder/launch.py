@@ -22,6 +22,7 @@ from perftui.recorder.interpreter import our_module
 from perftui.recorder.options import AgentOptions
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
+from perftui.run.stacks import LOOKS, LOOKS_A_SECOND
 from perftui.telemetry.limits import usable_cores, usable_memory
 
 PATIENCE = 30.0
@@ -51,6 +52,8 @@ class Launch:
     columns: int = 80
     sample_seconds: float = SAMPLE_SECONDS
     """Between two samples of the machine."""
+    looks: int = LOOKS_A_SECOND
+    """Looks a second at the training's main thread, where py-spy is installed; 0 for none."""
 
 
 def start(launch: Launch) -> Path:
@@ -106,7 +109,7 @@ def prepare(launch: Launch) -> RunLayout:
         overrides=launch.overrides,
         expected=launch.expected,
         parent=launch.parent,
-        profile=launch.options.as_profile(),
+        profile={**launch.options.as_profile(), LOOKS: launch.looks},
         perftui_version=perftui.__version__,
     )
     run_id = new_run_id(manifest.script, started_ns)

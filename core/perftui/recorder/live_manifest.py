@@ -18,7 +18,7 @@ class LiveManifest:
         self._path = path
         self._manifest = manifest
         self._faults = faults
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def current(self) -> Manifest:
@@ -34,6 +34,11 @@ class LiveManifest:
             except OSError as error:
                 self._faults.say(self._path.name, error)
                 self._overwrite()
+
+    def note(self, name: str, fact: Any) -> None:
+        """Add a fact to ``profile``."""
+        with self._lock:
+            self.update(profile={**self._manifest.profile, name: fact})
 
     def _overwrite(self) -> None:
         """How the training ended is worth more than that no reader ever meets half a manifest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from perftui.recorder.concluding import have_concluded
@@ -20,9 +21,11 @@ from perftui.recorder.repeating import Repeating
 from perftui.recorder.sampling import MachineSampling
 from perftui.recorder.silence import Silence
 from perftui.recorder.spool_directory import SpoolDirectory
+from perftui.recorder.stack_sampling import TURN_SECONDS, StackSampling
 from perftui.recorder.training import StartError, no_start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status
+from perftui.run.stacks import NO_STACKS, looks_of
 
 DRAIN_SECONDS = 0.25
 """Between two looks at the rings: with the second a step may wait for its last records, a
@@ -59,6 +62,8 @@ class Recording:
             raise
         self._sample_seconds = sample_seconds
         self._draining: Repeating | None = None
+        self._stacks: StackSampling | None = None
+        self._looking: Repeating | None = None
         self._sampled: Repeating | None = None
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
@@ -80,6 +85,7 @@ class Recording:
         self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
         turn = self._sampling.turn
         self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
+        self._begin_stacks()
         self._git.start()
 
     def count_capture(self) -> None:
@@ -95,10 +101,13 @@ class Recording:
     def end(self, returncode: int) -> None:
         """The training has ended: write everything down, and last of all that it is over."""
         ended_ns = time.time_ns()
+        if self._stacks is not None:
+            self._stacks.interrupt()
         if self._draining is not None:
             self._draining.stop()
         self.attempt("the last records", self._drain.finish)
         self.attempt("the last sample", self._finish_sampling)
+        self.attempt("the last stacks", self._finish_stacks)
         self._finish_git()
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
@@ -124,6 +133,18 @@ class Recording:
             self._sampling.finish()
         else:
             self.faults.say("sample", f"a source did not answer for {PATIENCE:g} s at the end")
+
+    def _begin_stacks(self) -> None:
+        rate = looks_of(self.manifest.current.profile)
+        if rate:
+            place, tell = self._spool.spool.root, partial(self.manifest.note, NO_STACKS)
+            self._stacks = StackSampling(rate, self._drain.training, place, self.faults, tell)
+            turn = self._stacks.turn
+            self._looking = Repeating("stacks", TURN_SECONDS, turn, self.faults)
+
+    def _finish_stacks(self) -> None:
+        if self._looking is not None and self._stacks is not None and self._looking.stop(PATIENCE):
+            self._stacks.finish()
 
     def _finish_git(self) -> None:
         self._git.join(PATIENCE)

@@ -88,6 +88,11 @@ class RankLayout:
         return self.root / "workers.jsonl"
 
     @property
+    def stacks(self) -> Path:
+        """Where its main thread was, as py-spy saw it."""
+        return self.root / "stacks.jsonl"
+
+    @property
     def windows(self) -> Path:
         """Profiled windows as plain Kineto traces."""
         return self.root / "windows"

@@ -11,6 +11,7 @@ from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
+from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError
@@ -32,6 +33,9 @@ class RankSnapshot:
     the newest."""
     workers: Table = field(default_factory=Table)
     """What the workers of its data loaders did, by ``WORKER_COLUMNS``."""
+    stacks: Table = field(default_factory=Table)
+    """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
+    newest."""
 
     @property
     def place(self) -> int:
@@ -85,6 +89,7 @@ class _RankReader:
         self.steps = JournalTable(layout.steps, STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS)
         self.events = JournalTable(layout.events, EVENT_COLUMNS, text=EVENT_TEXT)
         self.workers = JournalTable(layout.workers, WORKER_COLUMNS)
+        self.stacks = JournalTable(layout.stacks, STACK_COLUMNS, text=STACK_TEXT, kept=KEPT_STACKS)
 
     def poll(self) -> RankSnapshot:
         return RankSnapshot(
@@ -94,6 +99,7 @@ class _RankReader:
             tuple(self._layout.window_files()),
             self.steps.sums,
             self.workers.poll(),
+            self.stacks.poll(),
         )
 
 
@@ -141,7 +147,7 @@ class RunReader:
     def _tables(self) -> list[JournalTable]:
         tables = list(self._telemetry.values())
         for rank in self._ranks.values():
-            tables += [rank.steps, rank.events, rank.workers]
+            tables += [rank.steps, rank.events, rank.workers, rank.stacks]
         return tables
 
 

@@ -12,8 +12,10 @@ from perftui_tui.commands.failure import UsageError
 
 COMMANDS = ("replay", "attach", "report", "runs", "demo")
 FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
-VALUES = ("python", "runs", "window", "overhead", "max-steps", "theme", "rank", "ncu")
+VALUES = ("python", "runs", "window", "overhead", "max-steps", "theme", "rank", "ncu", "looks")
 NUMBERS = ("window", "max-steps")
+MOST_LOOKS = 100
+"""A second: more would take py-spy several per cent of a core."""
 THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
@@ -95,6 +97,8 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"--{name} needs a value")
     if name in NUMBERS and (not value.isdecimal() or int(value) == 0):
         raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
+    if name == "looks" and not (value.isdecimal() and int(value) <= MOST_LOOKS):
+        raise UsageError(f"--looks needs a whole number from 0 to {MOST_LOOKS}, not {value!r}")
     if name == "overhead" and not 0 < _percent(value) <= 100:
         raise UsageError(f"--overhead needs per cent of the run, such as 0.5%, not {value!r}")
     if name == "rank" and not _RANK.fullmatch(value):

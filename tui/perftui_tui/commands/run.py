@@ -66,6 +66,7 @@ def launch_of(line: CommandLine) -> Launch:
     """
     from perftui.recorder.launch import Launch
     from perftui.run.layout import RUNS_DIRECTORY
+    from perftui.run.stacks import LOOKS_A_SECOND
 
     here = Path.cwd()
     if line.action == "command":
@@ -77,11 +78,13 @@ def launch_of(line: CommandLine) -> Launch:
         command, beside = (interpreter(line), *line.words), script.resolve().parent
     runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
     size = shutil.get_terminal_size()
+    looks = line.number("looks")
     return Launch(
         command=command,
         cwd=here,
         runs=runs.absolute(),
         options=_options(line),
+        looks=LOOKS_A_SECOND if looks is None else looks,
         rows=size.lines,
         columns=size.columns,
     )

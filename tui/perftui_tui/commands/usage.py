@@ -25,6 +25,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --shapes          record the shapes of operators in windows
   --stacks          record Python stacks in windows
   --memory          record allocations in windows
+  --looks N         looks a second at the main thread by py-spy (default 10; 0: none)
   --nvtx            mark phases as NVTX ranges, for nsys
   --max-steps N     end the training after N training steps
   --rank N          of a directory of traces: open rank N (default: the lowest)

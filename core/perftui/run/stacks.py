@@ -1,0 +1,43 @@
+"""The journal of where a training's main thread was, as something beside it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perftui.run.journal import Column
+from perftui.run.journal_table import Kept
+
+STACK_COLUMNS = (
+    Column("time", "ns", "first seen there"),
+    Column("held", "ns", "until it was seen elsewhere"),
+    Column("looks", "count", "times a stack was seen to begin there, 1 at least"),
+    Column("file", "", "source file of the user's own code, empty where none was on the stack"),
+    Column("line", "count", "its line, -1 where there is none"),
+    Column("function", "", "the function of that line"),
+    Column("inner", "", "innermost frame"),
+)
+"""A row is a stretch in which every look found the same line and the same innermost frame. Looks
+come at random moments, so a stretch stands in the mean for its share of the time, and says nothing
+certain of a moment inside it but its first."""
+
+STACK_TEXT = frozenset({"file", "function", "inner"})
+"""Those of them that hold words."""
+
+KEPT_STACKS = Kept(4096, 32768)
+"""Over an hour of newest looks at ten a second."""
+
+LOOKS_A_SECOND = 10
+"""Where nothing else was asked for."""
+
+LOOKS = "looks"
+"""In the manifest's ``profile``: how many looks a second were asked for."""
+
+NO_STACKS = "no_stacks"
+"""In the manifest's ``profile``: why there are none, in words."""
+
+
+def looks_of(profile: Mapping[str, Any]) -> int:
+    """How many looks a second the ``profile`` of a manifest asks for, 0 where it does not."""
+    looks = profile.get(LOOKS, 0)
+    return looks if isinstance(looks, int) and looks > 0 else 0

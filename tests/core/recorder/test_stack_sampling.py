@@ -1,0 +1,258 @@
+"""Looks at a main thread from outside, by the real py-spy and by stand-ins that misbehave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.recorder import pyspy, stack_sampling
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.stack_sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
+from perftui.run.journal import JournalReader
+from perftui.run.layout import RankLayout
+
+pytestmark = pytest.mark.subprocess
+
+SLEEPER = """
+import time
+
+def slow_metric():
+    time.sleep(0.05)
+
+print("begun", flush=True)
+while True:
+    slow_metric()
+"""
+
+EVENT = (
+    '{"args":{"filename":"/home/a.py","line":3},"cat":"py-spy","name":"<module>",'
+    '"ph":"%s","pid":PID,"tid":1,"ts":%d}'
+)
+ONE_LOOK = "[" + EVENT % ("B", 10) + "," + EVENT % ("E", 2010) + "]"
+
+ARGUMENTS = """
+import os, pathlib, signal, sys, time
+given = dict(zip(sys.argv[2:], sys.argv[3:]))
+output, pid = pathlib.Path(given["--output"]), given["--pid"]
+"""
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    script = tmp_path / "train.py"
+    script.write_text(SLEEPER)
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a py-spy that does what it is told on the path; the way it was called is beside it."""
+
+    def install(does: str) -> Path:
+        command = tmp_path / "bin" / "py-spy"
+        command.parent.mkdir(exist_ok=True)
+        calls = tmp_path / "calls"
+        record = f"pathlib.Path({str(calls)!r}).open('a').write(' '.join(sys.argv[1:]) + chr(10))\n"
+        command.write_text(f"#!{sys.executable}\n{ARGUMENTS}{record}{does}\n")
+        command.chmod(0o700)
+        monkeypatch.setattr(pyspy, "find_pyspy", lambda: str(command))
+        monkeypatch.setattr(stack_sampling, "find_pyspy", lambda: str(command))
+        return calls
+
+    return install
+
+
+class Sampled:
+    """A sampling of this process or another, with what it said and wrote."""
+
+    def __init__(self, tmp_path: Path, pid: int, rate: int = 20) -> None:
+        self.said: list[str] = []
+        self.layout = RankLayout(tmp_path / "rank-0")
+        self.spool = tmp_path / "spool"
+        self.spool.mkdir()
+        self.faults = tmp_path / "recorder.log"
+        self.sampling = StackSampling(
+            rate,
+            lambda: {pid: self.layout},
+            self.spool,
+            FaultLog(self.faults),
+            self.said.append,
+        )
+
+    def turn_until(self, condition: Callable[[], object]) -> None:
+        until = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < until
+            self.sampling.turn()
+            time.sleep(0.01)
+
+    @property
+    def rows(self) -> list[list[Any]]:
+        reader = JournalReader(self.layout.stacks)
+        return reader.poll()
+
+
+def test_a_function_that_sleeps_is_named_by_its_line(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    command = pyspy.find_pyspy()
+    if command is None:
+        pytest.skip("py-spy is not installed")
+    asked = [command, "dump", "--nonblocking", "--pid", str(sleeper.pid)]
+    if b"Permission" in subprocess.run(asked, capture_output=True, check=False).stderr:
+        pytest.skip("the system does not let py-spy read processes")
+    sampled = Sampled(tmp_path, sleeper.pid, rate=50)
+    before = time.time_ns()
+    sampled.sampling.turn()
+    time.sleep(1.5)
+    sampled.sampling.finish()
+    assert sampled.said == []
+    assert sleeper.poll() is None
+    held: dict[tuple[str, int], int] = {}
+    for _, time_held, _, file, line, _, _ in sampled.rows:
+        held[file, line] = held.get((file, line), 0) + time_held
+    asleep = held[str(tmp_path / "train.py"), 5]
+    assert asleep / sum(held.values()) > 0.5
+    first, last = sampled.rows[0], sampled.rows[-1]
+    assert before <= first[0] <= last[0] + last[1] <= time.time_ns()
+
+
+def test_it_is_asked_never_to_stop_the_process(tmp_path: Path, fake: Callable[[str], Path]) -> None:
+    calls = fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
+    sampled = Sampled(tmp_path, os.getpid())
+    sampled.turn_until(lambda: sampled.rows)
+    asked = calls.read_text().splitlines()[0]
+    assert asked.startswith("record --nonblocking --idle")
+    assert "--rate 20" in asked
+    sampled.sampling.finish()
+    assert [row[1:] for row in sampled.rows[:1]] == [
+        [2_000_000, 1, "/home/a.py", 3, "<module>", "home/a.py:3 <module>"]
+    ]
+    assert sampled.said == []
+
+
+def test_it_is_said_once_that_it_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_sampling, "find_pyspy", lambda: None)
+    sampled = Sampled(tmp_path, os.getpid())
+    for _ in range(3):
+        sampled.sampling.turn()
+    sampled.sampling.finish()
+    assert sampled.said == [ABSENT]
+    assert not sampled.layout.stacks.exists()
+
+
+def test_nothing_is_started_before_something_trains(
+    tmp_path: Path, fake: Callable[[str], Path]
+) -> None:
+    calls = fake("")
+    said: list[str] = []
+    faults = FaultLog(tmp_path / "recorder.log")
+    sampling = StackSampling(20, dict, tmp_path, faults, said.append)
+    sampling.turn()
+    sampling.finish()
+    assert said == []
+    assert not calls.exists()
+
+
+def test_it_is_said_once_where_the_system_refuses(
+    tmp_path: Path, fake: Callable[[str], Path]
+) -> None:
+    calls = fake("sys.stderr.write('Permission Denied: Try running again\\n'); sys.exit(1)")
+    sampled = Sampled(tmp_path, os.getpid())
+    sampled.turn_until(lambda: sampled.said)
+    for _ in range(3):
+        sampled.sampling.turn()
+    sampled.sampling.finish()
+    assert sampled.said == [NOT_ALLOWED]
+    assert len(calls.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("sys.stderr.write('Error: no such Python\\n'); sys.exit(1)", "Error: no such Python"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "it does not say why"),
+        ("output.write_text('no trace')", "JSON is malformed"),
+        ("pass", "it does not say why"),
+    ],
+    ids=["fails", "killed", "damaged", "nothing written"],
+)
+def test_after_some_failures_it_is_left_alone_and_said(
+    tmp_path: Path, fake: Callable[[str], Path], does: str, why: str
+) -> None:
+    calls = fake(does)
+    sampled = Sampled(tmp_path, os.getpid())
+    sampled.turn_until(lambda: sampled.said)
+    sampled.sampling.turn()
+    sampled.sampling.finish()
+    assert len(sampled.said) == 1
+    assert sampled.said[0].startswith(FAILED + why)
+    assert len(calls.read_text().splitlines()) == stack_sampling.MOST_FAILURES
+    assert list(sampled.spool.iterdir()) == []
+
+
+def test_one_that_hangs_is_ended(
+    tmp_path: Path, fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspy, "GRACE", -60.0)
+    monkeypatch.setattr(stack_sampling, "END_SECONDS", 0.1)
+    fake("signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)")
+    sampled = Sampled(tmp_path, os.getpid())
+    sampled.turn_until(lambda: sampled.said)
+    assert sampled.said == [f"{FAILED}it did not end, and was ended"]
+
+
+def test_the_end_of_the_training_is_no_failure(
+    tmp_path: Path, fake: Callable[[str], Path], sleeper: subprocess.Popen[bytes]
+) -> None:
+    calls = fake("sys.exit(1)")
+    sleeper.send_signal(signal.SIGKILL)
+    sleeper.wait()
+    sampled = Sampled(tmp_path, sleeper.pid)
+    for _ in range(5):
+        sampled.sampling.turn()
+    sampled.sampling.finish()
+    assert sampled.said == []
+    assert not calls.exists()
+
+
+def test_the_last_piece_is_kept_when_it_is_interrupted(
+    tmp_path: Path, fake: Callable[[str], Path]
+) -> None:
+    calls = fake(
+        f"signal.signal(signal.SIGINT, lambda *_: (output.write_text({ONE_LOOK!r}"
+        ".replace('PID', pid)), os._exit(0)))\n"
+        "(output.parent / 'ready').touch()\n"
+        "time.sleep(60)"
+    )
+    sampled = Sampled(tmp_path, os.getpid())
+    sampled.turn_until((sampled.spool / "ready").exists)
+    sampled.sampling.finish()
+    assert len(sampled.rows) == 1
+    assert len(calls.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (b"[2026-11-22T01:33:35.197961824Z INFO  py_spy::config] config", 1795311215197961824),
+        (b"[2026-11-22T01:33:35Z INFO  py_spy::config] config", 1795311215000000000),
+        (b"[2026-11-22T01:33:35.5Z INFO  py_spy::config] config", 1795311215500000000),
+        (b"nothing of that kind", None),
+    ],
+)
+def test_its_clock_is_read_from_its_log(log: bytes, expected: int | None) -> None:
+    assert pyspy._begun(log) == expected

@@ -70,6 +70,28 @@ def test_a_command_says_so_where_a_file_has_its_name(
     assert parse(["./demo"]).action == "script"
 
 
+@pytest.mark.parametrize(
+    ("options", "first", "count"),
+    [
+        ([], None, None),
+        (["--window", "3"], None, 3),
+        (["--steps", "100"], 100, None),
+        (["--steps", "100", "--window", "3"], 100, 3),
+        (["--steps=100-104"], 100, 5),
+        (["--steps", "7-7"], 7, 1),
+    ],
+)
+def test_steps_are_named_by_the_first_and_the_last(
+    options: list[str], first: int | None, count: int | None
+) -> None:
+    assert parse([*options, "x.py"]).steps() == (first, count)
+
+
+def test_the_number_of_steps_is_not_said_twice() -> None:
+    with pytest.raises(UsageError, match="--window cannot"):
+        parse(["--steps", "1-5", "--window", "3", "x.py"]).steps()
+
+
 @pytest.mark.parametrize(("text", "share"), [("0.5%", 0.005), ("2", 0.02), ("100%", 1.0)])
 def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
     assert parse(["--overhead", text, "x.py"]).share("overhead") == share
@@ -83,6 +105,8 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["--window"], "--window needs a value"),
         (["--window", "two", "x.py"], "whole number above 0, not 'two'"),
         (["--window", "0", "x.py"], "whole number above 0"),
+        (["--steps", "9-8", "x.py"], "such as 100 or 100-104, not '9-8'"),
+        (["--steps", "0", "x.py"], "--steps needs a step or two"),
         (["--overhead", "0%", "x.py"], "--overhead needs per cent of the run"),
         (["--overhead", "101", "x.py"], "not '101'"),
         (["--overhead", "little", "x.py"], "such as 0.5%"),

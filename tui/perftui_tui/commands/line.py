@@ -12,12 +12,13 @@ from perftui_tui.commands.failure import UsageError
 
 COMMANDS = ("replay", "attach", "report", "runs", "demo")
 FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
-VALUES = ("python", "runs", "window", "overhead", "max-steps", "theme", "rank", "ncu", "looks")
+VALUES = ("python", "runs", "window", "steps", "overhead", "max-steps", "theme", "rank", "ncu", "looks")
 NUMBERS = ("window", "max-steps")
 MOST_LOOKS = 100
 """A second: more would take py-spy several per cent of a core."""
 THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
+_STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
 TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
 
@@ -38,6 +39,21 @@ class CommandLine:
     def number(self, name: str) -> int | None:
         """The value of a numeric option, None where it is not given."""
         return int(self.values[name]) if name in self.values else None
+
+    def steps(self) -> tuple[int | None, int | None]:
+        """The first step of the window that was asked for, and how many it has; None if not said.
+
+        Raises:
+            UsageError: their number is said twice.
+        """
+        if "steps" not in self.values:
+            return None, self.number("window")
+        first, last = _first_and_last(self.values["steps"])
+        if last is None:
+            return first, self.number("window")
+        if "window" in self.values:
+            raise UsageError("--steps FIRST-LAST says how many, so --window cannot")
+        return first, last - first + 1
 
     def share(self, name: str) -> float | None:
         """The value of an option in per cent as a share, None where it is not given."""
@@ -99,6 +115,8 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
     if name == "looks" and not (value.isdecimal() and int(value) <= MOST_LOOKS):
         raise UsageError(f"--looks needs a whole number from 0 to {MOST_LOOKS}, not {value!r}")
+    if name == "steps":
+        _first_and_last(value)
     if name == "overhead" and not 0 < _percent(value) <= 100:
         raise UsageError(f"--overhead needs per cent of the run, such as 0.5%, not {value!r}")
     if name == "rank" and not _RANK.fullmatch(value):
@@ -106,6 +124,14 @@ def _checked(name: str, value: str) -> str:
     if name == "theme" and value not in THEMES:
         raise UsageError(f"there is no theme {value!r}; there are {', '.join(THEMES)}")
     return value
+
+
+def _first_and_last(value: str) -> tuple[int, int | None]:
+    found = _STEPS.fullmatch(value)
+    first, last = (int(found[1]), found[2] and int(found[2])) if found else (0, None)
+    if not first or (last and last < first):
+        raise UsageError(f"--steps needs a step or two, such as 100 or 100-104, not {value!r}")
+    return first, last or None
 
 
 def _percent(value: str) -> float:

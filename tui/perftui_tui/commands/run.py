@@ -94,9 +94,11 @@ def _options(line: CommandLine) -> AgentOptions:
     from perftui.recorder.options import AgentOptions
 
     flags = line.flags
+    first_step, window_steps = line.steps()
     return AgentOptions(
         profile="no-profile" not in flags,
-        window_steps=line.number("window"),
+        window_steps=window_steps,
+        first_step=first_step,
         overhead=line.share("overhead") or AgentOptions.overhead,
         nvtx="nvtx" in flags,
         shapes="shapes" in flags,

@@ -21,6 +21,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --headless        no app: only the script's own output
   --no-profile      time the steps, but record no profiler windows
   --window N        steps in each profiled window (default: what 50 ms can save, 10 at most)
+  --steps A[-B]     record one window, from step A (to B), instead of some now and then
   --overhead P      per cent of the run that recording may take, windows included (default 1%)
   --shapes          record the shapes of operators in windows
   --stacks          record Python stacks in windows

@@ -12,7 +12,18 @@ from perftui_tui.commands.failure import UsageError
 
 COMMANDS = ("replay", "attach", "report", "runs", "demo")
 FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
-VALUES = ("python", "runs", "window", "steps", "overhead", "max-steps", "theme", "rank", "ncu", "looks")
+VALUES = (
+    "python",
+    "runs",
+    "window",
+    "steps",
+    "overhead",
+    "max-steps",
+    "theme",
+    "rank",
+    "ncu",
+    "looks",
+)
 NUMBERS = ("window", "max-steps")
 MOST_LOOKS = 100
 """A second: more would take py-spy several per cent of a core."""

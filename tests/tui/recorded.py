@@ -10,6 +10,7 @@ from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
+from tests.step_rows import step_row
 
 START = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -117,10 +118,12 @@ def step_rows(steps: int, wait_ms: int, workers: int, gpu: bool) -> list[list[An
             "other": 12 * MS,
         }
         durations = [parts.get(phase, 0) for phase in PHASES]
-        memory = [20 << 30, 24 << 30, 31 << 30] if gpu else [-1, -1, -1]
-        ready = 0 if workers else -1
-        row = [index, "train", at, sum(durations), *durations, 1, 0, 40_000, ready, *memory, -1]
-        rows.append(row)
+        known: dict[str, int] = {"start": at, "overhead": 40_000}
+        if gpu:
+            known |= {"allocated": 20 << 30, "reserved": 24 << 30, "peak_allocated": 31 << 30}
+        if workers:
+            known |= {"batches_ready": 0}
+        rows.append(step_row(index, durations, **known))
         at += sum(durations)
     return rows
 

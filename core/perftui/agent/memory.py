@@ -16,6 +16,10 @@ class MemoryReading:
     allocated: int
     reserved: int
     peak_allocated: int
+    retries: int
+    """Allocations, since the reading before, that only went through once the cache was emptied."""
+    failures: int
+    """Allocations, since then, that did not."""
 
 
 class MemoryProbe:
@@ -24,15 +28,29 @@ class MemoryProbe:
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
         # The public function flattens some 200 counters into a dictionary at every call.
-        self._stats = getattr(torch._C, "_cuda_memoryStats", None)
+        self._stats: Any = getattr(torch._C, "_cuda_memoryStats", None)
         self._not_before = 0
+        self._retries = 0
+        self._failures = 0
 
-    def read(self, now: int, clock: Any) -> MemoryReading | None:
-        """A reading, or None where there is nothing to read or it is too early for another."""
-        if self._stats is None or now < self._not_before or not self._cuda.is_initialized():
-            return None
+    def is_due(self, now: int) -> bool:
+        """Whether there is something to read and it is time for that."""
+        is_known = self._stats is not None and now >= self._not_before
+        return is_known and bool(self._cuda.is_initialized())
+
+    def read(self, now: int, clock: Any) -> MemoryReading:
+        """A reading, where it is due."""
         stats = self._stats(self._cuda.current_device())
         after = clock()
         self._not_before = after + BUDGET * (after - now)
         allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
-        return MemoryReading(allocated["current"], reserved["current"], allocated["peak"])
+        retries, self._retries = self._retries, stats.get("num_alloc_retries", 0)
+        failures, self._failures = self._failures, stats.get("num_ooms", 0)
+        return MemoryReading(
+            allocated["current"],
+            reserved["current"],
+            allocated["peak"],
+            # The script may set the counters back.
+            max(self._retries - retries, 0),
+            max(self._failures - failures, 0),
+        )

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import ring as rings
 from .cost import calibrate, inner_call_ns
+from .device_phases import DevicePhases
 from .gc_pauses import GcPauses
 from .memory import MemoryProbe
 from .meter import Mark, Meter
@@ -61,6 +62,7 @@ class Recording:
         """Whether this thread has run an optimizer: then it is the one that trains."""
         self.windows: Windows | None = None
         self.memory: MemoryProbe | None = None
+        self.device: DevicePhases | None = None
         self.pauses: GcPauses | None = None
         self.inner_call_ns = 0
         """Cost of the hook on a module inside another."""
@@ -79,6 +81,12 @@ class Recording:
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.begin(PHASES[kind])
+        device = self.device
+        if device is not None:
+            if device.pending:
+                self._write_device(device)
+            if device.is_timing:
+                device.begin(kind)
         now = perf_counter_ns()
         if not self._step_start:
             self._step_start = now
@@ -89,6 +97,9 @@ class Recording:
         now = perf_counter_ns()
         self._ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
+        device = self.device
+        if device is not None and device.is_timing:
+            device.end(kind)
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.end(PHASES[kind])
@@ -135,6 +146,8 @@ class Recording:
             self._write_step(boundary, is_last=True)
         self.end_window()
         self._write_pauses()
+        if self.device is not None:
+            self._write_device(self.device)
         self.silence()
 
     def silence(self) -> None:
@@ -170,6 +183,8 @@ class Recording:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
         self._write_memory(boundary.end)
+        if self._end_device_step(boundary.end):
+            flag |= rings.DEVICE_FLAG
         hooks = self._meter.take()
         self._ring.write(
             rings.STEP,
@@ -183,6 +198,8 @@ class Recording:
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
+        if self.device is not None:
+            self._write_device(self.device)
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
 
@@ -201,15 +218,40 @@ class Recording:
         # It has a phase of its own.
         self._meter.leave_out(mark)
 
+    def _end_device_step(self, end: int) -> bool:
+        device = self.device
+        if device is None:
+            return False
+        if end < self.steps.last_activity:
+            # The end was found out later: some of the phases belong to the step that follows.
+            device.abandon()
+        now = perf_counter_ns()
+        is_timed = device.end_step(self.index, now)
+        device.begin_step(now)
+        return is_timed
+
+    def _write_device(self, device: DevicePhases) -> None:
+        for times in device.take():
+            self._ring.write(
+                rings.DEVICE_PHASES,
+                self._step_start,
+                times.forward,
+                times.step,
+                times.backward,
+                times.optimizer,
+            )
+
     def _write_memory(self, end: int) -> None:
-        if self.memory is None:
+        if self.memory is None or not self.memory.is_due(perf_counter_ns()):
             return
-        reading = self.memory.read(perf_counter_ns(), perf_counter_ns)
-        if reading is None:
-            return
+        mark = self._meter.mark()
+        reading = self.memory.read(mark.wall, perf_counter_ns)
+        self._meter.end_apart(mark)
         write = self._ring.write
         write(rings.MEMORY, end, 0, self.index, reading.allocated, reading.reserved)
         write(rings.MEMORY_PEAK, end, 0, self.index, reading.peak_allocated)
+        if reading.retries or reading.failures:
+            write(rings.MEMORY_TROUBLE, end, 0, self.index, reading.retries, reading.failures)
 
     def _write_pauses(self) -> None:
         if self.pauses is None:
@@ -239,6 +281,7 @@ def start_recording(
     recording = Recording(ring, steps, meter, thread, options.max_steps)
     recording.windows = Windows(torch, spool, options, notes)
     recording.memory = MemoryProbe(torch)
+    recording.device = DevicePhases(torch)
     recording.pauses = GcPauses(thread)
     calibrate(meter)
     recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)

@@ -39,13 +39,16 @@ KINDS = {
             "memory",
             "memory_peak",
             "input_cpu",
+            "device_phases",
+            "memory_trouble",
         )
     )
 }
 STEP, INPUT_WAIT, LOADER_START, FORWARD, BACKWARD, OPTIMIZER = range(6)
 PROFILER, GC, MEMORY, MEMORY_PEAK, INPUT_CPU = range(6, 11)
+DEVICE_PHASES, MEMORY_TROUBLE = range(11, 13)
 
-PROFILED_FLAG, EVAL_FLAG, INFER_FLAG = 1, 2, 4
+PROFILED_FLAG, EVAL_FLAG, INFER_FLAG, DEVICE_FLAG = 1, 2, 4, 8
 
 
 class RingWriter:

@@ -27,7 +27,15 @@ STEP_COLUMNS = (
     Column("reserved", "B", "GPU memory reserved at the end of the step, -1 unknown"),
     Column("peak_allocated", "B", "highest GPU memory allocated so far, -1 unknown"),
     Column("input_cpu", "ns", "CPU time of the training thread while it fetched, -1 unknown"),
+    Column("device_forward", "ns", "forward on the GPU, -1 unknown"),
+    Column("device_backward", "ns", "backward on the GPU, -1 unknown"),
+    Column("device_optimizer", "ns", "optimizer on the GPU, -1 unknown"),
+    Column("alloc_retries", "count", "GPU allocations tried again, -1 unknown"),
+    Column("alloc_failures", "count", "GPU allocations that failed, -1 unknown"),
 )
+"""``device_...``: from when the GPU came to the phase until it had done its work, with the time in
+between in which it had nothing to do. ``alloc_...``: since the step before of which they are known.
+"""
 
 STEP_TEXT = frozenset({"kind"})
 """Those of them that hold words."""

@@ -27,8 +27,9 @@ HEAD = struct.Struct("<Q")
 HEADER_PAGE = 4096
 """Bytes within which the JSON of the header ends."""
 
-PROFILED_FLAG, EVAL_FLAG, INFER_FLAG = 1, 2, 4
-"""Bits of ``flag`` in a ``step`` record; without EVAL and INFER it is a training step."""
+PROFILED_FLAG, EVAL_FLAG, INFER_FLAG, DEVICE_FLAG = 1, 2, 4, 8
+"""Bits of ``flag`` in a ``step`` record; without EVAL and INFER it is a training step. DEVICE: its
+``device_phases`` will come, unless the process ends or the GPU falls far behind."""
 
 KINDS = (
     "step",
@@ -42,6 +43,8 @@ KINDS = (
     "memory",
     "memory_peak",
     "input_cpu",
+    "device_phases",
+    "memory_trouble",
 )
 """Kinds of records, written when the interval has finished, on the thread that trains.
 
@@ -51,8 +54,13 @@ generation. ``memory``, ``memory_peak``: instants at the end of the step whose i
 before or after its own record; ``value`` allocated (or highest allocated) bytes, ``extra`` of
 ``memory`` reserved bytes.
 ``input_cpu``: an instant, ``value`` the CPU time in ns that the thread used in an ``input_wait``
-that has just finished, written only where the thread fetches the batch itself. The others carry
-nothing more. Intervals may lie inside one another; the reader makes them exclusive.
+that has just finished, written only where the thread fetches the batch itself.
+``device_phases``: of the step whose index ``step`` is, written after its own record, in the order
+of the steps: ``duration`` the ns that its forward took on the GPU, ``value`` its backward,
+``extra`` its optimizer. ``memory_trouble``: an instant beside ``memory`` of the same step;
+``value`` the allocations that were tried again since the last ``memory``, ``extra`` those that
+failed; without it there were none. The others carry nothing more. Intervals may lie inside one
+another; the reader makes them exclusive.
 """
 
 

@@ -51,8 +51,8 @@ def trusted(written: list[Record], capacity: int) -> list[Record]:
 def test_both_sides_state_the_same_format() -> None:
     assert ring.RECORD.format == reader.RECORD
     assert tuple(ring.KINDS) == reader.KINDS
-    flags = (ring.PROFILED_FLAG, ring.EVAL_FLAG, ring.INFER_FLAG)
-    assert flags == (reader.PROFILED_FLAG, reader.EVAL_FLAG, reader.INFER_FLAG)
+    for flag in ("PROFILED_FLAG", "EVAL_FLAG", "INFER_FLAG", "DEVICE_FLAG"):
+        assert getattr(ring, flag) == getattr(reader, flag)
 
 
 @settings(max_examples=60, deadline=None)

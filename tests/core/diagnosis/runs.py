@@ -12,6 +12,7 @@ from perftui.run.journal import Column
 from perftui.run.manifest import Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import GrowingTable, Table
+from tests.step_rows import step_row
 
 MS = 1_000_000
 
@@ -23,16 +24,8 @@ def step_table(count: int, phases: dict[str, float], **columns: int) -> Table:
     """``count`` equal training steps with ``phases`` in ms."""
     parts = [round(phases.get(phase, 0) * MS) for phase in PHASES]
     duration = sum(parts)
-    memory = [columns.get(name, -1) for name in ("batches_ready", "allocated", "reserved")]
-    fetch_cpu = columns.get("input_cpu", -1)
-    micro = columns.get("micro_batches", 1)
     table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
-    table.extend(
-        [
-            [at, "train", at * duration, duration, *parts, micro, 0, 0, *memory, -1, fetch_cpu]
-            for at in range(count)
-        ]
-    )
+    table.extend([step_row(at, parts, start=at * duration, **columns) for at in range(count)])
     return table.freeze()
 
 

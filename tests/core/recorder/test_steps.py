@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.recorder import steps
-from perftui.recorder.steps import HOLD_NS, StepAssembler
+from perftui.recorder.steps import DEVICE_HOLD_NS, HOLD_NS, StepAssembler
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record
+from perftui.run.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record
 
 NAMES = [column.name for column in STEP_COLUMNS]
 
@@ -174,3 +175,84 @@ def test_parts_of_every_step_sum_to_it(
     ]
     for row in rows:
         assert sum(row[phase] for phase in PHASES) == row["duration"]
+
+
+DEVICE = ("device_forward", "device_backward", "device_optimizer")
+
+
+def timed_step(n: int) -> Record:
+    return record("step", 100 * n, 100, step=n, flag=DEVICE_FLAG)
+
+
+def device_times(n: int) -> Record:
+    return record("device_phases", 0, 30 + n, value=50 + n, extra=7 + n, step=n)
+
+
+def test_a_step_waits_for_its_times_on_the_gpu_and_those_behind_it_wait_too() -> None:
+    assembler = StepAssembler()
+    records = [timed_step(0), timed_step(1), record("step", 200, 100, step=2), timed_step(3)]
+    assert [row for one in records for row in assembler.add(one, now=0)] == []
+
+    first = assembler.add(device_times(0), now=1)
+    others = assembler.add(device_times(1), now=1)
+
+    found = [dict(zip(NAMES, row, strict=True)) for row in first + others]
+    assert [(row["index"], *(row[name] for name in DEVICE)) for row in found] == [
+        (0, 30, 50, 7),
+        (1, 31, 51, 8),
+        (2, -1, -1, -1),
+    ]
+
+
+@pytest.mark.parametrize("how", ["a later step's came", "time passed", "the run ended"])
+def test_a_step_whose_times_on_the_gpu_never_come_is_written_without(how: str) -> None:
+    assembler = StepAssembler()
+    for one in (timed_step(0), timed_step(1), record("step", 200, 100, step=2)):
+        assert assembler.add(one, now=0) == []
+
+    if how == "a later step's came":
+        rows = assembler.add(device_times(1), now=1)
+    elif how == "time passed":
+        assert len(assembler.expire(now=HOLD_NS)) == 0
+        rows = assembler.expire(now=DEVICE_HOLD_NS)
+    else:
+        rows = assembler.expire(now=1, hold=0)
+
+    found = [dict(zip(NAMES, row, strict=True)) for row in rows]
+    assert [row["index"] for row in found[:2]] == [0, 1]
+    assert [found[0][name] for name in DEVICE] == [-1, -1, -1]
+
+
+@given(st.lists(st.booleans(), max_size=30), st.randoms())
+def test_every_step_is_written_once_and_in_order_whichever_times_come(
+    comes: list[bool], random: Any
+) -> None:
+    assembler, rows, late = StepAssembler(), [], list[int]()
+    for n, one in enumerate(comes):
+        rows += assembler.add(timed_step(n), now=n)
+        if one:
+            late.append(n)
+        while late and random.random() < 0.5:
+            rows += assembler.add(device_times(late.pop(0)), now=n)
+    for n in late:
+        rows += assembler.add(device_times(n), now=len(comes))
+    rows += assembler.expire(now=len(comes), hold=0)
+
+    found = [dict(zip(NAMES, row, strict=True)) for row in rows]
+    expected = [(n, 30 + n if one else -1) for n, one in enumerate(comes)]
+    assert [(row["index"], row["device_forward"]) for row in found] == expected
+
+
+def test_trouble_of_the_allocator_is_known_where_its_memory_is() -> None:
+    rows = rows_of(
+        [
+            record("memory", 99, value=5, extra=8, step=0),
+            record("memory_trouble", 99, value=2, extra=1, step=0),
+            record("step", 0, 100, step=0),
+            record("memory", 199, value=5, extra=8, step=1),
+            record("step", 100, 100, step=1),
+            record("step", 200, 100, step=2),
+        ]
+    )
+    found = [(row["alloc_retries"], row["alloc_failures"]) for row in rows]
+    assert found == [(2, 1), (0, 0), (-1, -1)]

@@ -23,6 +23,7 @@ from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.trace.text import printable
 from tests.core.diagnosis.runs import make_run
+from tests.step_rows import step_row
 
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "dataset": "Images"}
 TRACE = {
@@ -51,8 +52,7 @@ def write_steps(layout: RunLayout, count: int = 30) -> None:
     ms = {"input_wait": 21, "loader_start": 0, "forward": 4}
     phases = [ms.get(phase, 2) * 1_000_000 for phase in PHASES]
     duration = sum(phases)
-    rest = [1, 0, 0, -1, -1, -1, -1, -1]
-    steps.append([[at, "train", at * duration, duration, *phases, *rest] for at in range(count)])
+    steps.append([step_row(at, phases, start=at * duration) for at in range(count)])
     steps.close()
     events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
     events.append([[0, "loader", 0, -1, LOADER]])

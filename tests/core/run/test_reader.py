@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, write_manifest
 from perftui.run.reader import RunReader
+from tests.step_rows import step_row
 
 
 @pytest.fixture
@@ -22,8 +23,7 @@ def layout(tmp_path: Path) -> RunLayout:
 
 
 def step(index: int) -> list[object]:
-    numbers = [100, *([0] * len(PHASES)), 1, 0, 0, -1, -1, -1, -1, -1]
-    return [index, "train", 1000 * index, *numbers]
+    return step_row(index, start=1000 * index, duration=100)
 
 
 def test_directory_that_is_no_run(tmp_path: Path) -> None:

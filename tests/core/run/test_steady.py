@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.steady import LONGEST_WARM_UP, steady, warm_up_length
 from perftui.run.table import GrowingTable, Table
+from tests.step_rows import step_row
 
 
 def steps(durations: list[int], kinds: list[str] | None = None, profiled: set[int] = frozenset()):
@@ -16,9 +17,7 @@ def steps(durations: list[int], kinds: list[str] | None = None, profiled: set[in
     rows = []
     for index, (duration, kind) in enumerate(zip(durations, kinds, strict=True)):
         phases = [0] * (len(PHASES) - 1) + [duration]
-        unknown = [-1] * 5
-        row = [index, kind, 0, duration, *phases, 1, int(index in profiled), 0, *unknown]
-        rows.append(row)
+        rows.append(step_row(index, phases, kind=kind, profiled=int(index in profiled)))
     table.extend(rows)
     return table.freeze()
 

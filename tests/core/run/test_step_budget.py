@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.step_budget import exact_means, nearest_rank, step_budget
 from perftui.run.table import GrowingTable
+from tests.step_rows import step_row
 
 PHASE_TIMES = st.lists(st.integers(0, 10**10), min_size=len(PHASES), max_size=len(PHASES))
 
@@ -18,10 +19,7 @@ def steps(phases: list[list[int]], wrong_by: dict[int, int] | None = None):
     table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
     wrong = wrong_by or {}
     table.extend(
-        [
-            [at, "train", 0, sum(row) + wrong.get(at, 0), *row, 1, 0, 0, -1, -1, -1, -1, -1]
-            for at, row in enumerate(phases)
-        ]
+        [step_row(at, row, duration=sum(row) + wrong.get(at, 0)) for at, row in enumerate(phases)]
     )
     return table.freeze()
 

@@ -25,6 +25,10 @@ MOST_ATTEMPTS = 3
 workers anew after every batch would start and stop the profiler for ever and never have one."""
 
 
+MOST_WAITING = 3
+"""Windows in the spool that the recorder has not taken. It does so within a second, unless it is
+gone or its disk is full, and the spool is memory that the training needs."""
+
 MUCH_LONGER = 2
 """A first window is followed by another as soon as may be if that has so many times the steps."""
 
@@ -81,9 +85,9 @@ class Windows:
 
         Whether the training had to wait for anything.
         """
-        self._account(ended, duration, hooks)
         if not self._options.profile:
             return False
+        self._account(ended, duration, hooks)
         if self._window is None and not self._is_due(ended.end, next_step):
             return False
         if self.marks is None and not self._may_open():
@@ -181,14 +185,23 @@ class Windows:
 
     def _may_open(self) -> bool:
         if get_ident() != threading.main_thread().ident:
-            self._wanted = None
-            self._occasions.ended(perf_counter_ns(), is_too_short=False)
-            self._say("no window was recorded: the training is not in the main thread")
+            self._refuse("no window was recorded: the training is not in the main thread")
+            return False
+        if self._window is None and self._waiting() >= MOST_WAITING:
+            self._refuse("no window was recorded: the last ones have not been taken yet")
             return False
         if is_profiling(self._torch):
             self._say_foreign()
             return False
         return not self._foreign
+
+    def _refuse(self, why: str) -> None:
+        self._wanted = None
+        self._occasions.ended(perf_counter_ns(), is_too_short=False)
+        self._say(why)
+
+    def _waiting(self) -> int:
+        return sum(1 for _ in self._spool.glob(f"window-{os.getpid()}-*.json"))
 
     def _advance(self, next_step: int) -> None:
         """One stage a boundary: prepare, start, so many steps, finish.

@@ -99,3 +99,16 @@ def test_the_steps_that_were_chosen_are_recorded(
 
     windows = [(one["first_step"], one["steps"], one["reason"]) for one in run.notes("window")]
     assert windows == [(first, 4, "chosen")]
+
+
+def test_windows_that_nobody_takes_are_not_piled_up(train: Any) -> None:
+    untaken = """
+import os, pathlib
+for number in range(3):
+    name = f"window-{os.getpid()}-{number + 10}.json"
+    pathlib.Path(os.environ["PERFTUI_SPOOL"], name).touch()
+"""
+    run = train(untaken + PLAIN + "train(80)")
+
+    assert run.notes("window") == []
+    assert ["have not been taken" in one["message"] for one in run.notes("warning")] == [True]

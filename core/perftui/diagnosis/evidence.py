@@ -114,8 +114,9 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
 def _machine(run: RunSnapshot, snapshot: RankSnapshot, mask: Mask, on_gpu: bool) -> MachineFacts:
     during = _span(snapshot.steps, mask)
     cores = run.manifest.cpu_count or None
-    thinned = run.thinned.get(run.manifest.host, NO_SUMS)
-    return machine_facts(run.telemetry, run.manifest.host, cores, during, on_gpu, thinned)
+    host = snapshot.host or run.manifest.host
+    thinned = run.thinned.get(host, NO_SUMS)
+    return machine_facts(run.telemetry, host, cores, during, on_gpu, thinned)
 
 
 def _work(snapshot: RankSnapshot, mask: Mask, loader: LoaderFacts | None) -> LoaderWork | None:

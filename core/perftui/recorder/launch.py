@@ -19,6 +19,7 @@ import psutil
 
 import perftui
 from perftui.recorder.interpreter import our_module
+from perftui.recorder.joining import join_key, make_or_join
 from perftui.recorder.options import AgentOptions
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
@@ -52,6 +53,8 @@ class Launch:
     columns: int = 80
     sample_seconds: float = SAMPLE_SECONDS
     """Between two samples of the machine."""
+    joins: bool = False
+    """Whether recorders of the same job (see ``joining``) make one run together."""
     looks: int = LOOKS_A_SECOND
     """Looks a second at the training's main thread, where py-spy is installed; 0 for none."""
 
@@ -90,7 +93,7 @@ def start(launch: Launch) -> Path:
 
 
 def prepare(launch: Launch) -> RunLayout:
-    """Make the run directory of ``launch`` with its first manifest.
+    """Make the run directory of ``launch`` with its first manifest, or a part of a run to join.
 
     Raises:
         OSError: it cannot be made.
@@ -113,8 +116,18 @@ def prepare(launch: Launch) -> RunLayout:
         perftui_version=perftui.__version__,
     )
     run_id = new_run_id(manifest.script, started_ns)
-    layout = create_run_directory(launch.runs, run_id)
-    write_manifest(layout.manifest, replace(manifest, run_id=run_id))
+
+    def make() -> RunLayout:
+        layout = create_run_directory(launch.runs, run_id)
+        write_manifest(layout.manifest, replace(manifest, run_id=run_id))
+        return layout
+
+    key = join_key(os.environ, launch.command) if launch.joins else None
+    if key is None:
+        return make()
+    layout = make_or_join(launch.runs, key, manifest.host, make)
+    if layout.root.name != run_id:
+        write_manifest(layout.manifest, replace(manifest, run_id=layout.root.name))
     return layout
 
 

@@ -41,6 +41,8 @@ class Request:
 def request(layout: RunLayout, kind: str, **data: Any) -> Path:
     """Ask the recorder of a run for something; returns at once, the recorder serves it soon.
 
+    A window or the end is asked of all recorders of the run.
+
     Raises:
         ValueError: there is no request of that kind.
         OSError: the run directory cannot be written.
@@ -48,6 +50,9 @@ def request(layout: RunLayout, kind: str, **data: Any) -> Path:
     if kind not in KINDS:
         raise ValueError(f"no request is called {kind!r}; there are {', '.join(KINDS)}")
     # Names sort by time, so that requests are served in the order in which they were made.
+    if kind in (CAPTURE, STOP):
+        for part in layout.parts():
+            request(part, kind, **data)
     path = layout.control / f"{time.time_ns():020d}-{os.getpid()}-{kind}.json"
     replace_file(path, msgspec.json.encode(Request(kind, data)))
     return path

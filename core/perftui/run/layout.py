@@ -51,6 +51,19 @@ class RunLayout:
         """The telemetry journals of every host that has written one, by name."""
         return sorted(self.root.glob("telemetry-*.jsonl"))
 
+    @property
+    def hosts(self) -> Path:
+        """Where recorders that joined this run have directories of their own."""
+        return self.root / "hosts"
+
+    def parts(self) -> list[RunLayout]:
+        """Those directories, each laid out as that of a run, by name."""
+        try:
+            found = sorted(self.hosts.iterdir())
+        except OSError:
+            return []
+        return [RunLayout(path) for path in found if is_run_directory(path)]
+
     def rank(self, rank: int) -> RankLayout:
         """Paths of one rank."""
         return RankLayout(self.root / f"rank-{rank}")

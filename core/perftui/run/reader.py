@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
+from perftui.run.merging import merged
 from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
@@ -37,12 +39,17 @@ class RankSnapshot:
     """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
     newest."""
 
+    shift: int = 0
+    """By how much its number is larger than the one it calls itself, which another has, too."""
+    host: str = ""
+    """Where it ran, if that is not the host of the manifest."""
+
     @property
     def place(self) -> int:
         """The rank it has in its job: not its own number where it took the place of one before."""
         for data in self.events["data"][self.events["kind"] == "follows"]:
             if isinstance(data, dict) and isinstance(data.get("rank"), int):
-                return int(data["rank"])
+                return int(data["rank"]) + self.shift
         return self.rank
 
 
@@ -115,14 +122,25 @@ class RunReader:
         self.layout = RunLayout(root)
         self._ranks: dict[int, _RankReader] = {}
         self._telemetry: dict[str, JournalTable] = {}
+        self._parts: dict[Path, RunReader] = {}
+        self._seen: dict[Path, RunSnapshot] = {}
 
     def poll(self) -> RunSnapshot:
         """Read what has been added since the last call."""
         manifest = read_manifest(self.layout.manifest)
         try:
-            return self._snapshot(manifest)
+            own = self._snapshot(manifest)
         except NewerError as error:
             raise ManifestError(str(error)) from error
+        return merged(own, self._poll_parts())
+
+    def _poll_parts(self) -> list[RunSnapshot]:
+        """What other recorders of the run have written. What cannot be read now stays as it was."""
+        for part in self.layout.parts():
+            reader = self._parts.setdefault(part.root, RunReader(part.root))
+            with suppress(ManifestError):
+                self._seen[part.root] = reader.poll()
+        return list(self._seen.values())
 
     def _snapshot(self, manifest: Manifest) -> RunSnapshot:
         for rank in self.layout.ranks():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -55,7 +56,7 @@ def _headless(launch: Launch, reason: str) -> NoReturn:
 
     if reason:
         tell(f"perftui: {reason}, so running without the app")
-    run_as_command(launch)
+    run_as_command(replace(launch, joins=True))
 
 
 def launch_of(line: CommandLine) -> Launch:

@@ -1,6 +1,7 @@
 """Tries other arguments of a DataLoader for one run, where that changes no order and no batch.
 
-Augmentation that draws random numbers draws others in a worker than it would without one.
+Augmentation that draws random numbers draws others in a worker than it would without one. A start
+of workers draws one too: with workers that persist, epochs after the first are shuffled otherwise.
 """
 
 from __future__ import annotations

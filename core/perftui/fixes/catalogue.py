@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Finding
-from perftui.fixes import loader_pin, loader_workers
+from perftui.fixes import loader_persistent, loader_pin, loader_workers
 from perftui.fixes.model import FixOption
 
 CATALOGUE: dict[str, Callable[[Evidence], FixOption | None]] = {
     loader_workers.FIX: loader_workers.option,
     loader_pin.FIX: loader_pin.option,
+    loader_persistent.FIX: loader_persistent.option,
 }
 
 

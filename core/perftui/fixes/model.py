@@ -17,6 +17,7 @@ class Risk(str, enum.Enum):
 
     MEMORY = "uses more memory"
     RANDOMNESS = "changes random augmentation"
+    ORDER = "changes the shuffle of later epochs"
     CORES = "may slow the step: too few cores are idle"
 
 

@@ -10,7 +10,7 @@ from perftui.diagnosis.evidence import gather
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override
-from tests.core.diagnosis.runs import ON_GPU, make_run, telemetry_table
+from tests.core.diagnosis.runs import ON_GPU, joined, make_run, step_table, telemetry_table
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
 GUARDED = SCRIPT + 'if __name__ == "__main__":\n    main()\n'
@@ -55,7 +55,7 @@ def test_workers_are_offered_as_override_and_as_patch(script) -> None:
     assert option.patch.after.endswith(
         b"DataLoader(data, num_workers=4, persistent_workers=True)\n"
     )
-    assert set(option.risks) == {Risk.RANDOMNESS, Risk.MEMORY}
+    assert set(option.risks) == {Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY}
     assert (option.argv, option.why_not) == (None, "")
     assert script.read_text() == SCRIPT
 
@@ -289,6 +289,53 @@ def test_pinning_is_refused_with_the_reason(script) -> None:
         (option,) = options(replace(finding, fixes=("loader-pin",)), evidence)
         assert option.override is None
         assert reason in option.why_not
+
+
+KEPT = "loader = DataLoader(data, num_workers=2, persistent_workers=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "after", "reason"),
+    [
+        ("DataLoader(data, num_workers=2)", KEPT, ""),
+        ("DataLoader(data, num_workers=2, persistent_workers=False)", KEPT, ""),
+        ("DataLoader(data, num_workers=count())", None, "no number of workers"),
+        ("DataLoader(data, num_workers=2, persistent_workers=stay)", None, "stay"),
+    ],
+)
+def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
+    begin = "from torch.utils.data import DataLoader\n"
+    script.write_text(f"{begin}loader = {call}\n")
+    facts = {"id": 1, "role": "train", "num_workers": 2, "persistent_workers": False}
+    loader = {**facts, "file": str(script), "line": 2}
+    epoch = [step_table(1, {"loader_start": 400, "forward": 10}), step_table(39, {"forward": 10})]
+    evidence = gather(make_run(steps=joined(*epoch * 4), loaders=(loader,)), None)
+    finding = diagnose(evidence).top
+    assert finding is not None
+    (option,) = options(finding, evidence)
+    arguments = {"persistent_workers": True}
+    assert option.override == Override("DataLoader", arguments, str(script), 2, "loader-persistent")
+    assert Risk.ORDER in option.risks
+    assert reason in option.why_not
+    assert (option.patch and option.patch.after.decode()) == (after and begin + after)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"num_workers": 0}, "no workers"),
+        ({"num_workers": None}, "not known"),
+        ({"persistent_workers": True}, "stay already"),
+    ],
+)
+def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> None:
+    facts = {"num_workers": 2, "file": str(script), "line": 2, **change}
+    evidence = gather(make_run(phases=PHASES, loaders=(facts,)), None)
+    finding = diagnose(evidence).top
+    assert finding is not None
+    (option,) = options(replace(finding, fixes=("loader-persistent",)), evidence)
+    assert option.override is None
+    assert reason in option.why_not
 
 
 def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:

@@ -397,7 +397,7 @@ def test_pinned_memory_stands_alone(path) -> None:
 def test_persistence_alone_needs_workers_in_the_call(path) -> None:
     for workers in ("", ", num_workers=0", ", num_workers=args.w"):
         source = f"{HEAD}loader = DataLoader(data{workers})\n".encode()
-        with pytest.raises(PatchRefusedError, match="already"):
+        with pytest.raises(PatchRefusedError, match="no number of workers"):
             patched(path, source, {"persistent_workers": True})
     with_workers = f"{HEAD}loader = DataLoader(data, num_workers=3)\n".encode()
     assert b"persistent_workers=True" in patched(path, with_workers, {"persistent_workers": True})

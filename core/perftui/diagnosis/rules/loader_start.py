@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.diagnosis.loader_restarts import Restarts
 from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
@@ -40,15 +41,25 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         again.per_step,
         share.mean,
         confidence(share.count, policy),
+        _fixes(evidence),
         would_raise_confidence=more_steps(share.count, policy),
         steps=share.count,
     )
 
 
+def _starts_anew(loader: LoaderFacts | None) -> bool:
+    """Whether the loader is known to start its workers anew with each epoch."""
+    return loader is not None and bool(loader.num_workers) and loader.persistent_workers is False
+
+
+def _fixes(evidence: Evidence) -> tuple[str, ...]:
+    return ("loader-persistent",) if _starts_anew(evidence.loader) else ()
+
+
 def _because(evidence: Evidence) -> str:
     """The cause, where the loader's arguments are known and tell it."""
     loader = evidence.loader
-    if loader is None or not loader.num_workers or loader.persistent_workers is not False:
+    if loader is None or not loader.num_workers or not _starts_anew(loader):
         return ""
     workers = words.several(loader.num_workers, "worker")
     verb = "starts" if loader.num_workers == 1 else "start"

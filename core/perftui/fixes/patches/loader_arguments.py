@@ -45,7 +45,8 @@ def loader_arguments(
     """Patch the call at ``line`` of ``path`` so that it makes its loader with ``arguments``.
 
     A value that stands in a variable, a dict or the default of a command-line option is changed
-    there. Arguments of ``NEEDS_WORKERS`` are left out where they are not certain to be valid.
+    there. Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to
+    be valid.
     ``seen`` are the values that the script itself gave its loader in a run: a literal that says
     otherwise is not what decides, so it is not edited.
 
@@ -71,8 +72,11 @@ def planned_edits(program: Program, call: ast.Call, arguments: Mapping[str, Lite
         PatchRefusedError: where a present value comes from is not certain.
     """
     edits: list[Edit] = []
+    need_workers = bool(arguments) and set(arguments) <= set(NEEDS_WORKERS)
+    if need_workers and not _states_workers(program, call, edits):
+        raise PatchRefusedError("no number of workers stands in the call itself")
     for name, value in arguments.items():
-        if name in NEEDS_WORKERS:
+        if name in NEEDS_WORKERS and not need_workers:
             edits += _companion(program, call, name, value, edits)
         else:
             edits += _edit(program, call, name, value)

@@ -155,7 +155,7 @@ def test_a_notebook_run_as_a_script_trains(here: Path, alone: str) -> None:
         "execution_count": None,
         "metadata": {},
         "outputs": [],
-        "source": ["import training\n", "training.main()\n"],
+        "source": ["import training\n", "print(training.train(0, lambda model: model))\n"],
     }
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (here / "book.ipynb").write_text(json.dumps(book))

@@ -1,0 +1,64 @@
+"""Trains one rank after another in children, and kills each at a random moment.
+
+``python killed.py SEED MOMENTS`` prints ``RANK STEPS`` for each: how many it had finished.
+"""
+
+from __future__ import annotations
+
+import importlib
+import mmap
+import os
+import random
+import signal
+import struct
+import sys
+import time
+
+import torch
+from torch import nn
+
+FEWEST = 2
+"""Steps that each finishes."""
+
+LONGEST = 0.4
+"""Seconds that a rank lives at most: long enough for a window."""
+
+
+def train(page: mmap.mmap, rank: int, ranks: int) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks))
+    model = nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    steps = 0
+    while True:
+        optimizer.zero_grad()
+        model(torch.ones(4, 16)).sum().backward()
+        optimizer.step()
+        steps += 1
+        struct.pack_into("@Q", page, 0, steps)
+
+
+def finished(page: mmap.mmap) -> int:
+    steps: int = struct.unpack_from("@Q", page)[0]
+    return steps
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    importlib.import_module("torch._dynamo")
+    seed, ranks = map(int, sys.argv[1:])
+    moments = random.Random(seed)  # noqa: S311 - moments need no secrecy
+    for rank in range(ranks):
+        page = mmap.mmap(-1, 8)
+        child = os.fork()
+        if child == 0:
+            train(page, rank, ranks)
+        while finished(page) < FEWEST:
+            time.sleep(0.001)
+        time.sleep(LONGEST * moments.random())
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        print(rank, finished(page), flush=True)
+
+
+if __name__ == "__main__":
+    main()

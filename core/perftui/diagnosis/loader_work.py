@@ -26,7 +26,7 @@ class LoaderWork:
     batch_bytes: int | None
     """Tensors and arrays of a batch; None where those of any batch are not known."""
     bytes_per_second: float | None
-    """Of all workers together."""
+    """Of all workers together, while they were there."""
 
     @property
     def mostly(self) -> str:
@@ -58,9 +58,11 @@ def _work(rows: Table, batches: int) -> LoaderWork:
     elapsed, fetch, collate = (int(rows[name].sum()) for name in ("elapsed", "fetch", "collate"))
     in_workers = rows["worker"] >= 0
     size = int(rows["bytes"].sum()) if int(rows["sized"].sum()) == batches else None
-    span = int(rows["time"].max() - (rows["time"] - rows["elapsed"]).min())
+    workers = len(np.unique(rows["worker"][in_workers]))
+    # Not from the first row to the last: of a long run the rows between are no longer there.
+    span = elapsed / max(workers, 1)
     return LoaderWork(
-        workers=len(np.unique(rows["worker"][in_workers])),
+        workers=workers,
         batches=batches,
         fetch=fetch // batches,
         collate=collate // batches,

@@ -12,7 +12,7 @@ import psutil
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.notes import Note
-from perftui.recorder.sink import JournalSink
+from perftui.recorder.thinning import ThinningSink
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.spool import Spool
 from perftui.run.worker_page import ENDED, IDLE, PageError, WorkerCounts, WorkerPageReader
@@ -20,7 +20,7 @@ from perftui.run.worker_page import ENDED, IDLE, PageError, WorkerCounts, Worker
 SHORTEST = 1_000_000_000
 LONGEST = 10_000_000_000
 """Between two rows of a worker, ns: one a second while somebody is likely to look, ten times fewer
-in a run of a day. Eight workers write 40 MB a week."""
+in a run of a day, which keeps hours of newest rows."""
 
 SLOWER_BY = 120
 """The time between rows is this part of the time so far."""
@@ -55,7 +55,7 @@ class LoaderWorkers:
         self._spool = spool
         self._owner = owner
         self._faults = faults
-        self._journal = JournalSink(path, WORKER_COLUMNS, faults)
+        self._journal = ThinningSink(path, WORKER_COLUMNS, faults)
         self._pages: dict[Path, _Page] = {}
         self._refused: set[Path] = set()
         self._loaders: dict[int, int] = {}

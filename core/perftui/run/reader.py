@@ -34,7 +34,8 @@ class RankSnapshot:
     """Of the steps that are not in ``steps``, since there are too many: those between the first and
     the newest."""
     workers: Table = field(default_factory=Table)
-    """What the workers of its data loaders did, by ``WORKER_COLUMNS``."""
+    """What the workers of its data loaders did, by ``WORKER_COLUMNS``; of very many rows the first
+    and the newest."""
     stacks: Table = field(default_factory=Table)
     """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
     newest."""
@@ -95,7 +96,7 @@ class _RankReader:
         self._layout = layout
         self.steps = JournalTable(layout.steps, STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS)
         self.events = JournalTable(layout.events, EVENT_COLUMNS, text=EVENT_TEXT)
-        self.workers = JournalTable(layout.workers, WORKER_COLUMNS)
+        self.workers = JournalTable(layout.workers, WORKER_COLUMNS, kept=KEPT_STEPS)
         self.stacks = JournalTable(layout.stacks, STACK_COLUMNS, text=STACK_TEXT, kept=KEPT_STACKS)
 
     def poll(self) -> RankSnapshot:

@@ -20,6 +20,7 @@ from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.notes import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import JournalReader
+from perftui.run.journal_table import KEPT_STEPS, JournalTable
 from perftui.run.spool import Spool
 
 OWNER = 4711
@@ -123,6 +124,26 @@ def test_rows_sum_to_what_was_counted(
     assert sum(row["elapsed"] for row in rows) == (clock.now - begun if rows else 0)
     assert all(row["fetch"] + row["collate"] <= row["elapsed"] for row in rows)
     assert followed.spool.worker_pages(OWNER) == []
+
+
+def test_a_long_run_keeps_its_first_and_its_newest_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftui.recorder.thinning.PIECE_BYTES", 2000)
+    followed = Followed(tmp_path / "spool", Clock(monkeypatch))
+    page = followed.page()
+    for _ in range(500):
+        page.mark(FETCH)
+        page.count(1)
+        page.mark(IDLE)
+        followed.turn()
+    followed.workers.finish()
+    table = JournalTable(followed.path, WORKER_COLUMNS, kept=KEPT_STEPS)
+    kept, between = table.poll(), table.sums.of()
+    assert len(kept) < 250
+    assert int(kept["batches"].sum()) + between.of("batches").total == 500
+    sizes = [path.stat().st_size for path in followed.path.parent.glob("workers*")]
+    assert sum(sizes) < 20_000
 
 
 def test_rows_wait_for_the_loader_of_the_worker_but_not_for_ever(followed: Followed) -> None:

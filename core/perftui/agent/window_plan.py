@@ -1,0 +1,136 @@
+"""When the next window opens, how many steps it has, and what windows have cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .budget import Budget
+from .control import Control
+from .occasions import CHOSEN, JOINT, Occasions
+from .options import Options
+from .ranks_together import RanksTogether, usual_lead
+from .steps import EVAL, Boundary
+from .window_length import window_steps
+
+MOST_ATTEMPTS = 3
+"""Windows in a row that are ended from outside before a step is whole: a training that forks its
+workers anew after every batch would start and stop the profiler for ever and never have one."""
+
+MUCH_LONGER = 2
+"""A first window is followed by another as soon as may be if that has so many times the steps."""
+
+
+class WindowPlan:
+    """Is told of every step and of what happens to windows; opens none and reads no clock."""
+
+    def __init__(self, spool: Path, options: Options) -> None:
+        self.reason = ""
+        """Why the last window was opened."""
+        self._options = options
+        control = Control(spool)
+        self._budget = Budget(options.overhead)
+        self._occasions = Occasions(self._budget, control, options.first_step)
+        self._together = RanksTogether(control)
+        self._now = 0
+        """When the last step ended."""
+        self._trained = 0
+        self._wanted: str | None = None
+        self._attempts = 0
+        self._waited = 0
+        """How long the training has waited for windows in the step that goes on."""
+        self._last_steps = 0
+        self._stall_per_step: int | None = None
+
+    def step(self, ended: Boundary, duration: int, hooks: int, is_open: bool) -> None:
+        """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
+
+        ``is_open`` tells whether a window was open, which makes it longer.
+        """
+        waited, self._waited = self._waited, 0
+        undisturbed = max(duration - waited, 0)
+        is_training = ended.kind != EVAL
+        self._now = ended.end
+        self._trained += is_training
+        self._budget.step(ended.end, duration, hooks)
+        if not is_training:
+            return
+        if not is_open:
+            self._occasions.step(undisturbed)
+        elif self._occasions.typical:
+            self._budget.spend(undisturbed - self._occasions.typical)
+
+    def is_due(self, next_step: int) -> bool:
+        """Whether to prepare a window, which opens at the step after the next, or at the next."""
+        if self._wanted is None:
+            self._wanted = self._occasions.next(self._now, next_step, self._price)
+        is_wanted = self._wanted is not None
+        lead = self._lead(next_step) if is_wanted else 0
+        return self._together.is_due(self._trained, is_wanted, lead)
+
+    def begin(self) -> None:
+        """A window is prepared."""
+        self.reason = self._wanted or JOINT
+        self._wanted = None
+        self._budget.begin_window()
+
+    def may_start(self, next_step: int, was_prepared: bool) -> bool:
+        """Whether the prepared window opens now.
+
+        ``was_prepared`` tells whether that was at the last step. Another attempt does not wait for
+        that: it needs every step there is.
+        """
+        at_once = was_prepared or self._attempts > 0
+        if self.reason == CHOSEN:
+            at_once = not self._until_chosen(next_step)
+        return self._together.may_start(self._trained, at_once)
+
+    def length(self) -> int:
+        """Steps for the next window."""
+        return self._options.window_steps or window_steps(
+            self._occasions.typical, self._stall_per_step, self._options.in_detail
+        )
+
+    def pay(self, waited: int) -> None:
+        """The training has waited so many ns for a window."""
+        self._waited += waited
+        self._budget.spend(waited)
+        self._together.pay(self._budget)
+
+    def saved(self, steps: int, stall: int) -> None:
+        """A window of ``steps`` has been saved; it made the training wait ``stall`` ns in all."""
+        is_first = not self._last_steps
+        self._attempts = 0
+        self._last_steps = steps
+        self._stall_per_step = stall // steps
+        is_too_short = is_first and self.length() >= MUCH_LONGER * steps
+        self._occasions.ended(self._now, is_too_short)
+
+    def cut_short(self) -> bool:
+        """A window has ended before a step was whole; whether there will be another attempt."""
+        self._attempts += 1
+        if self._attempts < MOST_ATTEMPTS:
+            self._wanted = self.reason
+            return True
+        self.give_up()
+        return False
+
+    def give_up(self) -> None:
+        """There will be no window of this occasion."""
+        self._attempts = 0
+        self._wanted = None
+        self._occasions.ended(self._now, is_too_short=False)
+
+    def _price(self) -> int:
+        """What the next window will cost, if its steps cost as much as those of the last one."""
+        self._together.learn(self._budget)
+        if not self._last_steps:
+            return self._budget.last_window
+        return self._budget.last_window * self.length() // self._last_steps
+
+    def _lead(self, next_step: int) -> int:
+        if self._wanted == CHOSEN:
+            return self._until_chosen(next_step)
+        return usual_lead(self._occasions.typical)
+
+    def _until_chosen(self, next_step: int) -> int:
+        return max((self._options.first_step or 0) - next_step, 0)

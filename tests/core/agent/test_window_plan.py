@@ -1,0 +1,135 @@
+"""Windows of a whole training, by a fake clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from perftui.agent.occasions import ASKED, REGULAR, WARM
+from perftui.agent.options import Options
+from perftui.agent.steps import TRAIN, Boundary
+from perftui.agent.window_plan import MOST_ATTEMPTS, WindowPlan
+from perftui.run.spool import CONTROL_SIZE
+
+MS = 1_000_000
+
+
+@dataclass
+class Training:
+    """Steps of 30 ms; a window makes each of its own longer by ``slowed`` and then waits."""
+
+    plan: WindowPlan
+    hooks: int = 0
+    slowed: int = 10 * MS
+    stall: int = 4 * MS
+    """For each step of a window."""
+    cut_short: bool = False
+    now: int = 0
+    number: int = 0
+    cost: int = 0
+    windows: list[tuple[int, int, str]] = field(default_factory=list)
+    """First step, steps, reason."""
+    retries: list[bool] = field(default_factory=list)
+    """Of each window that was cut short, whether another follows at once."""
+    _first: int | None = None
+    _is_prepared: bool = False
+    _left: int = 0
+    _waited: int = 0
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self._step()
+
+    def _step(self) -> None:
+        is_open = self._first is not None
+        duration = 30 * MS + self._waited + (self.slowed if is_open else 0)
+        self.cost += self.hooks + self._waited + (self.slowed if is_open else 0)
+        self._waited = 0
+        self.now += duration
+        self.number += 1
+        self.plan.step(Boundary(TRAIN, self.now, 1), duration, self.hooks, is_open)
+        if self._first is not None:
+            self._left -= 1
+            if not self._left:
+                self._finish(self._first)
+        elif self._is_prepared or self.plan.is_due(self.number):
+            if not self._is_prepared:
+                self.plan.begin()
+            if self.plan.may_start(self.number, self._is_prepared):
+                self._first, self._left = self.number, self.plan.length()
+            self._is_prepared = self._first is None
+
+    def _finish(self, first: int) -> None:
+        self._first = None
+        if self.cut_short:
+            self.retries.append(self.plan.cut_short())
+            return
+        steps = self.number - first
+        self._waited = self.stall * steps
+        self.plan.pay(self._waited)
+        self.plan.saved(steps, self._waited)
+        self.windows.append((first, steps, self.plan.reason))
+
+
+def training(options: Options | None = None, spool: Path = Path("/nowhere")) -> Training:
+    return Training(WindowPlan(spool, options or Options()))
+
+
+@pytest.mark.parametrize("share", [0.002, 0.01, 0.05])
+def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(share: float) -> None:
+    run = training(Options(overhead=share))
+    run.hooks = 30_000
+    run.run(40_000)
+
+    assert len(run.windows) > 5
+    assert run.cost <= share * run.now
+
+
+def test_the_first_look_is_short_and_a_whole_one_follows_when_it_is_paid_back() -> None:
+    run = training()
+    run.run(1000)
+
+    assert [(steps, reason) for _, steps, reason in run.windows[:2]] == [(1, WARM), (2, REGULAR)]
+    # Both together cost 42 ms, so nobody may see the second before 4.2 s of steps of 30 ms.
+    assert 140 <= run.windows[1][0] < 150
+
+
+def test_steps_that_are_dear_to_save_are_recorded_one_by_one() -> None:
+    run = training()
+    run.stall = 40 * MS
+    run.run(20_000)
+
+    assert {steps for _, steps, _ in run.windows} == {1}
+
+
+def test_an_explicit_number_of_steps_holds_whatever_it_costs() -> None:
+    run = training(Options(window_steps=7))
+    run.stall = 40 * MS
+    run.run(20_000)
+
+    assert len(run.windows) > 2
+    assert {steps for _, steps, _ in run.windows} == {7}
+
+
+def test_windows_that_are_always_cut_short_are_tried_few_times() -> None:
+    run = training()
+    run.cut_short = True
+    run.run(300)
+
+    assert run.retries == [True] * (MOST_ATTEMPTS - 1) + [False]
+
+
+def test_a_request_is_served_at_once(tmp_path: Path) -> None:
+    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
+    run = training(spool=tmp_path)
+    run.run(600)
+    before = len(run.windows)
+    with (tmp_path / "control").open("r+b") as page:
+        page.write((1).to_bytes(8, "little"))
+    asked = run.number
+    run.run(5)
+
+    assert len(run.windows) == before + 1
+    assert run.windows[-1] == (asked + 2, 2, ASKED)

@@ -112,6 +112,8 @@ class RunView:
             loader=evidence.loader,
             figures=figures_of(run.manifest, evidence),
             problems=self._problems(run),
+            main_thread=evidence.main_thread,
+            gap_lines=evidence.gap_lines,
             options=self._fixes.of(diagnosis.findings, evidence),
         )
 

@@ -14,6 +14,7 @@ from perftui.fixes.model import FixOption
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.diagnosis.loader_facts import LoaderFacts
+    from perftui.diagnosis.main_thread import GapLines, MainThread
     from perftui.experiments.figures import RunFigures
     from perftui.run.manifest import Manifest
     from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -81,6 +82,10 @@ class Snapshot:
     """What a comparison with another run sets side by side; None without a run."""
     problems: tuple[str, ...] = ()
     """What could not be read or judged, in words."""
+    main_thread: MainThread | None = None
+    """Where the training's main thread was over the steady steps, where it was looked at."""
+    gap_lines: tuple[GapLines, ...] = ()
+    """Where it was while the GPU idled in the newest window, by cause."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
     """What can be done about a finding, by its rule, best first."""
 

@@ -10,11 +10,13 @@ from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
 from perftui.diagnosis.loader_restarts import Restarts, restarts
 from perftui.diagnosis.loader_work import LoaderWork, loader_work
 from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
+from perftui.diagnosis.main_thread import GapLines, MainThread, lines_of_gaps, main_thread
 from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
 from perftui.run.histogram import Weighed
 from perftui.run.manifest import Manifest
 from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunSnapshot
+from perftui.run.stacks import NO_STACKS
 from perftui.run.steady import Mask, steady
 from perftui.run.step_budget import StepShare, step_budget
 from perftui.run.sums import NO_SUMS, Group, Sums
@@ -54,6 +56,10 @@ class Evidence:
     peak_reserved: int | None = None
     """Most GPU memory PyTorch held at the end of a step, bytes."""
     trace: TraceFacts | None = None
+    main_thread: MainThread | None = None
+    """Where the main thread was over the steady steps; None where too few looks tell."""
+    gap_lines: tuple[GapLines, ...] = ()
+    """Where it was while the GPU idled in the window, by cause."""
     notes: tuple[str, ...] = ()
     """What the evidence cannot say, in words."""
 
@@ -107,6 +113,8 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         uses_cuda=uses_cuda,
         peak_reserved=peak_reserved,
         trace=facts,
+        main_thread=main_thread(run, snapshot.stacks, steps, mask),
+        gap_lines=lines_of_gaps(run, snapshot.stacks, analysis) if analysis else (),
         notes=(*notes, *_run_notes(run, snapshot)),
     )
 
@@ -166,4 +174,6 @@ def _run_notes(run: RunSnapshot, shown: RankSnapshot) -> Iterator[str]:
     if len(trainings) > 1:
         number = f"number {trainings.index(shown) + 1}"
         yield f"{len(trainings)} trainings ran one after the other: the diagnosis is of {number}"
+    if run.manifest.profile.get(NO_STACKS):
+        yield str(run.manifest.profile[NO_STACKS])
     yield from problems(run)

@@ -23,7 +23,7 @@ from perftui.recorder.joining import join_key, make_or_join
 from perftui.recorder.options import AgentOptions
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
-from perftui.run.stacks import LOOKS, LOOKS_A_SECOND
+from perftui.run.stacks import LOOKS
 from perftui.telemetry.limits import usable_cores, usable_memory
 
 PATIENCE = 30.0
@@ -55,7 +55,7 @@ class Launch:
     """Between two samples of the machine."""
     joins: bool = False
     """Whether recorders of the same job (see ``joining``) make one run together."""
-    looks: int = LOOKS_A_SECOND
+    looks: int = 0
     """Looks a second at the training's main thread, where py-spy is installed; 0 for none."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from perftui.diagnosis.main_thread import MainThread
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
@@ -54,6 +55,11 @@ def as_object(report: Report) -> dict[str, Any]:
             }
             for budget in report.budgets
         ],
+        "main_thread": _main_thread(report.evidence.main_thread),
+        "main_thread_in_gaps": [
+            {"cause": one.cause.value, "idle_ns": one.idle, **(_main_thread(one.thread) or {})}
+            for one in report.evidence.gap_lines
+        ],
         "operators": msgspec.to_builtins(report.ops),
         "kernels": msgspec.to_builtins(report.kernels),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
@@ -91,6 +97,13 @@ def _steps(report: Report) -> dict[str, Any] | None:
         "p95_ns": share.p95,
         "steps_per_second": share.steps_per_second,
     }
+
+
+def _main_thread(thread: MainThread | None) -> dict[str, Any] | None:
+    if thread is None:
+        return None
+    lines = [{**msgspec.to_builtins(line), "share": thread.share(line)} for line in thread.lines]
+    return {"covered_ns": thread.covered, "looks": thread.looks, "lines": lines}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

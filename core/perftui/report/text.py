@@ -9,6 +9,7 @@ from perftui.diagnosis.model import Fact, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics_text import trace_metrics
+from perftui.report.main_thread_text import main_thread
 from perftui.report.report import Budget, OpRow, Report
 from perftui.report.shares import apportioned
 from perftui.run.manifest import Manifest, Status
@@ -24,6 +25,7 @@ def render(report: Report) -> str:
         _heading(report),
         _verdict(report),
         *(_budget(budget) for budget in report.budgets),
+        *main_thread(report.evidence),
         _ops("Operators, longest first", report.ops),
         _kernels(report.kernels),
         trace_metrics(report.metrics),

@@ -28,7 +28,7 @@ KEPT_STACKS = Kept(4096, 32768)
 """Over an hour of newest looks at ten a second."""
 
 LOOKS_A_SECOND = 10
-"""Where nothing else was asked for."""
+"""What the command asks for where nothing else is said."""
 
 LOOKS = "looks"
 """In the manifest's ``profile``: how many looks a second were asked for."""

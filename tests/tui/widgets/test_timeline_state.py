@@ -15,6 +15,7 @@ from perftui_tui.widgets.event_detail import (
 )
 from perftui_tui.widgets.navigation import event, launched_row, launching_row, named_rows
 from perftui_tui.widgets.timeline_state import TimelineState
+from tests.core.diagnosis.looks import ORIGIN, at_wall, run_with
 
 MS = 1_000_000
 
@@ -82,6 +83,17 @@ def test_the_largest_gap_comes_into_sight(state):
     assert state.selected.is_gap
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
     assert "GPU 0 idle 30.0 ms" in gap_lines(state.analysis, state.gaps, state.selected)[0]
+
+
+def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
+    state.largest_gap()
+    analysis = replace(state.analysis, trace=replace(state.analysis.trace, wall_origin=ORIGIN))
+    run = run_with(at_wall((25, 20, "/home/a/train.py", 8), (45, 100, "/home/a/train.py", 9)))
+    said = gap_lines(analysis, state.gaps, state.selected, run)
+    assert "main thread at /home/a/train.py:8 for 67 % of it (2 looks)" in said
+    elsewhere = run_with(at_wall((55, 20, "/home/a/train.py", 8)))
+    unnamed = gap_lines(analysis, state.gaps, state.selected, elsewhere)
+    assert unnamed == gap_lines(state.analysis, state.gaps, state.selected)
 
 
 def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, monkeypatch):

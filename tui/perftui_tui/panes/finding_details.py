@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui.diagnosis import words
+from perftui.diagnosis.main_thread import MainThread
 from perftui.diagnosis.model import Fact, Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
@@ -62,7 +63,28 @@ def details(
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
             rows += _fixes(options, chosen, written, cells)
-    return [*rows, *_not_judged(snapshot, cells)]
+    return [*rows, *_main_thread(snapshot, cells), *_not_judged(snapshot, cells)]
+
+
+def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
+    rows: list[Row] = []
+    if snapshot.main_thread is not None:
+        looks = f"about {words.several(snapshot.main_thread.looks, 'look')} at the steady steps"
+        rows += _lines("Where the main thread is", looks, snapshot.main_thread, cells)
+    for gaps in snapshot.gap_lines:
+        looks = f"{words.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
+        title = f"Where it was while the GPU idled, {gaps.cause.value}"
+        rows += _lines(title, looks, gaps.thread, cells)
+    return rows
+
+
+def _lines(title: str, looks: str, thread: MainThread, cells: int) -> list[Row]:
+    rows: list[Row] = [(), crop(row((title, "bold"), (f"   {looks}", "dim")), cells)]
+    for line in thread.listed:
+        part = f"  {share(line.held, thread.covered):>6}  "
+        inside = f"  {line.function}" if line.function else ""
+        rows.append(crop(row(part, line.source, (inside, "dim")), cells))
+    return rows
 
 
 def _cost(finding: Finding, cells: int) -> list[Row]:

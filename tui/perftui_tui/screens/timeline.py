@@ -16,6 +16,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.model import TraceAnalysis
+from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui_tui.charts.units import ASCII_TEXT, format_count
@@ -62,6 +63,8 @@ class TimelineView(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
+        self.run: RunSnapshot | None = None
+        """The run that the trace is a window of."""
         self._analysis: TraceAnalysis | None = None
         self._is_read = False
         """Whether it is known what there is to show."""
@@ -161,7 +164,7 @@ class TimelineView(Vertical):
         if state is None or selected is None:
             self._say(HINT)
         elif selected.is_gap:
-            self._say(*gap_lines(state.analysis, state.gaps, selected))
+            self._say(*gap_lines(state.analysis, state.gaps, selected, self.run))
         else:
             self._say(*event_lines(state.trace, selected))
             self._read_arguments(state.trace, selected)

@@ -41,6 +41,7 @@ class TimelineScreen(RunScreen):
     def show(self, snapshot: Snapshot) -> None:
         """Hand over the window; the same again leaves the view where it is."""
         view = self.query_one(TimelineView)
+        view.run = snapshot.run
         view.show(snapshot.analysis)
         place = self.session.take_place()
         if place is not None:

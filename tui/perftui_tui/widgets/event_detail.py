@@ -11,10 +11,14 @@ import numpy as np
 from perftui.analysis.gaps import MOST
 from perftui.analysis.lanes import DEVICE, lane_label
 from perftui.analysis.model import Gap, TraceAnalysis
+from perftui.diagnosis import words
+from perftui.diagnosis.main_thread import line_of_gap
+from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.units import format_bytes, format_ns
+from perftui_tui.format import share
 from perftui_tui.widgets.event_kinds import kind_of
 from perftui_tui.widgets.gap_words import DeviceGaps
 from perftui_tui.widgets.navigation import Selection, launching_row
@@ -139,8 +143,16 @@ def _wrapped_facts(line: str, width: int) -> list[str]:
     return [row for row in rows if row]
 
 
-def gap_lines(analysis: TraceAnalysis, gaps: DeviceGaps, selected: Selection) -> list[str]:
-    """What is known about an idle stretch: how long, why, and what went on meanwhile."""
+def gap_lines(
+    analysis: TraceAnalysis,
+    gaps: DeviceGaps,
+    selected: Selection,
+    run: RunSnapshot | None = None,
+) -> list[str]:
+    """What is known about an idle stretch: how long, why, and what went on meanwhile.
+
+    In a window of ``run`` also where its main thread was, as far as it was looked at.
+    """
     trace = analysis.trace
     device = trace.tracks[selected.lane.track].device
     size = format_ns(selected.end - selected.start)
@@ -154,7 +166,16 @@ def gap_lines(analysis: TraceAnalysis, gaps: DeviceGaps, selected: Selection) ->
         return [f"stream idle {size}", f"{times}  {_why_no_gap(analysis, device, selected)}"]
     cause = f"GPU {device} idle {format_ns(gap.duration)}: {gap.cause.value}"
     phase = f", in {printable(gap.phase)}" if gap.phase else ""
-    return [cause + phase, times, *_surroundings(trace, gap)]
+    return [cause + phase, times, *_main_thread(analysis, gap, run), *_surroundings(trace, gap)]
+
+
+def _main_thread(analysis: TraceAnalysis, gap: Gap, run: RunSnapshot | None) -> list[str]:
+    rank = run.rank() if run else None
+    thread = line_of_gap(run, rank.stacks, analysis, gap) if run and rank else None
+    if thread is None:
+        return []
+    line, looks = thread.lines[0], words.several(thread.looks, "look")
+    return [f"main thread at {line.source} for {share(line.held, gap.duration)} of it ({looks})"]
 
 
 def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> str:

@@ -1,0 +1,166 @@
+"""Lines where the main thread was: over steady steps, and in the gaps of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.analysis.model import Gap, GapCause, TraceAnalysis
+from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.main_thread import (
+    FEWEST_LOOKS,
+    MOST_LINES,
+    line_of_gap,
+    lines_of_gaps,
+    main_thread,
+)
+from perftui.report import as_json
+from perftui.report.report import make_report
+from perftui.report.subject import Subject
+from perftui.report.text import render
+from perftui.run.stacks import NO_STACKS
+from perftui.run.steady import steady
+from perftui.trace.model import NONE
+from tests.core.diagnosis.looks import ORIGIN, RATE, at_wall, run_with, stack_table
+from tests.core.diagnosis.runs import MS
+
+
+def gap(start: int, length: int, cause: GapCause = GapCause.PYTHON) -> Gap:
+    return Gap(0, start * MS, (start + length) * MS, NONE, NONE, cause, NONE, NONE)
+
+
+@dataclass(frozen=True)
+class _Trace:
+    wall_origin: int | None
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """What is read of an analysis here."""
+
+    trace: _Trace
+    gaps: tuple[Gap, ...]
+
+
+def analysis_of(*gaps: Gap, origin: int | None = ORIGIN) -> TraceAnalysis:
+    found: Any = _Analysis(_Trace(origin), gaps)
+    return found
+
+
+lines = st.lists(st.tuples(st.integers(1, 400), st.integers(1, 4)), min_size=1, max_size=60)
+
+
+@given(lines)
+def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]) -> None:
+    rows, at = [], 0
+    for held, line in found:
+        rows.append((at, held, "train.py", line))
+        at += held
+    run = run_with(stack_table(*rows))
+    steps = run.ranks[0].steps
+    mask = steady(steps)
+    inside = [False] * 10_000
+    for start, chosen in zip(steps["start"].tolist(), mask.tolist(), strict=True):
+        for each in range(start // MS, start // MS + 100):
+            inside[each] = chosen
+    expected: dict[int, int] = {}
+    for start, held, _, line in rows:
+        seen = sum(inside[start : start + held])
+        if seen:
+            expected[line] = expected.get(line, 0) + seen * MS
+
+    thread = main_thread(run, run.ranks[0].stacks, steps, mask)
+    if sum(expected.values()) * RATE // 1_000_000_000 < FEWEST_LOOKS:
+        assert thread is None
+        return
+    assert thread is not None
+    assert thread.covered == sum(expected.values())
+    assert {line.line: line.held for line in thread.lines} == expected
+    assert [line.held for line in thread.lines] == sorted(expected.values(), reverse=True)
+    assert sum(thread.share(line) for line in thread.lines) == pytest.approx(1.0)
+
+
+def test_only_the_longest_lines_are_kept_and_their_share_is_of_everything() -> None:
+    rows = [(at * 400, 400, "train.py", at) for at in range(20)]
+    run = run_with(stack_table(*rows))
+    steps = run.ranks[0].steps
+    thread = main_thread(run, run.ranks[0].stacks, steps, steady(steps))
+    assert thread is not None
+    assert len(thread.lines) == MOST_LINES
+    assert thread.covered > sum(line.held for line in thread.lines)
+
+
+def test_a_gap_is_named_only_by_looks_inside_it_and_by_long_stretches_around_it() -> None:
+    stacks = at_wall(
+        (0, 90, "train.py", 1),  # covers the first gap, but is as long as one mean interval only
+        (90, 10, "train.py", 2),
+        (100, 400, "train.py", 3),  # four mean intervals: holds the second gap
+        (500, 30, "train.py", 4),
+        (530, 500, "train.py", 5),  # begins inside the third
+    )
+    run = run_with(stacks)
+    none, held, begun = (
+        line_of_gap(run, stacks, analysis_of(), one)
+        for one in (gap(20, 50), gap(200, 100), gap(510, 40))
+    )
+    assert none is None
+    assert held is not None
+    assert begun is not None
+    assert [(line.line, line.held // MS) for line in held.lines] == [(3, 100)]
+    assert [(line.line, line.held // MS) for line in begun.lines] == [(5, 20)]
+    assert held.looks == begun.looks == 1
+
+
+def test_gaps_are_told_by_cause_where_enough_looks_saw_them() -> None:
+    stacks = at_wall(*((at * 100 + 10, 90, "train.py", 40 + at % 2) for at in range(10)))
+    run = run_with(stacks)
+    python = [gap(at * 100, 50) for at in range(9)]
+    single = gap(900, 50, GapCause.LAUNCH)
+    (told,) = lines_of_gaps(run, stacks, analysis_of(single, *python))
+    assert told.cause is GapCause.PYTHON
+    assert told.idle == 450 * MS
+    assert told.thread.looks == 9
+    assert told.thread.covered == 9 * 40 * MS
+    assert [(line.line, line.held // MS) for line in told.thread.lines] == [(40, 200), (41, 160)]
+
+
+@pytest.mark.parametrize("origin", [None, ORIGIN + 10_000 * MS])
+def test_a_trace_on_another_clock_is_not_named(origin: int | None) -> None:
+    stacks = at_wall((0, 900, "train.py", 1))
+    run = run_with(stacks)
+    assert line_of_gap(run, stacks, analysis_of(origin=origin), gap(10, 50)) is None
+
+
+def test_a_run_without_looks_says_nothing_and_an_asked_for_one_says_why() -> None:
+    run = run_with(stack_table(), **{NO_STACKS: "py-spy is not installed"})
+    assert gather(run, None).main_thread is None
+    assert "py-spy is not installed" in gather(run, None).notes
+    text = render(make_report(Subject(run.root, run)))
+    assert "py-spy is not installed" in text
+    assert "main thread" not in text
+
+
+def test_the_report_lists_lines_with_their_share() -> None:
+    stacks = stack_table((0, 8_000, "/home/a/train.py", 8), (8_000, 2_000, "", -1))
+    run = run_with(stacks)
+    report = make_report(Subject(run.root, run))
+    text = render(report)
+    assert "Where the main thread is, over the steady steps (about 100 looks)" in text
+    assert "80.0 %  /home/a/train.py:8 in main" in text
+    assert "20.0 %  no line of yours (torch/x.py:-1 forward) in main" in text
+    found = as_json.as_object(report)["main_thread"]
+    assert found["looks"] == 100
+    assert found["lines"][0]["share"] == pytest.approx(0.8)
+    assert found["lines"][0]["file"] == "/home/a/train.py"
+
+
+def test_names_cannot_drive_the_terminal() -> None:
+    run = run_with(stack_table((0, 10_000, "/home/\x1b[2J\u202eevil.py", 8)))
+    text = render(make_report(Subject(run.root, run)))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "evil.py:8" in text

@@ -49,9 +49,9 @@ EVENT_COLUMNS = (
 )
 """Kinds: ``process`` (pid, rank, python, torch, devices), ``loader`` (configuration and call site
 of a DataLoader, what an override made of it, the pids of its workers), ``window`` (file,
-first_step, steps, stall in ns, bytes), ``gc`` (generation, and ``count`` where a row stands for
-several), ``follows`` (rank: of a process that had ended, whose number this one has), ``warning``
-(message), ``error`` (message)."""
+first_step, steps, stall in ns, bytes, the reason it was opened, cuda: whether it should hold
+kernels), ``gc`` (generation, and ``count`` where a row stands for several), ``follows`` (rank: of a
+process that had ended, whose number this one has), ``warning`` (message), ``error`` (message)."""
 
 WORKER_COLUMNS = (
     Column("time", "ns", "when"),

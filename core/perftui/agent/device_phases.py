@@ -58,10 +58,14 @@ class DevicePhases:
         self._marks = 0
         self._not_before = 0
 
+    def is_used(self) -> bool:
+        """Whether the script uses CUDA by now."""
+        return bool(self._cuda.is_initialized())
+
     def begin_step(self, now: int) -> None:
         """A step begins; decides whether it is timed."""
         self._give_back()
-        self.is_timing = now >= self._not_before and self._cuda.is_initialized()
+        self.is_timing = now >= self._not_before and self.is_used()
 
     def begin(self, kind: int) -> None:
         """The phase ``kind`` begins."""

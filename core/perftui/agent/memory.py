@@ -23,7 +23,7 @@ class MemoryReading:
 
 
 class MemoryProbe:
-    """Reads at step boundaries, as often as its own cost allows, and only where CUDA is in use."""
+    """Reads at step boundaries, as often as its own cost allows."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
@@ -34,12 +34,11 @@ class MemoryProbe:
         self._failures = 0
 
     def is_due(self, now: int) -> bool:
-        """Whether there is something to read and it is time for that."""
-        is_known = self._stats is not None and now >= self._not_before
-        return is_known and bool(self._cuda.is_initialized())
+        """Whether this torch has something to read and it is time for that."""
+        return self._stats is not None and now >= self._not_before
 
     def read(self, now: int, clock: Any) -> MemoryReading:
-        """A reading, where it is due."""
+        """A reading, where it is due and CUDA is in use."""
         stats = self._stats(self._cuda.current_device())
         after = clock()
         self._not_before = after + BUDGET * (after - now)

@@ -106,17 +106,27 @@ class Meter:
 
     def take(self) -> int:
         """The cost since the last call: a step ends here."""
+        if not self._sampled_calls:
+            # Most steps: nothing was measured, hence nothing is learned.
+            taken = self.calls * (self.frame_ns + self._mean_ns)
+            cost = round(taken) + self._apart + self.estimated + self._sampled
+            self.calls = self.estimated = self._apart = self._sampled = 0
+        else:
+            cost = self._take_measured()
+        self._steps += 1
+        self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
+        return max(cost, 0)
+
+    def _take_measured(self) -> int:
         self._learn()
         measured = self._sampled + self._sampled_calls * (self.frame_ns + self.clock_ns)
         taken = self.calls * (self.frame_ns + self._mean_ns)
         cost = measured + round(taken) + self._apart + self.estimated
         self.calls = self.estimated = self._sampled = self._sampled_calls = self._apart = 0
-        self._steps += 1
-        self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
-        return max(cost, 0)
+        return cost
 
     def _learn(self) -> None:
-        if not self._sampled_calls or self._steps < LEARN_FROM:
+        if self._steps < LEARN_FROM:
             return
         if self._known_calls >= MEMORY_CALLS:
             self._known /= 2

@@ -16,15 +16,21 @@ class Optimizers:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._next = count()
         self._open: list[tuple[ReferenceType[Any], int]] = []
+        self._last: tuple[ReferenceType[Any], int] | None = None
         self._exist = False
         self.finished = 0
         """Steps that were seen to end."""
 
     def number(self, optimizer: Any) -> int:
         """A number that no other optimizer of this process has had."""
+        last = self._last
+        # Most scripts have one: a look into the dictionary of references takes 1 us.
+        if last is not None and last[0]() is optimizer:
+            return last[1]
         number = self._numbers.get(optimizer)
         if number is None:
             number = self._numbers[optimizer] = next(self._next)
+        self._last = (ref(optimizer), number)
         return number
 
     def entered(self, optimizer: Any, start: int) -> None:

@@ -182,9 +182,11 @@ class Recording:
         if is_open or self._was_profiled:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
-        self._write_memory(boundary.end)
-        if self._end_device_step(boundary.end):
-            flag |= rings.DEVICE_FLAG
+        device = self.device if self.device is not None and self.device.is_used() else None
+        if device is not None:
+            self._write_memory(boundary.end)
+            if self._end_device_step(device, boundary.end):
+                flag |= rings.DEVICE_FLAG
         hooks = self._meter.take()
         self._ring.write(
             rings.STEP,
@@ -198,8 +200,8 @@ class Recording:
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
-        if self.device is not None:
-            self._write_device(self.device)
+        if device is not None:
+            self._write_device(device)
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
 
@@ -218,10 +220,7 @@ class Recording:
         # It has a phase of its own.
         self._meter.leave_out(mark)
 
-    def _end_device_step(self, end: int) -> bool:
-        device = self.device
-        if device is None:
-            return False
+    def _end_device_step(self, device: DevicePhases, end: int) -> bool:
         if end < self.steps.last_activity:
             # The end was found out later: some of the phases belong to the step that follows.
             device.abandon()

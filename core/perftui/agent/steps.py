@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .cycle import LONGEST_CYCLE, OptimizerCycle
 
@@ -22,9 +23,8 @@ FETCHED_AHEAD = 1
 """Batches that a loop holds back to know which one is the last."""
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """A step has ended."""
+class Boundary(NamedTuple):
+    """A step has ended. One is made for each: frozen data classes take 1 us longer."""
 
     kind: str
     end: int

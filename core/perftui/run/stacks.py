@@ -28,7 +28,9 @@ KEPT_STACKS = Kept(4096, 32768)
 """Over an hour of newest looks at ten a second."""
 
 LOOKS_A_SECOND = 10
-"""What the command asks for where nothing else is said."""
+"""What the command asks for where nothing else is said. With 46 frames on the stack a look took
+py-spy 0.3 ms of a core, so all of them 0.4 % of one, beside the training; a loop of 1 ms took 0.99
+times as long with them as without (0.96 to 1.01 in eight turns)."""
 
 LOOKS = "looks"
 """In the manifest's ``profile``: how many looks a second were asked for."""

@@ -17,7 +17,10 @@ from perftui.recorder import pyspy, stack_sampling
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.stack_sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
 from perftui.run.journal import JournalReader
+from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
+from perftui.run.pieces import Pieces
+from perftui.run.stacks import STACK_COLUMNS, STACK_TEXT
 
 pytestmark = pytest.mark.subprocess
 
@@ -243,6 +246,22 @@ def test_the_last_piece_is_kept_when_it_is_interrupted(
     sampled.sampling.finish()
     assert len(sampled.rows) == 1
     assert len(calls.read_text().splitlines()) == 1
+
+
+def test_the_journal_stays_small_and_is_read_from_its_first_and_newest_pieces(
+    tmp_path: Path, fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_sampling, "PIECE_BYTES", 1)
+    fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
+    sampled = Sampled(tmp_path, os.getpid())
+    table = JournalTable(sampled.layout.stacks, STACK_COLUMNS, text=STACK_TEXT)
+    sums = Pieces(sampled.layout.stacks).sums
+    sampled.turn_until(sums.exists)
+    sampled.sampling.finish()
+    assert table.poll()["file"].tolist() == ["/home/a.py"] * len(table.poll())
+    assert len(table.poll()) >= 3
+    assert table.skipped == 0
+    assert len(list(sums.parent.glob("*.jsonl"))) <= 4
 
 
 @pytest.mark.parametrize(

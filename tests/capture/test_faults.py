@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from perftui.run.columns import PHASES
@@ -203,7 +203,9 @@ def test_a_machine_that_dies_leaves_what_could_be_seen_before(tmp_path: Path) ->
     try:
         seen = watch_until(tmp_path, 200)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        # The training is a job of its own, as under a shell.
+        for each in of_session(process.pid):
+            each.kill()
         process.wait()
     snapshot = recorded(tmp_path)
 
@@ -211,6 +213,19 @@ def test_a_machine_that_dies_leaves_what_could_be_seen_before(tmp_path: Path) ->
     (rank,) = snapshot.ranks
     check_whole(rank)
     np.testing.assert_array_equal(rank.steps["start"][: len(seen)], seen)
+
+
+def of_session(leader: int) -> list[psutil.Process]:
+    """All processes of a session, its leader first."""
+    found = [each for each in psutil.process_iter() if _session_of(each.pid) == leader]
+    return sorted(found, key=lambda each: each.pid != leader)
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def watch_until(directory: Path, steps: int) -> np.ndarray:

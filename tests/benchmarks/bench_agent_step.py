@@ -1,95 +1,165 @@
-"""What the agent adds to each step, by CPU time, and how long a window holds the training up.
+"""What the agent costs: each step, a window, a whole run, and every other interpreter.
 
-Starts the same loop with and without the agent in turns (ABBA), one thread each. The small model
-is the worst case: steps of about a millisecond made of a thousand operators in 33 modules.
+Ends within three minutes. Each figure stands beside what is to be reached at least. Steps are
+compared within one process, with the hooks and without in turns (``agent_on_off.py``), by the CPU
+time of the training thread: the median of the ratios of the pairs, and the interval in which the
+median lies with 95 % certainty; an interval around 0 means that nothing can be measured. Others on
+the same cores make every step slower, and ours more than in proportion, because they take the
+caches; so the quietest tenth of the turns is compared too.
 
-Run with ``python tests/benchmarks/bench_agent_step.py [pairs]``.
+Run with ``python tests/benchmarks/bench_agent_step.py [seconds for each kind of step]``.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
-import perftui.agent
+from perftui.recorder.environment import training_environment
+from perftui.recorder.options import AgentOptions
+from perftui.run.history import list_runs
+from perftui.run.own_cost import own_cost
+from perftui.run.reader import RunReader, RunSnapshot
 
-INJECT = Path(perftui.agent.__file__).parent / "inject"
+HERE = Path(__file__).parent
 
-LOOP = """
-import sys, time, torch
+STARTS = 150
+START_SECONDS = 40
+"""Fewer of them on a busy machine."""
+
+FEWEST_PAIRS = 8
+"""Of which a median may be told."""
+
+SCRIPT = """
+import time, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 torch.set_num_threads(1)
-steps, width, depth = map(int, sys.argv[1:])
-layers = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth)]
-model = nn.Sequential(*layers)
+width, blocks = 256, 8
+model = nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(blocks)])
 optimizer = torch.optim.Adam(model.parameters(), foreach=False)
-data = TensorDataset(torch.randn(steps * 4, width))
-def train():
-    for (x,) in DataLoader(data, 4):
+data = TensorDataset(torch.randn(6400, width))
+until = time.monotonic() + SECONDS
+while time.monotonic() < until:
+    for (x,) in DataLoader(data, 64):
         optimizer.zero_grad()
         model(x).sum().backward()
         optimizer.step()
-train()
-best = []
-for _ in range(3):
-    start = time.process_time_ns()
-    train()
-    best.append(time.process_time_ns() - start)
-print(min(best) // steps)
 """
-
-SHAPES = {"many tiny operators": (400, 8, 11), "wide layers": (25, 1024, 8)}
-
-
-def step_ns(shape: tuple[int, int, int], spool: str | None, options: dict[str, object]) -> int:
-    """CPU nanoseconds of a step, the least of three epochs after a warm one."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if spool is not None:
-        env.update(PYTHONPATH=str(INJECT), PERFTUI_SPOOL=spool, PERFTUI_OPTIONS=json.dumps(options))
-    command = [sys.executable, "-c", LOOP, *map(str, shape)]
-    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-    return int(done.stdout)
+"""Steps of some 5 ms."""
 
 
-def compare(name: str, pairs: int) -> None:
-    ratios, added = [], []
-    for pair in range(pairs):
-        with tempfile.TemporaryDirectory() as spool:
-            order = [None, spool] if pair % 2 else [spool, None]
-            times = {one: step_ns(SHAPES[name], one, {"profile": False}) for one in order}
-            ratios.append(times[spool] / times[None])
-            added.append((times[spool] - times[None]) / 1e3)
-    ratio, more = statistics.median(ratios), statistics.median(added)
-    spread = f"{min(ratios):.3f}..{max(ratios):.3f}"
-    print(f"{name}: step ratio {ratio:.4f} ({spread}), adds {more:+.1f} us a step")
+def alone() -> dict[str, str]:
+    """The environment without anything of perftui in it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTUI")}
+    kept.pop("PYTHONPATH", None)
+    return {**kept, "OMP_NUM_THREADS": "1"}
 
 
-def windows(name: str, stacks: bool) -> None:
-    with tempfile.TemporaryDirectory() as spool:
-        step_ns(SHAPES[name], spool, {"stacks": stacks})
-        notes = "".join(path.read_text() for path in Path(spool).glob("notes-*"))
-        found = [json.loads(line) for line in notes.splitlines()]
-        data = next(note["data"] for note in found if note["kind"] == "window")
-        trace = json.loads((Path(spool) / data["file"]).read_text())
-        events = sum(event.get("ph") == "X" for event in trace["traceEvents"])
+def median_within(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median, and the order statistics between which the true one lies with 95 %."""
+    ordered = sorted(values)
+    reach = 0.98 * math.sqrt(len(ordered))
+    low, high = math.floor(len(ordered) / 2 - reach), math.ceil(len(ordered) / 2 + reach)
+    return statistics.median(ordered), ordered[max(low, 0)], ordered[min(high, len(ordered) - 1)]
+
+
+def steps(shape: str, seconds: float, most: str) -> None:
+    command = [sys.executable, str(HERE / "agent_on_off.py"), shape, str(seconds)]
+    done = subprocess.run(command, env=alone(), check=True, capture_output=True, text=True)
+    pairs = json.loads(done.stdout)
+    if len(pairs) < FEWEST_PAIRS:
+        print(f"outside windows, {shape} steps: only {len(pairs)} pairs, the machine is too busy")
+        return
+    added, low, high = (100 * (ratio - 1) for ratio in median_within([b / a for a, b in pairs]))
+    usual = statistics.median(off for off, _ in pairs)
+    more = statistics.median(on - off for off, on in pairs)
+    quiet_off, quiet_on = (sorted(one)[len(one) // 10] for one in zip(*pairs, strict=True))
+    quiet = f"in the quietest tenth {100 * (quiet_on / quiet_off - 1):+.2f} %"
     print(
-        f"{name}, {'with' if stacks else 'without'} stacks: window of {data['steps']} steps, "
-        f"{events} events, {data['bytes'] / 1e6:.1f} MB, held up {data['stall'] / 1e6:.1f} ms"
+        f"outside windows, {shape} steps of {usual / 1e6:.2f} ms: {added:+.2f} % "
+        f"({low:+.2f} to {high:+.2f}), {more / 1e3:+.1f} us a step, {quiet}, {len(pairs)} pairs; "
+        f"at most {most}",
+        flush=True,
+    )
+
+
+def recorded(seconds: int, *options: str) -> RunSnapshot:
+    """A run of ``SCRIPT`` as people start it."""
+    with tempfile.TemporaryDirectory() as directory:
+        script, runs = Path(directory) / "train.py", Path(directory) / "runs"
+        script.write_text(SCRIPT.replace("SECONDS", str(seconds)))
+        command = [sys.executable, "-m", "perftui_tui", "--headless", "--runs", str(runs)]
+        subprocess.run(
+            [*command, *options, str(script)], env=alone(), check=True, capture_output=True
+        )
+        (run,) = list_runs(runs)
+        return RunReader(run.root).poll()
+
+
+def whole_run(seconds: int, *options: str) -> None:
+    run = recorded(seconds, *options)
+    (rank,) = run.ranks
+    cost = own_cost(rank.steps, rank.thinned)
+    events = zip(rank.events["kind"], rank.events["data"], strict=True)
+    stalls = [data["stall"] for kind, data in events if kind == "window"]
+    if cost is None:
+        raise RuntimeError("the run holds no steps")
+    whole = cost.whole
+    print(
+        f"whole run of {whole / 1e9:.0f} s{''.join(f', {one}' for one in options)}: "
+        f"{100 * cost.total / whole:.2f} % of its time (hooks {100 * cost.hooks / whole:.2f} %, "
+        f"windows held up {100 * cost.stalls / whole:.2f} % and slowed "
+        f"{100 * cost.slowed / whole:.2f} %); at most 1 %\n"
+        f"longest stall of {len(stalls)} windows: {max(stalls, default=0) / 1e6:.1f} ms; "
+        "at most 150 ms",
+        flush=True,
+    )
+
+
+def cpu_ms(env: dict[str, str]) -> float:
+    """CPU milliseconds, user and system, of an interpreter that does nothing."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "pass"], env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e3 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+
+def starts() -> None:
+    with tempfile.TemporaryDirectory() as spool:
+        # The worst case: nothing that Python compiles is kept.
+        without = {**alone(), "PYTHONDONTWRITEBYTECODE": "1"}
+        armed = training_environment(without, Path(spool), AgentOptions())
+        times: list[tuple[float, float]] = []
+        until = time.monotonic() + START_SECONDS
+        while len(times) < STARTS and time.monotonic() < until:
+            times.append((cpu_ms(without), cpu_ms(armed)))
+    least = [min(one) for one in zip(*times, strict=True)]
+    middle = [statistics.median(one) for one in zip(*times, strict=True)]
+    print(
+        f"start of another interpreter ({least[0]:.1f} ms): {least[1] - least[0]:+.2f} ms by the "
+        f"least, {middle[1] - middle[0]:+.2f} ms by the median of {len(times)}; at most 2 ms",
+        flush=True,
     )
 
 
 def main() -> None:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    for name in SHAPES:
-        compare(name, pairs)
-        windows(name, stacks=False)
-        windows(name, stacks=True)
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
+    load = os.getloadavg()[0]
+    print(f"{os.cpu_count()} cores, load {load:.1f} before", flush=True)
+    steps("tiny", seconds, "4 %")
+    steps("realistic", seconds, "0.5 %")
+    whole_run(25)
+    starts()
 
 
 if __name__ == "__main__":

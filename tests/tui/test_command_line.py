@@ -12,12 +12,14 @@ import pytest
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
+from perftui.run.stacks import LOOKS_A_SECOND
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine, parse
 from perftui_tui.commands.replay import why_no_screen
+from perftui_tui.commands.run import launch_of
 from perftui_tui.commands.show import show
 from perftui_tui.commands.target import Target
 from tests.core.report.special_files import three_lines, write_metrics, write_snapshot
@@ -107,6 +109,8 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["--window", "0", "x.py"], "whole number above 0"),
         (["--steps", "9-8", "x.py"], "such as 100 or 100-104, not '9-8'"),
         (["--steps", "0", "x.py"], "--steps needs a step or two"),
+        (["--looks", "101", "x.py"], "--looks needs a whole number from 0 to 100, not '101'"),
+        (["--looks", "often", "x.py"], "not 'often'"),
         (["--overhead", "0%", "x.py"], "--overhead needs per cent of the run"),
         (["--overhead", "101", "x.py"], "not '101'"),
         (["--overhead", "little", "x.py"], "such as 0.5%"),
@@ -402,3 +406,12 @@ def test_a_syntax_error_is_the_scripts_own(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "SyntaxError" in result.stderr
     assert "perftui:" not in result.stderr
+
+
+def test_how_often_the_main_thread_is_looked_at_can_be_said(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.py").touch()
+    python = ["--python", sys.executable]
+    assert launch_of(parse([*python, "x.py"])).looks == LOOKS_A_SECOND
+    assert launch_of(parse([*python, "--looks", "50", "x.py"])).looks == 50
+    assert launch_of(parse([*python, "--looks", "0", "x.py"])).looks == 0

@@ -62,4 +62,11 @@ def test_an_option_that_cannot_be_tried_is_refused() -> None:
 def test_the_options_of_the_profiler_are_used_again() -> None:
     assert repeat_launch(run(profile={"window_steps": 5})).options.window_steps == 5
     assert repeat_launch(run(profile={"window_steps": "many"})).options.window_steps is None
+
+
+def test_the_main_thread_is_looked_at_as_often_again() -> None:
+    assert repeat_launch(run(profile={"looks": 25})).looks == 25
+    assert repeat_launch(run(profile={"looks": 0})).looks == 0
+    assert repeat_launch(run(profile={"looks": "often"})).looks == 0
+    assert repeat_launch(run(profile={})).looks == 0
     assert repeat_launch(run(overrides=(TRY,))).overrides == (TRY,)

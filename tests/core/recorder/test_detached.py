@@ -109,7 +109,7 @@ def test_environment_differs_only_by_what_the_agent_needs(
         "OMP_NUM_THREADS",
         "DEBUG_ME",
     }
-    assert seen["PYTHONPATH"].endswith("/agent/inject:/first:/second")
+    assert seen["PYTHONPATH"] == f"{seen['PERFTUI_SPOOL']}/inject:/first:/second"
     assert seen["OMP_NUM_THREADS"] == "3"
     assert "DEBUG_ME" not in seen
     (override,) = json.loads(seen["PERFTUI_OVERRIDES"])

@@ -96,23 +96,17 @@ def test_interrupts_and_a_lack_of_memory_arrive_where_they_would(
     check_recorded(outcomes, name)
 
 
-LEFT_INSIDE = pytest.mark.xfail(
-    reason="the agent goes on believing that it is inside the phase, and records no more",
-    strict=True,
-)
-
-
 @pytest.mark.parametrize(
     "place",
     [
         "call-enter_fetch",
-        pytest.param("return-enter_fetch", marks=LEFT_INSIDE),
-        pytest.param("call-leave_fetch", marks=LEFT_INSIDE),
+        "return-enter_fetch",
+        "call-leave_fetch",
         "return-leave_fetch",
         "call-enter_forward",
-        pytest.param("return-enter_forward", marks=LEFT_INSIDE),
+        "return-enter_forward",
         "call-enter_backward",
-        pytest.param("return-enter_backward", marks=LEFT_INSIDE),
+        "return-enter_backward",
         "return-leave",
         "call-enter_optimizer",
         "return-enter_optimizer",
@@ -128,9 +122,6 @@ def test_an_interrupt_within_the_agent_reaches_the_script(place: str, outcomes: 
     check_recorded(outcomes, f"agent-{place}", off_by=1)
 
 
-@pytest.mark.xfail(
-    reason="the agent takes the script's exception for an error of its own", strict=True
-)
 @pytest.mark.parametrize("hook", ["enter_fetch", "leave_fetch", "enter_forward", "enter_optimizer"])
 def test_what_a_signal_handler_raises_within_the_agent_reaches_the_script(
     hook: str, outcomes: Outcomes

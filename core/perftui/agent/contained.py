@@ -18,8 +18,8 @@ class Owner(Protocol):
     def meter(self) -> Meter:
         """Where the time goes."""
 
-    def fail(self, error: Exception) -> None:
-        """Record no more, and say why."""
+    def keeps(self, error: BaseException) -> bool:
+        """Whether ``error``, which ended one of the methods, is ours: then nobody else sees it."""
 
 
 def contained(method: Method) -> Method:
@@ -35,16 +35,18 @@ def contained(method: Method) -> Method:
             start = meter.begin_hook()
             try:
                 return method(owner, *args)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong, the training goes on
-                owner.fail(error)
+            except BaseException as error:
+                if not owner.keeps(error):
+                    raise
                 return 0
             finally:
                 meter.end_hook(start)
         meter.calls += 1
         try:
             return method(owner, *args)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong, the training goes on
-            owner.fail(error)
+        except BaseException as error:
+            if not owner.keeps(error):
+                raise
             return 0
 
     return cast("Method", call)
@@ -59,8 +61,9 @@ def contained_apart(method: Method) -> Method:
         mark = meter.begin_apart()
         try:
             return method(owner, *args)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong, the training goes on
-            owner.fail(error)
+        except BaseException as error:
+            if not owner.keeps(error):
+                raise
             return 0
         finally:
             meter.end_apart(mark)

@@ -20,6 +20,7 @@ from .notes import Notes
 from .optimizers import Optimizers
 from .options import Options
 from .recording import Recording, start_recording
+from .signal_handlers import raised_by_handler
 from .steps import StepMachine
 from .weights import Weights
 
@@ -67,6 +68,17 @@ class Lifetime:
             recording.silence()
             if recording.has_profiled:
                 leave_without_destructors()
+
+    def keeps(self, error: BaseException) -> bool:
+        """Stop for an error of ours; pass on what the script's signal handlers raise, Ctrl-C first.
+
+        A hook that was broken off neither begins a phase nor leaves one going on.
+        """
+        if isinstance(error, Exception) and not raised_by_handler(error):
+            self.fail(error)
+            return True
+        self.inside = self._is_off
+        return False
 
     def fail(self, error: Exception) -> None:
         """Record no more, and say why."""

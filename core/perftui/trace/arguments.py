@@ -15,7 +15,8 @@ from perftui.trace.batches import Batch, objects_of
 from perftui.trace.categories import SPAN
 from perftui.trace.columns import COMPLETE
 from perftui.trace.errors import TraceError
-from perftui.trace.model import Int32
+from perftui.trace.model import Int32, Int64
+from perftui.trace.recover import recover
 from perftui.trace.scanner import Scanned
 from perftui.trace.source import Source
 
@@ -78,10 +79,23 @@ class ArgumentReader:
         stretch = self.table.of(sequence)
         text = self.source.read_at(stretch.offset, stretch.length)
         rows = [fields for fields in objects_of(text, stretch.strict) if _is_row(fields)]
-        if len(rows) != stretch.rows:
-            raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
-        arguments = rows[sequence - stretch.first].get("args")
+        arguments = rows[self._place(sequence, stretch, len(rows))].get("args")
         return arguments if isinstance(arguments, dict) else {}
+
+    def first_offset(self, rows: Int64) -> int:
+        """Where in the file (inflated) the event begins that comes first of these rows."""
+        sequence = int(self.sequence[rows].min())
+        stretch = self.table.of(sequence)
+        text = self.source.read_at(stretch.offset, stretch.length)
+        found = recover(text, last=True)
+        events = zip(found.objects, found.starts, strict=True)
+        starts = [start for fields, start in events if _is_row(fields)]
+        return stretch.offset + starts[self._place(sequence, stretch, len(starts))]
+
+    def _place(self, sequence: int, stretch: Stretch, rows: int) -> int:
+        if rows != stretch.rows:
+            raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
+        return sequence - stretch.first
 
 
 def _is_row(fields: Mapping[str, Any]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,9 @@ def assemble(
     if not len(columns.rows["start"]):
         raise TraceError(_without_rows(source, columns))
     metadata, understood = top_level_fields(head, batches.tail)
-    warnings = _warnings(source, batches, columns, understood)
-    return arrange(source, columns, table, metadata, warnings)
+    trace = arrange(source, columns, table, metadata)
+    warnings = (*_warnings(source, batches, columns, understood), *_far_away(source, trace))
+    return replace(trace, warnings=warnings)
 
 
 def arrange(
@@ -55,7 +57,6 @@ def arrange(
     columns: Columns,
     table: StretchTable,
     metadata: Mapping[str, Any],
-    warnings: tuple[LoadWarning, ...] = (),
 ) -> Trace:
     """The rows in order and nested; ``columns`` are used up, and hold at least one row.
 
@@ -68,7 +69,6 @@ def arrange(
     track = track[rows]
     start = start[rows]
     duration = duration[rows]
-    apart = far_away(start)
     categories, category = _categories(columns, rows)
     nesting = nest_by_category(track, start, duration, category, categories)
     origin = int(start.min())
@@ -92,7 +92,6 @@ def arrange(
         wall_origin=_wall_origin(metadata, origin),
         complete_events=columns.complete_events,
         metadata=metadata,
-        warnings=(*warnings, LoadWarning(apart)) if apart else warnings,
         read_arguments=ArgumentReader(source, table, rows),
         memory=_memory(columns, origin),
     )
@@ -148,11 +147,23 @@ def _without_rows(source: Source, columns: Columns) -> str:
     )
 
 
+def _unit(source: Source) -> str:
+    return " of the inflated text" if source.compressed else ""
+
+
+def _far_away(source: Source, trace: Trace) -> Iterator[LoadWarning]:
+    apart = far_away(trace.start)
+    if apart is not None and isinstance(trace.read_arguments, ArgumentReader):
+        at = trace.read_arguments.first_offset(apart.rows)
+        place = f"; the first is at byte {at:,}{_unit(source)}"
+        yield LoadWarning(apart.message + place, at)
+
+
 def _warnings(
     source: Source, batches: Batches, columns: Columns, understood: bool
 ) -> tuple[LoadWarning, ...]:
     end = batches.offset if batches.cut is None else batches.cut
-    unit = " of the inflated text" if source.compressed else ""
+    unit = _unit(source)
     found = []
     if source.damage:
         found.append(LoadWarning(f"{source.damage}; loaded up to byte {end:,}{unit}", end))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from perftui.trace.model import Int64
@@ -11,8 +13,16 @@ FAR = 6 * _HOURS
 """A stretch without any event, in ns, that no recording has."""
 
 
-def far_away(start: Int64) -> str | None:
-    """Says how many events are how far from the rest; None where all are together."""
+@dataclass(frozen=True, eq=False)
+class FarAway:
+    """Few events with a long silence between them and all others."""
+
+    rows: Int64
+    message: str
+
+
+def far_away(start: Int64) -> FarAway | None:
+    """The events that are far from the rest; None where all are together."""
     if int(start.max()) - int(start.min()) < FAR:
         return None
     ordered = np.sort(start)
@@ -20,7 +30,9 @@ def far_away(start: Int64) -> str | None:
     where = int(np.argmax(gaps)) + 1
     if gaps[where - 1] < FAR:
         return None
-    few = min(where, len(start) - where)
-    lies = "event lies" if few == 1 else "events lie"
+    before = start < ordered[where]
+    rows = np.flatnonzero(before if 2 * where <= len(start) else ~before)
+    lies = "event lies" if len(rows) == 1 else "events lie"
     hours = round(int(gaps[where - 1]) / _HOURS)
-    return f"{few:,} {lies} {hours:,} hours from all others: the times are as the file has them"
+    message = f"{len(rows):,} {lies} {hours:,} hours from all others, by the times in the file"
+    return FarAway(rows, message)

@@ -16,14 +16,23 @@ def test_a_recording_of_some_hours_is_nothing_special(starts: list[int]) -> None
 
 
 @pytest.mark.parametrize(
-    ("starts", "said"),
+    ("starts", "rows", "said"),
     [
-        ([0, 5, 240 * HOUR, 9], "1 event lies 240 hours from all others"),
-        ([0, 1, 30 * HOUR, 30 * HOUR + 1, 30 * HOUR + 2], "2 events lie 30 hours from all others"),
+        ([0, 5, 240 * HOUR, 9], [2], "1 event lies 240 hours from all others"),
+        (
+            [0, 30 * HOUR, 1, 30 * HOUR + 1, 30 * HOUR + 2],
+            [0, 2],
+            "2 events lie 30 hours from all others",
+        ),
     ],
 )
-def test_few_events_far_from_the_rest_are_said(starts: list[int], said: str) -> None:
-    assert (far_away(np.array(starts)) or "").startswith(said)
+def test_few_events_far_from_the_rest_are_said(
+    starts: list[int], rows: list[int], said: str
+) -> None:
+    found = far_away(np.array(starts))
+    assert found is not None
+    assert found.rows.tolist() == rows
+    assert found.message.startswith(said)
 
 
 def test_a_long_recording_with_events_all_along_is_whole() -> None:

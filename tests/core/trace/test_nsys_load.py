@@ -312,7 +312,7 @@ def test_an_event_days_away_from_all_others_is_told(path: Path) -> None:
     rows = [nsys.kernel(100, 140), nsys.kernel(200, 300), nsys.kernel(week, week + 5)]
     trace = load(path, {"CUPTI_ACTIVITY_KIND_KERNEL": (nsys.KERNEL, rows)})
     assert [w.message for w in trace.warnings] == [
-        "1 event lies 168 hours from all others: the times are as the file has them"
+        "1 event lies 168 hours from all others, by the times in the file"
     ]
 
 

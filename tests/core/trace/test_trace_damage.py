@@ -368,3 +368,14 @@ def test_what_was_inflated_at_first_and_no_longer_is_said(
 def test_text_in_another_encoding_is_named(load: Load, event: Make, encoding: str) -> None:
     with pytest.raises(TraceError, match="UTF-16 or UTF-32"):
         load(document(event).decode().encode(encoding))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_an_event_days_away_is_said_with_its_place(
+    load: Load, event: Make, pack: Callable[[bytes], bytes]
+) -> None:
+    raw = document(event).replace(b'"ts": 30.125', b'"ts": 864000000000')
+    trace = load(pack(raw))
+    (warning,) = trace.warnings
+    assert "1 event lies 240 hours from all others" in warning.message
+    assert warning.offset == raw.rindex(b"{", 0, raw.rindex(b'"name": "op3"'))

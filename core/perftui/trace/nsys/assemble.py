@@ -60,7 +60,7 @@ def assemble(
         wall_origin=None if about.session_start is None else about.session_start + origin,
         complete_events=len(rows),
         metadata=about.metadata,
-        warnings=(*warnings, LoadWarning(apart)) if apart else warnings,
+        warnings=(*warnings, LoadWarning(apart.message)) if apart else warnings,
         read_arguments=RowReader(
             database,
             tuple(columns.tables),

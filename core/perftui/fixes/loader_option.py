@@ -21,8 +21,21 @@ class LoaderFix:
     title: str
     explanation: str
 
-    def refused(self, loader: LoaderFacts, why_not: str) -> FixOption:
-        """The fix as it cannot be offered."""
+    def option(
+        self,
+        evidence: Evidence,
+        loader: LoaderFacts,
+        why_not: str,
+        arguments: Mapping[str, Literal],
+        risks: tuple[Risk, ...],
+    ) -> FixOption:
+        """The fix that gives ``loader`` its ``arguments``, unless ``why_not`` speaks against it;
+        reads the source files."""
+        if why_not:
+            return self._refused(loader, why_not)
+        return self._offered(evidence, loader, arguments, risks)
+
+    def _refused(self, loader: LoaderFacts, why_not: str) -> FixOption:
         return FixOption(
             fix=self.fix,
             title=self.title,
@@ -32,14 +45,13 @@ class LoaderFix:
             line=loader.line,
         )
 
-    def offered(
+    def _offered(
         self,
         evidence: Evidence,
         loader: LoaderFacts,
         arguments: Mapping[str, Literal],
         risks: tuple[Risk, ...],
     ) -> FixOption:
-        """The fix that gives ``loader`` its ``arguments``; reads the source files."""
         change = loader_change(evidence, arguments)
         where = f"At {loader.source}: " if loader.source else ""
         given = ", ".join(f"{name}={value}" for name, value in arguments.items())

@@ -23,11 +23,8 @@ def option(evidence: Evidence) -> FixOption | None:
     if loader is None:
         return None
     fix = LoaderFix(FIX, _TITLE, _EXPLANATION)
-    refusal = refused(evidence)
-    if refusal:
-        return fix.refused(loader, refusal)
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
-    return fix.offered(evidence, loader, {"persistent_workers": True}, risks)
+    return fix.option(evidence, loader, refused(evidence), {"persistent_workers": True}, risks)
 
 
 def refused(evidence: Evidence) -> str:

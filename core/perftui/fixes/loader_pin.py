@@ -22,10 +22,7 @@ def option(evidence: Evidence) -> FixOption | None:
     if loader is None:
         return None
     fix = LoaderFix(FIX, _TITLE, _EXPLANATION)
-    refusal = refused(evidence)
-    if refusal:
-        return fix.refused(loader, refusal)
-    return fix.offered(evidence, loader, {"pin_memory": True}, (Risk.MEMORY,))
+    return fix.option(evidence, loader, refused(evidence), {"pin_memory": True}, (Risk.MEMORY,))
 
 
 def refused(evidence: Evidence) -> str:

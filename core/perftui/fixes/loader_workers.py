@@ -48,10 +48,8 @@ def option(evidence: Evidence) -> FixOption | None:
     title = f"num_workers {current} -> {wanted}" if wanted else more
     fix = LoaderFix(FIX, title, _EXPLANATION)
     refusal = refused(evidence, loader, wanted)
-    if refusal:
-        return fix.refused(loader, refusal)
     arguments = {"num_workers": wanted, "persistent_workers": True}
-    return fix.offered(evidence, loader, arguments, _risks(evidence, wanted - current))
+    return fix.option(evidence, loader, refusal, arguments, _risks(evidence, wanted - current))
 
 
 def _risks(evidence: Evidence, added: int) -> tuple[Risk, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,27 @@ def route(request: pytest.FixtureRequest) -> Iterator[None]:
         elif native.compiled() is None:
             pytest.skip("installed without a C compiler")
         yield
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keeps traces of any size, in a directory of the test's own."""
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("perftui.analysis.opened.FEWEST_ROWS", 1)
+    return tmp_path / "cache" / "traces"
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every file that is read, and not taken from what was kept, from now on."""
+    seen: list[Path] = []
+
+    def counted(path: Path, *rest: Any) -> Trace:
+        seen.append(path)
+        return load_trace(path, *rest)
+
+    monkeypatch.setattr("perftui.trace.load.load_trace", counted)
+    return seen
 
 
 @pytest.fixture(scope="session")

@@ -32,25 +32,7 @@ from tests.core.analysis.sameness import assert_right, assert_same
 Event = dict[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keeps traces of any size, in a directory of the test's own."""
-    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(opened, "FEWEST_ROWS", 1)
-    return tmp_path / "cache" / "traces"
-
-
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Every file that is read as text from now on."""
-    seen: list[Path] = []
-
-    def counted(path: Path, *rest: Any) -> Trace:
-        seen.append(path)
-        return load_trace(path, *rest)
-
-    monkeypatch.setattr("perftui.trace.load.load_trace", counted)
-    return seen
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def at_once(work: Callable[[], None]) -> None:

@@ -8,38 +8,15 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from perftui.analysis import opened
 from perftui.analysis.opened import open_trace
 from perftui.trace.errors import TraceError
-from perftui.trace.load import load_trace
-from perftui.trace.model import Trace
 from tests.core.analysis.sameness import assert_right, assert_same
 from tests.core.trace import nsys_exports as nsys
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keeps traces of any size, in a directory of the test's own."""
-    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(opened, "FEWEST_ROWS", 1)
-    return tmp_path / "cache" / "traces"
-
-
-@pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Every file whose rows are read from now on."""
-    seen: list[Path] = []
-
-    def counted(path: Path, *rest: Any) -> Trace:
-        seen.append(path)
-        return load_trace(path, *rest)
-
-    monkeypatch.setattr("perftui.trace.load.load_trace", counted)
-    return seen
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def at_once(work: Callable[[], None]) -> None:

@@ -37,10 +37,11 @@ class Agent:
 
     def __init__(self) -> None:
         self.meter = Meter()
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
-    def fail(self, error: Exception) -> None:
+    def keeps(self, error: BaseException) -> bool:
         self.failure = error
+        return isinstance(error, Exception)
 
     @contained
     def often(self, work: Callable[[], None]) -> int:

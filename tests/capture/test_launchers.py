@@ -59,8 +59,8 @@ TWO = (
 
 
 ABORTED = "terminate called without an active exception"
-"""A thread of C++ was still running as the process left. Twice in about 100 trainings of two ranks
-under perftui, on a busy machine, and never in 40 without it: whose thread that is is not known."""
+"""A thread of C++ was still running as the process left. Three times in about 110 trainings of two
+ranks under perftui, on a busy machine, and never in 40 without it: whose thread is not known."""
 
 
 @pytest.fixture

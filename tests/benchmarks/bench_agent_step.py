@@ -44,7 +44,7 @@ import time, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 torch.set_num_threads(1)
-width, blocks = 256, 8
+width, blocks = WIDTH, 8
 model = nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(blocks)])
 optimizer = torch.optim.Adam(model.parameters(), foreach=False)
 data = TensorDataset(torch.randn(6400, width))
@@ -55,7 +55,9 @@ while time.monotonic() < until:
         model(x).sum().backward()
         optimizer.step()
 """
-"""Steps of some 5 ms."""
+"""Steps of some 2 ms at a width of 256, 30 ms at 1024."""
+
+WIDTHS = {"short": 256, "realistic": 1024}
 
 
 def alone() -> dict[str, str]:
@@ -93,21 +95,19 @@ def steps(shape: str, seconds: float, most: str) -> None:
     )
 
 
-def recorded(seconds: int, *options: str) -> RunSnapshot:
+def recorded(seconds: int, width: int) -> RunSnapshot:
     """A run of ``SCRIPT`` as people start it."""
     with tempfile.TemporaryDirectory() as directory:
         script, runs = Path(directory) / "train.py", Path(directory) / "runs"
-        script.write_text(SCRIPT.replace("SECONDS", str(seconds)))
+        script.write_text(SCRIPT.replace("SECONDS", str(seconds)).replace("WIDTH", str(width)))
         command = [sys.executable, "-m", "perftui_tui", "--headless", "--runs", str(runs)]
-        subprocess.run(
-            [*command, *options, str(script)], env=alone(), check=True, capture_output=True
-        )
+        subprocess.run([*command, str(script)], env=alone(), check=True, capture_output=True)
         (run,) = list_runs(runs)
         return RunReader(run.root).poll()
 
 
-def whole_run(seconds: int, *options: str) -> None:
-    run = recorded(seconds, *options)
+def whole_run(seconds: int, steps: str) -> None:
+    run = recorded(seconds, WIDTHS[steps])
     (rank,) = run.ranks
     cost = own_cost(rank.steps, rank.thinned)
     events = zip(rank.events["kind"], rank.events["data"], strict=True)
@@ -115,12 +115,16 @@ def whole_run(seconds: int, *options: str) -> None:
     if cost is None:
         raise RuntimeError("the run holds no steps")
     whole = cost.whole
+    step = whole / len(rank.steps["index"])
+    shares = [
+        100 * part / whole for part in (cost.total, cost.hooks, cost.stalls, cost.slowed_at_most)
+    ]
     print(
-        f"whole run of {whole / 1e9:.0f} s{''.join(f', {one}' for one in options)}: "
-        f"{100 * cost.total / whole:.2f} % of its time (hooks {100 * cost.hooks / whole:.2f} %, "
-        f"windows held up {100 * cost.stalls / whole:.2f} % and slowed "
-        f"{100 * cost.slowed / whole:.2f} %); at most 1 %\n"
-        f"longest stall of {len(stalls)} windows: {max(stalls, default=0) / 1e6:.1f} ms; "
+        "whole run of {:.0f} s, {} steps of {:.1f} ms: {:.2f} % of its time (hooks {:.2f} %, "
+        "windows held up {:.2f} %, slowed at most {:.2f} %); at most 1 %\n".format(
+            whole / 1e9, steps, step / 1e6, *shares
+        )
+        + f"longest stall of {len(stalls)} windows: {max(stalls, default=0) / 1e6:.1f} ms; "
         "at most 150 ms",
         flush=True,
     )
@@ -158,7 +162,8 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {load:.1f} before", flush=True)
     steps("tiny", seconds, "4 %")
     steps("realistic", seconds, "0.5 %")
-    whole_run(25)
+    for kind in WIDTHS:
+        whole_run(25, kind)
     starts()
 
 

@@ -1,25 +1,20 @@
-"""A run that goes on and on: what it writes and what reading it takes stay flat.
+"""A run of a week: what it writes and what recording and reading it take stay flat.
 
-``python tests/benchmarks/bench_soak.py [STEPS]`` (default 1,000,000). Records of steps go through
-the recorder's own journals as fast as they can be written; a second process reads along as a viewer
-does. Each row is of twice as many steps as the one before.
+``python tests/benchmarks/bench_soak.py [STEPS]`` (default 1,000,000). An agent's ring, the recorder
+and its journals are the real ones, fed as fast as they take it; a second process reads along as a
+viewer does. Each row is of twice as many steps as the one before.
 """
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.rank import RankJournals
-from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Manifest, write_manifest
-from perftui.run.ring import Record
-from perftui.run.spool import Spool
+import psutil
+from week import EPOCH, SECONDS, Week, size_of
 
 VIEWER = """\
 import sys, time
@@ -36,70 +31,49 @@ for line in sys.stdin:
     cost = 1000 * (time.process_time() - began)
     share = evidence.share
     memory = psutil.Process().memory_info().rss
-    print(evidence.train_steps, share.mean if share else 0, cost, memory)
+    print(evidence.step_count, share.mean if share else 0, cost, memory)
     sys.stdout.flush()
 """
 
-
-def record(kind: str, start: int, duration: int, step: int, value: int = -1) -> Record:
-    return Record(0, start, duration, value, 0, step, kind, 0)
-
-
-def steps(first: int, count: int) -> list[Record]:
-    records = []
-    for step in range(first, first + count):
-        start, duration = step * 2 * 10**6, 10**6 + step * 7919 % 10**5
-        records.append(record("input_wait", start, 1000 + step % 13, step, 2))
-        records.append(record("forward", start + 2000, 300_000, step))
-        records.append(record("backward", start + 400_000, 300_000, step))
-        records.append(record("step", start, duration, step, 1))
-    return records
-
-
-def size_of(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+TITLE = "days       steps   on disk    spool  recorder  CPU a step    viewer  judging it  mean step"
 
 
 def main() -> None:
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as temporary:
-        directory = Path(temporary)
-        layout = create_run_directory(directory / "runs", "r")
-        write_manifest(layout.manifest, Manifest("r", ("python", "t.py"), "/w", 5, "elsewhere"))
-        soak(layout, directory, most)
+        soak(Week(Path(temporary), most), most)
 
 
-def soak(layout: RunLayout, directory: Path, most: int) -> None:
+def soak(week: Week, most: int) -> None:
     viewer = subprocess.Popen(
-        [sys.executable, "-c", VIEWER, str(layout.root)],
+        [sys.executable, "-c", VIEWER, str(week.layout.root)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert viewer.stdin is not None
     assert viewer.stdout is not None
-    journals = RankJournals(layout.rank(0), Spool(directory), FaultLog(directory / "log"))
-    print("     steps   on disk  recorder  CPU a step    viewer  judging it  mean step")
-    done, told, began = 0, most // 16, time.process_time()
-    while done < most:
-        journals.records(steps(done, 1000))
-        done += 1000
-        viewer_lags = done % 50_000 == 0
-        if viewer_lags or done >= told:
-            viewer.stdin.write("\n")
-            viewer.stdin.flush()
-            count, mean, cost, rss = viewer.stdout.readline().split()
-        if done >= told:
-            own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            step = 1e6 * (time.process_time() - began) / done
+    print(TITLE)
+    told, began = most // 16, time.process_time()
+    while week.step < most:
+        week.go_on(min(EPOCH * 50, most - week.step))
+        viewer.stdin.write("\n")
+        viewer.stdin.flush()
+        count, mean, cost, rss = viewer.stdout.readline().split()
+        if week.step >= told:
+            cpu = 1e6 * (time.process_time() - began) / week.step
             print(
-                f"{int(count):>10,} {size_of(layout.root) / 1e6:>6.1f} MB {own:>6.0f} MB "
-                f"{step:>8.1f} us {int(rss) / 1e6:>6.0f} MB {float(cost):>8.0f} ms {mean:>7} ns"
+                f"{7 * week.step / most:>4.1f} {int(count):>11,} "
+                f"{size_of(week.layout.root) / 1e6:>6.1f} MB "
+                f"{size_of(week.spool.root) / 1e6:>5.1f} MB "
+                f"{psutil.Process().memory_info().rss / 1e6:>6.0f} MB {cpu:>8.1f} us "
+                f"{int(rss) / 1e6:>6.0f} MB {float(cost):>8.0f} ms {mean:>7} ns"
             )
             told *= 2
-    journals.finish()
+    week.finish()
     viewer.stdin.close()
     viewer.wait()
+    print(f"{week.sampled:,} samples of {SECONDS:,}; faults: {week.log.read_text() or 'none'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trainings to which something happens, each in its own child: ``python faults.py [--alone]``.
 
-Prints ``NAME PID WHAT CAME OF IT``; see ``loops.py``.
+Prints ``NAME PID WHAT CAME OF IT``; see ``run_loops.py``.
 """
 
 from __future__ import annotations
@@ -183,17 +183,25 @@ def forget_workers() -> None:
 
 
 class Interrupting:
-    """Interrupts within the agent, where one of its functions is called next, or returns."""
+    """Interrupts within the agent, where one of its functions, or one it calls, is called next.
+
+    Or where it returns.
+    """
 
     def __init__(self, event: str, function: str, number: signal.Signals) -> None:
         self.place = event, function
         self.number = number
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if (event, code.co_name) == self.place and code.co_filename.startswith(AGENT):
+        if (event, frame.f_code.co_name) == self.place and self._is_of_agent(frame):
             sys.setprofile(None)
             os.kill(os.getpid(), self.number)
+
+    @staticmethod
+    def _is_of_agent(frame: FrameType) -> bool:
+        return any(
+            one and one.f_code.co_filename.startswith(AGENT) for one in (frame, frame.f_back)
+        )
 
 
 def out_of_time(*_: object) -> None:
@@ -201,10 +209,10 @@ def out_of_time(*_: object) -> None:
 
 
 def interrupted_in_the_agent(
-    event: str, function: str, number: signal.Signals = signal.SIGINT
+    event: str, function: str, number: signal.Signals = signal.SIGINT, workers: int = 0
 ) -> str:
     signal.signal(signal.SIGALRM, out_of_time)
-    training = Training("never", nothing)
+    training = Training("never", nothing, workers)
     batches = iter(training.batches)
     for _ in range(AT):
         training.step(next(batches))
@@ -256,6 +264,7 @@ FAULTS: dict[str, Callable[[], str]] = {
         )
         for hook in HOOKS
     },
+    "agent-alarm-qsize": lambda: interrupted_in_the_agent("call", "qsize", signal.SIGALRM, 2),
     "worker-exits": lambda: worker_that(lambda: os._exit(9)),
     "worker-raises": worker_that_raises,
     "worker-segfaults": lambda: worker_that(segfault),

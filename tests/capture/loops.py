@@ -1,53 +1,15 @@
-"""One loop of each kind, and what each prints of its end.
-
-``python loops.py NAME...`` runs each loop in a child of its own (a process has one history), and
-prints ``NAME PID DIGEST`` for each: the digest is of all weights and of the random state.
-"""
+"""One loop of each kind, in torch alone; ``run_loops.py`` runs them."""
 
 from __future__ import annotations
 
-import atexit
-import hashlib
-import importlib
-import os
-import sys
-import tempfile
+import queue
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
-
-STEPS = 24
-BATCH = 4
-WIDTH = 16
-
-Models = tuple[nn.Module, ...]
-
-
-def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(), nn.Linear(WIDTH, WIDTH))
-
-
-def loader(steps: int = STEPS, **options: Any) -> DataLoader[Any]:
-    return DataLoader(TensorDataset(torch.randn(steps * BATCH, WIDTH)), BATCH, True, **options)
-
-
-def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.05)
-
-
-def loss_of(model: Any, x: torch.Tensor) -> torch.Tensor:
-    loss: torch.Tensor = model(x).pow(2).mean()
-    return loss
-
-
-def learn(model: Any, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
-    optimizer.zero_grad()
-    loss_of(model, x).backward()
-    optimizer.step()
+from loop_parts import BATCH, STEPS, WIDTH, Models, learn, loader, loss_of, network, optimizer_of
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 
 def with_loader(**options: Any) -> Models:
@@ -302,153 +264,22 @@ def in_a_thread() -> Models:
     return trained[0]
 
 
-def fabric() -> Models:
-    from lightning.fabric import Fabric
-
-    fabric = Fabric(accelerator="cpu", devices=1)
+def fetched_in_a_thread() -> Models:
+    """A thread fetches ahead, and lives as long as the training."""
     model = network()
-    wrapped, optimizer = fabric.setup(model, optimizer_of(model))
-    for (x,) in fabric.setup_dataloaders(loader()):
-        optimizer.zero_grad()
-        fabric.backward(loss_of(wrapped, x))
-        optimizer.step()
+    optimizer = optimizer_of(model)
+    batches: queue.Queue[torch.Tensor] = queue.Queue(2)
+    stop = threading.Event()
+
+    def fetch() -> None:
+        for (x,) in loader():
+            batches.put(x)
+        stop.wait()
+
+    thread = threading.Thread(target=fetch)
+    thread.start()
+    for _ in range(STEPS):
+        learn(model, optimizer, batches.get())
+    stop.set()
+    thread.join()
     return (model,)
-
-
-def lightning(accumulate: int = 1) -> Models:
-    import lightning
-
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network()
-
-        def training_step(self, batch: Any, _: int) -> torch.Tensor:
-            return loss_of(self.network, batch[0])
-
-        def validation_step(self, batch: Any, _: int) -> None:
-            self.network(batch[0])
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return optimizer_of(self)
-
-    module = Module()
-    trainer = lightning.Trainer(
-        max_epochs=1,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        accumulate_grad_batches=accumulate,
-    )
-    trainer.fit(module, loader(), loader(STEPS // 2))
-    return (module,)
-
-
-def lightning_accumulation() -> Models:
-    return lightning(4)
-
-
-def accelerate(accumulate: int = 1) -> Models:
-    from accelerate import Accelerator
-
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
-    model = network()
-    wrapped, optimizer, batches = accelerator.prepare(model, optimizer_of(model), loader())
-    for (x,) in batches:
-        with accelerator.accumulate(wrapped):
-            accelerator.backward(loss_of(wrapped, x))
-            optimizer.step()
-            optimizer.zero_grad()
-    return (model,)
-
-
-def accelerate_accumulation() -> Models:
-    return accelerate(4)
-
-
-class Rows(Dataset[dict[str, torch.Tensor]]):
-    def __init__(self, length: int) -> None:
-        self.x = torch.randn(length, WIDTH)
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        return {"x": self.x[index]}
-
-
-class WithLoss(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.network = network()
-
-    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        logits = self.network(x)
-        return {"loss": logits.pow(2).mean(), "logits": logits}
-
-
-def hugging_face(accumulate: int = 1) -> Models:
-    from transformers import Trainer, TrainingArguments
-
-    model = WithLoss()
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            output_dir=folder,
-            per_device_train_batch_size=BATCH,
-            per_device_eval_batch_size=BATCH,
-            num_train_epochs=1,
-            report_to=[],
-            use_cpu=True,
-            gradient_accumulation_steps=accumulate,
-            eval_strategy="epoch",
-            save_strategy="no",
-            logging_strategy="no",
-            disable_tqdm=True,
-        )
-        rows, half = Rows(STEPS * BATCH), Rows(STEPS * BATCH // 2)
-        Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=half).train()
-    return (model,)
-
-
-def hugging_face_accumulation() -> Models:
-    return hugging_face(4)
-
-
-def digest(models: Models) -> str:
-    """Of all weights and of the random state."""
-    sha = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
-    for model in models:
-        for one in model.state_dict().values():
-            sha.update(one.detach().numpy().tobytes())
-    return sha.hexdigest()[:16]
-
-
-def run(name: str) -> None:
-    torch.manual_seed(0)
-    print(name, os.getpid(), digest(globals()[name]()), flush=True)
-
-
-def main() -> None:
-    torch.set_num_threads(1)
-    # Once for all: the first optimizer imports it, which takes a second.
-    importlib.import_module("torch._dynamo")
-    for name in sys.argv[1:]:
-        child = os.fork()
-        if child == 0:
-            try:
-                run(name)
-            finally:
-                # The end of an interpreter without its half second of tidying up.
-                atexit._run_exitfuncs()
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code:
-            print(name, child, f"failed: {code}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -122,7 +122,9 @@ def test_an_interrupt_within_the_agent_reaches_the_script(place: str, outcomes: 
     check_recorded(outcomes, f"agent-{place}", off_by=1)
 
 
-@pytest.mark.parametrize("hook", ["enter_fetch", "leave_fetch", "enter_forward", "enter_optimizer"])
+@pytest.mark.parametrize(
+    "hook", ["enter_fetch", "leave_fetch", "enter_forward", "enter_optimizer", "qsize"]
+)
 def test_what_a_signal_handler_raises_within_the_agent_reaches_the_script(
     hook: str, outcomes: Outcomes
 ) -> None:
@@ -143,6 +145,8 @@ def test_a_worker_that_raises_ends_nothing_else(outcomes: Outcomes) -> None:
 def test_a_worker_that_dies_is_noticed_as_without_us(name: str, outcomes: Outcomes) -> None:
     for run in (outcomes.alone, outcomes.watched):
         assert end_of(run, name)[1].startswith("died steps ")
+    # torch may raise in the middle of a hook: the step it came in may be missing, or come twice.
+    check_recorded(outcomes, name, off_by=1)
 
 
 def check_whole(rank: RankSnapshot) -> None:

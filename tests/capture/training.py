@@ -39,6 +39,8 @@ def train(rank: int, wrap: Any) -> str:
 
 def train_rank(rank: int, port: int) -> None:
     """One rank; ``port`` is 0 where the launcher has said where to meet."""
+    # A rank that aborts says in which of its threads.
+    torch._C._set_print_stack_traces_on_fatal_signal(True)
     if port:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     distributed.init_process_group("gloo", rank=rank, world_size=RANKS)

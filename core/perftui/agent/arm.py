@@ -10,6 +10,7 @@ from typing import Any
 from . import hooks, worker_times
 from .compiler import pass_by
 from .contained import CONTAINED
+from .memory_snapshots import MemorySnapshots
 from .options import read_options, read_overrides
 from .session import Session
 
@@ -27,21 +28,24 @@ def arm(torch: Any, spool: str) -> Session:
         pass_by(torch, function, with_callees=True)
     session = Session(torch, Path(spool), options)
     try:
-        _listen(torch, session, requests)
+        _listen(torch, session, requests, options.tracer)
     except BaseException:
         # Half of the hooks would tell a story that is wrong; those that are set let all pass.
         session.switch_off()
         raise
+    if options.memory_snapshot:
+        session.snapshots = MemorySnapshots(torch, Path(spool))
+        session.snapshots.arm()
     os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)
     atexit.register(session.finish)
     return session
 
 
-def _listen(torch: Any, session: Session, requests: list[Any]) -> None:
+def _listen(torch: Any, session: Session, requests: list[Any], tracer: int) -> None:
     hooks.watch_construction(torch, session, requests)
     hooks.watch_loaders(torch, session)
     hooks.watch_modules(torch, session)
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
-    worker_times.watch(torch, session)
+    worker_times.watch(torch, session, tracer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import UserDict
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 UNKNOWN = -1
 
@@ -27,10 +27,11 @@ def batch_bytes(torch: Any, batch: Any) -> int:
         part = waiting.pop()
         left -= 1
         # What nearly all batches are made of comes first: this runs for every batch.
-        if type(part) is tensor and part.layout is strided:
-            total += part.numel() * part.element_size()
+        kind = type(part)
+        if kind is tensor and part.layout is strided:
+            total += part.nbytes
             continue
-        inner = _inside(part)
+        inner = part if kind is list or kind is tuple else _inside(part)
         if inner is None:
             size = _own_bytes(torch, part)
             if size < 0:
@@ -61,9 +62,6 @@ def _tensor_bytes(torch: Any, tensor: Any) -> int:
 
 def _inside(part: Any) -> Sequence[Any] | None:
     """What a container holds, by the methods of the builtin ones; None where it is none."""
-    kind = type(part)
-    if kind is tuple or kind is list:
-        return cast("Sequence[Any]", part)
     if isinstance(part, UserDict):
         part = vars(part).get("data")
     if isinstance(part, dict):

@@ -12,13 +12,26 @@ class Budget:
     """
 
     def __init__(self, share: float) -> None:
-        self.windows = 0
-        """Cost of all windows so far."""
-        self.last_window = 0
-        """Cost of the last window, or of the open one so far."""
+        self._waited = 0
+        """What the training has waited for windows, here or on another rank."""
+        self._slowed = 0
+        """By how much profiled steps were longer than usual in all, or shorter."""
+        self._before = (0, 0)
+        """Both, when the last window was prepared."""
         self._share = share
         self._began: int | None = None
         self._hooks = 0
+
+    @property
+    def windows(self) -> int:
+        """Cost of all windows so far."""
+        return self._waited + max(self._slowed, 0)
+
+    @property
+    def last_window(self) -> int:
+        """Cost of the last window, or of the open one so far."""
+        waited, slowed = self._before
+        return self._waited - waited + max(self._slowed - slowed, 0)
 
     @property
     def spent(self) -> int:
@@ -35,18 +48,29 @@ class Budget:
             self._began = end - duration
         self._hooks += hooks
 
+    def add_hooks(self, hooks: int) -> None:
+        """The agent took so much of steps that were not told of."""
+        self._hooks += hooks
+
     def begin_window(self) -> None:
         """A window is prepared."""
-        self.last_window = 0
+        self._before = self._waited, self._slowed
 
-    def spend(self, cost: int) -> None:
-        """The last window has taken this much more of the training."""
-        self.windows += max(cost, 0)
-        self.last_window += max(cost, 0)
+    def wait(self, cost: int) -> None:
+        """The training has waited so long for the last window."""
+        self._waited += cost
+
+    def slow(self, difference: int) -> None:
+        """A profiled step was so much longer than usual, or shorter where that is negative.
+
+        Steps scatter: with the longer ones counted alone, windows of 30 ms on a busy machine seemed
+        to take seconds, and hardly any were opened.
+        """
+        self._slowed += difference
 
     def raise_to(self, windows: int) -> None:
         """Windows cost another rank ``windows``, and who waits for it waits as long."""
-        self.windows = max(self.windows, windows)
+        self._waited += max(windows - self.windows, 0)
 
     def allows(self, now: int, cost: int) -> bool:
         """Whether all would still be within the share if the next window cost ``cost``."""

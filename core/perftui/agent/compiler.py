@@ -8,7 +8,17 @@ eager execution.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+DISPATCH = ("_compiled_call_impl", "_call_impl")
+"""Names in torch's own ``Module.__call__``, which does nothing but choose between the two."""
+
+
+def dispatches(call: Callable[..., Any]) -> bool:
+    """Whether ``call`` is that function as it is known."""
+    code = getattr(call, "__code__", None)
+    return code is not None and code.co_names == DISPATCH
 
 
 def pass_by(torch: Any, function: Any, with_callees: bool) -> None:

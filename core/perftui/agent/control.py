@@ -10,11 +10,11 @@ from pathlib import Path
 WORD = struct.Struct("@Q")
 """Native, so that it is stored at once: another process may read meanwhile."""
 
-REQUESTS, STEP, COST = 0, 8, 16
+REQUESTS, STEP, COST, LOOKS = 0, 8, 16, 24
 """Offsets: requests made so far; training steps after which all ranks open a window; the most
-that windows have cost one of them, ns."""
+that windows have cost one of them, ns; mean ns between looks at the thread of a window."""
 
-SIZE = 24
+SIZE = 32
 
 
 class Control:
@@ -58,6 +58,11 @@ class Control:
         """Windows have cost this rank ``cost`` so far."""
         if cost > self.cost:
             self._write(COST, cost)
+
+    @property
+    def looks_every(self) -> int:
+        """Mean ns between looks at the thread of an open window; 0 where none are to be made."""
+        return self._read(LOOKS)
 
     def _read(self, offset: int) -> int:
         if self._memory is None:

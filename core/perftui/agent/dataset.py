@@ -7,6 +7,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .signal_handlers import raised_by_handler
+
 FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasterio"})
 """Packages whose objects are handles: forked workers would share one file position or lock."""
 
@@ -49,7 +51,10 @@ def length(dataset: Any) -> int | None:
     """Number of samples of a map-style dataset, None where it has none."""
     try:
         return len(dataset)
-    except Exception:  # noqa: BLE001 - a length is the user's code; without one it is unknown
+    except Exception as error:
+        if raised_by_handler(error):
+            raise
+        # It is the user's code: without a length it is unknown.
         return None
 
 

@@ -28,14 +28,15 @@ class GcPauses:
     def __init__(self, thread: int) -> None:
         self.thread = thread
         self._start = 0
-        self._pauses: list[Pause] = []
+        self.found: list[Pause] = []
+        """Since the last ``take``."""
         gc.callbacks.append(self._on_phase)
 
     def take(self) -> list[Pause]:
         """Pauses since the last call."""
-        if not self._pauses:
+        if not self.found:
             return []
-        taken, self._pauses = self._pauses, []
+        taken, self.found = self.found, []
         return taken
 
     def close(self) -> None:
@@ -50,4 +51,4 @@ class GcPauses:
         if phase == "start":
             self._start = now
         elif self._start and now - self._start >= SHORTEST_NS:
-            self._pauses.append(Pause(self._start, now - self._start, info["generation"]))
+            self.found.append(Pause(self._start, now - self._start, info["generation"]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -14,7 +14,9 @@ from weakref import WeakKeyDictionary
 
 from .contained import contained_apart
 from .forked_exit import leave_without_destructors
+from .lane import Lane
 from .loaders import Loaders, Origins
+from .memory_snapshots import MemorySnapshots
 from .meter import Meter
 from .notes import Notes
 from .optimizers import Optimizers
@@ -33,16 +35,21 @@ class Lifetime:
     """
 
     def __init__(self, torch: Any, spool: Path, options: Options) -> None:
+        self.snapshots: MemorySnapshots | None = None
+        """Of the GPU's memory, where they were asked for."""
         self._torch = torch
         self._spool = spool
         self._options = options
         self._origins: Origins = WeakKeyDictionary()
+        self.lane = Lane(torch, self.keeps)
+        self.inner_calls_cost = False
+        """Whether the hooks are asked at calls of modules inside others, too."""
         self.reset()
 
     def reset(self) -> None:
         """Be as at the start: a forked child shares nothing with its parent's recording."""
-        self.inside = False
-        """Whether forward calls pass straight through: one is going on, or recording is off."""
+        self.lane.inside = False
+        self.lane.reset()
         self.meter = Meter()
         self.notes = Notes(self._spool)
         self.loaders = Loaders(self._torch, self.notes, self._origins)
@@ -77,20 +84,20 @@ class Lifetime:
         if isinstance(error, Exception) and not raised_by_handler(error):
             self.fail(error)
             return True
-        self.inside = self._is_off
+        self.lane.inside = self._is_off
         return False
 
     def fail(self, error: Exception) -> None:
         """Record no more, and say why."""
         recording = self.switch_off()
         message = f"recording stopped: {type(error).__name__}: {error}"
-        with suppress(Exception):
+        with _last_attempt():
+            self.notes.write("error", {"message": message})
+        with _last_attempt():
             # A window left open would crash the interpreter at its end.
             if recording is not None:
                 self._failed = recording
                 recording.end_window()
-        with suppress(Exception):
-            self.notes.write("error", {"message": message})
 
     @contained_apart
     def finish(self) -> None:
@@ -104,8 +111,9 @@ class Lifetime:
 
     def switch_off(self) -> Recording | None:
         """Record no more; returns what was recorded so far."""
+        self.lane.close()
         recording, self.recording = self.recording, None
-        self._is_off = self.inside = True
+        self._is_off = self.lane.inside = True
         self.meter.is_sampling = False
         if recording is not None:
             recording.silence()
@@ -114,7 +122,10 @@ class Lifetime:
     def _on_this_thread(self) -> Recording | None:
         """The recording, begun if need be, where this thread is the one it follows."""
         recording = self.recording or self._begin()
-        return recording if recording is not None and recording.thread == get_ident() else None
+        if recording is None or recording.thread != get_ident():
+            return None
+        self.lane.close()
+        return recording
 
     def _begin(self) -> Recording | None:
         if self.recording is not None or self._is_off:
@@ -132,10 +143,13 @@ class Lifetime:
                 self._torch, self._spool, self._options, self.notes, steps, self.meter, get_ident()
             )
         except OSError as error:
+            if raised_by_handler(error):
+                raise
             self.fail(error)
             return None
         finally:
             self.meter.end_apart(mark)
+        recording.snapshots = self.snapshots
         self.recording = recording
         _at_exit_of_child(self.finish)
         return recording
@@ -148,8 +162,20 @@ class Lifetime:
             if recording.has_stepped and recording.thread in alive:
                 return False
             recording.follow(thread)
+            self.loaders.leave_behind()
+        self.lane.close()
         recording.has_stepped = True
         return True
+
+
+@contextmanager
+def _last_attempt() -> Iterator[None]:
+    """Let nothing of ours fail after the agent has: there is nobody left to tell."""
+    try:
+        yield
+    except Exception as error:
+        if raised_by_handler(error):
+            raise
 
 
 def _is_being_made() -> bool:

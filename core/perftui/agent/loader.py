@@ -7,6 +7,7 @@ from typing import Any
 from . import dataset as datasets
 from .callsite import CallSite
 from .overrides import Outcome, start_method
+from .signal_handlers import raised_by_handler
 
 UNKNOWN = -1
 
@@ -47,7 +48,9 @@ def batches_ready(iterator: Any) -> int:
         ready = sum(len(task) == 2 for task in tasks.values()) + int(queue.qsize())
         results = iterator._worker_result_queue
         return ready if results is queue else ready + int(results.qsize())
-    except (NotImplementedError, AttributeError, OSError):
+    except (NotImplementedError, AttributeError, OSError) as error:
+        if raised_by_handler(error):
+            raise
         return UNKNOWN
 
 

@@ -17,8 +17,16 @@ Origins = WeakKeyDictionary[Any, tuple[Optional[CallSite], Outcome]]
 """Where each loader was made, and what became of its overrides."""
 
 
+MOST_ALIKE = 1000
+"""Kinds of loaders that are remembered: scripts make a handful, unless no two are alike."""
+
+
 class Loaders:
-    """Numbers loaders from 1 as they are first used, and notes the facts of each once."""
+    """Numbers loaders from 1 as they are first used, and notes the facts of each once.
+
+    A loader that is made anew for each epoch is one: it has the number of the one like it before,
+    once that is gone. A script that makes millions leaves no more notes than one that keeps its.
+    """
 
     def __init__(self, torch: Any, notes: Notes, origins: Origins) -> None:
         """``origins`` is kept up here; a forked child takes it over from its parent."""
@@ -27,6 +35,8 @@ class Loaders:
         self._next = count(1)
         self._origins = origins
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._alike: dict[str, list[int]] = {}
+        """The numbers of loaders by everything that is known of them."""
         self._iterators: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._live: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
         self._starting: WeakSet[Any] = WeakSet()
@@ -44,10 +54,7 @@ class Loaders:
         """``iterator`` begins an epoch of ``loader``."""
         number = self._numbers.get(loader)
         if number is None:
-            number = self._numbers[loader] = next(self._next)
-            site, outcome = self._origins.get(loader, (None, None))
-            facts = loader_facts(self._torch, loader, number, site, outcome)
-            self._notes.write("loader", facts)
+            number = self._numbers[loader] = self._number(loader)
         # Workers that persist are those of an iterator that has begun epochs before.
         if iterator not in self._iterators and not fetches_itself(iterator):
             self._starting.add(iterator)
@@ -55,6 +62,21 @@ class Loaders:
         self._know_workers(iterator, number)
         self._iterators[iterator] = number
         self._live[iterator] = None
+
+    def _number(self, loader: Any) -> int:
+        site, outcome = self._origins.get(loader, (None, None))
+        facts = loader_facts(self._torch, loader, 0, site, outcome)
+        if len(self._alike) > MOST_ALIKE:
+            self._alike.clear()
+        alike = self._alike.setdefault(repr(facts), [])
+        living = set(self._numbers.values())
+        for number in alike:
+            if number not in living:
+                return number
+        number = next(self._next)
+        alike.append(number)
+        self._notes.write("loader", {**facts, "id": number})
+        return number
 
     def _know_workers(self, iterator: Any, number: int) -> None:
         """Note the processes that serve the loader, where they are others than before."""
@@ -66,6 +88,10 @@ class Loaders:
     def exhausted(self, iterator: Any) -> None:
         """``iterator`` gives no more batches this epoch."""
         self._live.pop(iterator, None)
+
+    def leave_behind(self) -> None:
+        """Another thread is followed now: no fetch of those that live will be seen."""
+        self._live.clear()
 
     def is_starting(self, iterator: Any) -> bool:
         """Whether a batch of ``iterator`` has to wait for its workers to start; true once."""
@@ -83,6 +109,10 @@ class Loaders:
         number = self._iterators.get(iterator)
         if number is not None:
             self._in_use.add(number)
+
+    def feeds_training(self, iterator: Any) -> bool:
+        """Whether it is known that training steps use the batches of the loader of ``iterator``."""
+        return self._roles.get(self._iterators.get(iterator, 0)) == TRAIN
 
     def step_ended(self, kind: str) -> None:
         """A step of ``kind`` has ended: now the role of the loaders that fed it is known.

@@ -5,22 +5,46 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .signal_handlers import raised_by_handler
+
 
 class Notes:
-    """Appends to ``notes-<pid>.jsonl`` in the spool, each line with one ``write``."""
+    """Appends to ``notes-<pid>.jsonl`` in the spool, each line with one ``write``.
+
+    A training may lose the right or the room to write files while it runs (``setuid``,
+    ``RLIMIT_FSIZE``, a full disk), and its steps go on all the same: they have their room already.
+    """
 
     def __init__(self, spool: Path) -> None:
         self.path = spool / f"notes-{os.getpid()}.jsonl"
+        self._lost = 0
+        self._tell_lost: Callable[[int], None] | None = None
 
-    def write(self, kind: str, data: dict[str, Any], step: int = -1, duration: int = 0) -> None:
-        """Append one note, timed now on the wall clock.
+    def begin(self, facts: dict[str, Any], tell_lost: Callable[[int], None]) -> None:
+        """Write the first note, of this process; from now on ``tell_lost`` counts the lost ones.
 
         Raises:
             OSError: the spool cannot be written.
         """
+        self._append("process", facts, -1, 0)
+        self._tell_lost = tell_lost
+
+    def write(self, kind: str, data: dict[str, Any], step: int = -1, duration: int = 0) -> None:
+        """Append one note, timed now on the wall clock, or count it as lost."""
+        try:
+            self._append(kind, data, step, duration)
+        except OSError as error:
+            if raised_by_handler(error):
+                raise
+            self._lost += 1
+            if self._tell_lost is not None:
+                self._tell_lost(self._lost)
+
+    def _append(self, kind: str, data: dict[str, Any], step: int, duration: int) -> None:
         note = {
             "time": time.time_ns(),
             "kind": kind,

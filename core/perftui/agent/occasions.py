@@ -48,8 +48,23 @@ class Occasions:
         """What a step takes, ns; 0 before the first."""
         return self._usual.duration or self._warm_up.typical
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether only time, a slow step or a viewer gives another occasion."""
+        return self._warm_up.is_over and not self._is_first and self._first_step is None
+
+    def begin_anew(self) -> None:
+        """Steps of another kind begin: they warm up for themselves.
+
+        Where there was a window already, the next one comes as soon as the budget allows.
+        """
+        self._warm_up = WarmUp()
+        self._usual = UsualStep()
+        self._was_slow = False
+        self._regular_at = self._slow_at = 0
+
     def step(self, duration: int) -> None:
-        """A training step has taken ``duration`` ns, undisturbed by any window."""
+        """A step has taken ``duration`` ns, undisturbed by any window."""
         if self._warm_up.is_over:
             self._was_slow = self._usual.step(duration)
         else:

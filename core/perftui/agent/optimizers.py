@@ -15,22 +15,24 @@ class Optimizers:
         self._base = torch.optim.Optimizer
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._next = count()
-        self._open: list[tuple[ReferenceType[Any], int]] = []
-        self._last: tuple[ReferenceType[Any], int] | None = None
+        self.open: list[tuple[ReferenceType[Any], int]] = []
+        """Optimizers whose steps go on, innermost last, and when those began."""
+        self.last: tuple[ReferenceType[Any], int] | None = None
+        """The one whose number was asked for last, and that number."""
         self._exist = False
         self.finished = 0
         """Steps that were seen to end."""
 
     def number(self, optimizer: Any) -> int:
         """A number that no other optimizer of this process has had."""
-        last = self._last
+        last = self.last
         # Most scripts have one: a look into the dictionary of references takes 1 us.
         if last is not None and last[0]() is optimizer:
             return last[1]
         number = self._numbers.get(optimizer)
         if number is None:
             number = self._numbers[optimizer] = next(self._next)
-        self._last = (ref(optimizer), number)
+        self.last = (ref(optimizer), number)
         return number
 
     def entered(self, optimizer: Any, start: int) -> None:
@@ -39,17 +41,17 @@ class Optimizers:
         It is not kept alive: torch does not say where a step raised, and a script that is out of
         memory may want to let go of its parameters then.
         """
-        if self._open:
-            self._open = [one for one in self._open if _goes_on(one[0](), optimizer)]
-        self._open.append((ref(optimizer), start))
+        if self.open:
+            self.open = [one for one in self.open if _goes_on(one[0](), optimizer)]
+        self.open.append((ref(optimizer), start))
 
     def left(self, optimizer: Any) -> int:
         """When the step of ``optimizer`` that ends now began, 0 if that was not seen.
 
         Steps inside it that raised are forgotten.
         """
-        while self._open:
-            entered, start = self._open.pop()
+        while self.open:
+            entered, start = self.open.pop()
             if entered() is optimizer:
                 self.finished += 1
                 return start

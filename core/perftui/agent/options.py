@@ -30,13 +30,25 @@ class Options:
     """Record Python frames, so that a finding can name a line. They made a window of two 30 ms
     steps hold up the training 12 ms instead of 6, one of ten 1 ms steps 98 ms instead of 37."""
     memory: bool = False
+    modules: bool = False
+    """Mark the calls of modules, 3 us each, so that operators can be told apart by them."""
+    memory_snapshot: bool = False
+    """Have torch keep who allocated what on the GPU, and write it down at the peak of memory and as
+    that runs out."""
+    nsys: bool = False
+    """nsys records the steps of windows: torch's own profiler stays off, both need the one
+    interface of the driver."""
     max_steps: int | None = None
     """End the script after so many steps."""
+    syncs: bool = False
+    """Count in each window the calls that synchronise, by line."""
+    tracer: int = 0
+    """The process whose descendants may read this one's memory, where that must be declared."""
 
     @property
     def in_detail(self) -> bool:
         """Whether windows record more than operators, which costs more to save."""
-        return self.shapes or self.stacks or self.memory
+        return self.shapes or self.stacks or self.memory or self.modules
 
 
 def read_options(environment: Mapping[str, str]) -> Options:

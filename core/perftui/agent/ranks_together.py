@@ -2,8 +2,8 @@
 
 Where one rank is held up by its window, the others wait for it in their next all-reduce, and what
 they record there is that wait. So whoever wants a window plans it some steps ahead on the page that
-all share, and everybody opens one then. What counts is training steps: of evaluation some ranks may
-do more than others.
+all share, and everybody opens one then. What counts is training steps, where there are any: of
+evaluation some ranks may do more than others.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ class RanksTogether:
             step = trained + lead
             self._control.plan(step)
         return trained <= step <= trained + 1
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there are no other ranks, so far, to open windows with."""
+        return not (self._is_one_of_many or self._control.step) and ranks()["world_size"] <= 1
 
     def may_start(self, trained: int, at_once: bool) -> bool:
         """Whether the prepared window opens now; ``at_once`` if it need not wait for others."""

@@ -11,12 +11,15 @@ from . import ring as rings
 from .cost import calibrate, inner_call_ns
 from .device_phases import DevicePhases
 from .gc_pauses import GcPauses
-from .memory import MemoryProbe
+from .memory import MemoryProbe, MemoryReading
+from .memory_snapshots import MemorySnapshots
 from .meter import Mark, Meter
 from .notes import Notes
 from .options import Options
 from .process import process_facts
 from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
+from .tracer import declare
+from .usual_step import SLOW_EXTRA_NS
 from .windows import Windows
 
 PHASES = {
@@ -26,6 +29,10 @@ PHASES = {
     rings.BACKWARD: "backward",
     rings.OPTIMIZER: "optimizer",
 }
+
+USUAL_NS = 50_000_000
+"""So long, steps that go like the ones before are kept from whoever plans windows. He sees each
+step that is slow, and need not be asked a thousand times a second."""
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
 
@@ -62,25 +69,34 @@ class Recording:
         """Whether this thread has run an optimizer: then it is the one that trains."""
         self.windows: Windows | None = None
         self.memory: MemoryProbe | None = None
+        self.snapshots: MemorySnapshots | None = None
         self.device: DevicePhases | None = None
         self.pauses: GcPauses | None = None
         self.inner_call_ns = 0
         """Cost of the hook on a module inside another."""
         self.index = 0
         """Of the step that is going on."""
-        self._ring = ring
+        self.ring = ring
         self._meter = meter
         self._max_steps = max_steps
         self._counted_steps = 0
         self._step_start = 0
         self._was_profiled = False
         """Whether a window was open in the step that goes on, or was saved at its beginning."""
+        self._usual_until = 0
+        """When the windows are to be told of steps again."""
+        self._usual_steps = 0
+        """Steps that they have not been told of, how long those took, and what the agent took."""
+        self._usual_ns = 0
+        self._usual_hooks = 0
 
-    def begin(self, kind: int) -> int:
-        """A phase begins; when, by ``perf_counter_ns``."""
+    def begin(self, kind: int, module: Any = None) -> int:
+        """A phase begins, with a call of ``module``; when, by ``perf_counter_ns``."""
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.begin(PHASES[kind])
+            if windows.modules is not None and module is not None:
+                windows.modules.begin_root(module)
         device = self.device
         if device is not None:
             if device.pending:
@@ -95,7 +111,7 @@ class Recording:
     def end(self, kind: int, start: int, value: int = 0) -> int:
         """The phase that began at ``start`` ends; when."""
         now = perf_counter_ns()
-        self._ring.write(kind, start, now - start, self.index, value)
+        self.ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
         device = self.device
         if device is not None and device.is_timing:
@@ -107,7 +123,7 @@ class Recording:
 
     def instant(self, kind: int, time: int, value: int) -> None:
         """Something is known of ``time``."""
-        self._ring.write(kind, time, 0, self.index, value)
+        self.ring.write(kind, time, 0, self.index, value)
 
     def now(self) -> int:
         """The clock of all records; the first reading begins the first step."""
@@ -129,6 +145,40 @@ class Recording:
             self.close()
             raise StepLimit
 
+    def knows_all(self) -> bool:
+        """Whether nobody but the machine of steps must see the events of the next step.
+
+        Asked when a step has just ended.
+        """
+        is_marked = self.windows is not None and self.windows.is_open
+        if is_marked or self._max_steps is not None or self._was_profiled:
+            return False
+        return self.device is None or not self.device.is_used()
+
+    def end_usual(self, micro_batches: int, calls: int) -> bool:
+        """A training step ends that called hooks ``calls`` times, like the ones before.
+
+        Whether that was all there is to do; else nothing was done.
+        """
+        start = self._step_start
+        end = perf_counter_ns()
+        duration = end - start
+        if end >= self._usual_until or duration > SLOW_EXTRA_NS:
+            return False
+        if self.pauses is not None and self.pauses.found:
+            self._write_pauses()
+        meter = self._meter
+        if not meter.is_sampling:
+            meter.calls += calls
+        hooks = meter.take()
+        self.ring.write(rings.STEP, start, duration, self.index, micro_batches, hooks)
+        self.index += 1
+        self._step_start = end
+        self._usual_steps += 1
+        self._usual_ns += duration
+        self._usual_hooks += hooks
+        return True
+
     def follow(self, thread: int) -> None:
         """Another thread turns out to be the one that trains."""
         self.thread = thread
@@ -148,6 +198,8 @@ class Recording:
         self._write_pauses()
         if self.device is not None:
             self._write_device(self.device)
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.silence()
 
     def silence(self) -> None:
@@ -183,12 +235,13 @@ class Recording:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
         device = self.device if self.device is not None and self.device.is_used() else None
+        reading = None
         if device is not None:
-            self._write_memory(boundary.end)
+            reading = self._write_memory(boundary.end)
             if self._end_device_step(device, boundary.end):
                 flag |= rings.DEVICE_FLAG
         hooks = self._meter.take()
-        self._ring.write(
+        self.ring.write(
             rings.STEP,
             self._step_start,
             duration,
@@ -204,19 +257,38 @@ class Recording:
             self._write_device(device)
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
+        if reading is not None and self.snapshots is not None:
+            self._look_at_memory(self.snapshots, reading)
 
-    def _advance_windows(self, boundary: Boundary, duration: int, hooks: int) -> None:
-        if self.windows is None:
+    def _look_at_memory(self, snapshots: MemorySnapshots, reading: MemoryReading) -> None:
+        if self.windows is not None and self.windows.is_open:
+            # It would stand in the window; the peak stays one until the next step.
             return
         mark = self._meter.mark()
-        if self.windows.boundary(boundary, duration, hooks, self.index):
+        if snapshots.look(reading.peak_allocated, self.index - 1, mark.wall):
+            if self.windows is not None:
+                self.windows.pay(perf_counter_ns() - mark.wall)
+            self._write_profiler(mark)
+            self._was_profiled = True
+
+    def _advance_windows(self, boundary: Boundary, duration: int, hooks: int) -> None:
+        self._usual_until = boundary.end + USUAL_NS
+        windows = self.windows
+        if windows is None:
+            return
+        windows.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
+        self._usual_steps = self._usual_ns = self._usual_hooks = 0
+        mark = self._meter.mark()
+        if windows.boundary(boundary, duration, hooks, self.index):
             self._write_profiler(mark)
             # A fork may end a window before its first boundary comes.
-            self._was_profiled |= self.windows.is_open
+            self._was_profiled |= windows.is_open
+        if not windows.can_wait:
+            self._usual_until = 0
 
     def _write_profiler(self, mark: Mark) -> None:
         waited = perf_counter_ns() - mark.wall
-        self._ring.write(rings.PROFILER, mark.wall, waited, self.index)
+        self.ring.write(rings.PROFILER, mark.wall, waited, self.index)
         # It has a phase of its own.
         self._meter.leave_out(mark)
 
@@ -231,7 +303,7 @@ class Recording:
 
     def _write_device(self, device: DevicePhases) -> None:
         for times in device.take():
-            self._ring.write(
+            self.ring.write(
                 rings.DEVICE_PHASES,
                 self._step_start,
                 times.forward,
@@ -240,23 +312,24 @@ class Recording:
                 times.optimizer,
             )
 
-    def _write_memory(self, end: int) -> None:
+    def _write_memory(self, end: int) -> MemoryReading | None:
         if self.memory is None or not self.memory.is_due(perf_counter_ns()):
-            return
+            return None
         mark = self._meter.mark()
         reading = self.memory.read(mark.wall, perf_counter_ns)
         self._meter.end_apart(mark)
-        write = self._ring.write
+        write = self.ring.write
         write(rings.MEMORY, end, 0, self.index, reading.allocated, reading.reserved)
         write(rings.MEMORY_PEAK, end, 0, self.index, reading.peak_allocated)
         if reading.retries or reading.failures:
             write(rings.MEMORY_TROUBLE, end, 0, self.index, reading.retries, reading.failures)
+        return reading
 
     def _write_pauses(self) -> None:
         if self.pauses is None:
             return
         for pause in self.pauses.take():
-            self._ring.write(rings.GC, pause.start, pause.duration, self.index, pause.generation)
+            self.ring.write(rings.GC, pause.start, pause.duration, self.index, pause.generation)
 
 
 def start_recording(
@@ -273,10 +346,11 @@ def start_recording(
     Raises:
         OSError: the spool is full or gone.
     """
+    declare(options.tracer)
     facts = process_facts(torch)
     header = {name: facts[name] for name in ("pid", "rank", "world_size")}
     ring = rings.create_ring(spool / f"ring-{os.getpid()}", header)
-    notes.write("process", facts)
+    notes.begin(facts, ring.lose_notes)
     recording = Recording(ring, steps, meter, thread, options.max_steps)
     recording.windows = Windows(torch, spool, options, notes)
     recording.memory = MemoryProbe(torch)

@@ -12,14 +12,17 @@ import mmap
 import os
 import struct
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 RECORD = struct.Struct("<QqqqqIBBxx")
+pack_into, SIZE = RECORD.pack_into, RECORD.size
 HEAD = struct.Struct("<Q")
 VERSION = 1
 PAGE = 4096
 HEAD_OFFSET = PAGE - HEAD.size
+LOST_NOTES_OFFSET = HEAD_OFFSET - HEAD.size
 CAPACITY = 32768
 """1.5 MiB: 4 s of the fastest loop measured (1 ms steps of 7 records); container images often
 limit ``/dev/shm`` to 64 MB for all processes together."""
@@ -60,7 +63,13 @@ class RingWriter:
     def __init__(self, memory: mmap.mmap, capacity: int) -> None:
         self.written = 0
         self._memory = memory
+        self._head = memoryview(memory)[HEAD_OFFSET:PAGE].cast("Q")
+        self._lost_notes = memoryview(memory)[LOST_NOTES_OFFSET:HEAD_OFFSET].cast("Q")
         self._capacity = capacity
+
+    def lose_notes(self, count: int) -> None:
+        """So many notes could not be written so far: here is room always."""
+        self._lost_notes[0] = count
 
     def write(
         self,
@@ -74,13 +83,19 @@ class RingWriter:
     ) -> None:
         """Append one finished interval: ``start`` by ``perf_counter_ns``, ``duration`` in ns."""
         number = self.written
-        offset = PAGE + number % self._capacity * RECORD.size
-        RECORD.pack_into(
-            self._memory, offset, number, start, duration, value, extra, step, kind, flag
-        )
-        self.written = number + 1
+        offset = PAGE + number % self._capacity * SIZE
+        pack_into(self._memory, offset, number, start, duration, value, extra, step, kind, flag)
         # After the record: the reader trusts every slot below the head.
-        HEAD.pack_into(self._memory, HEAD_OFFSET, number + 1)
+        self.written = self._head[0] = number + 1
+
+    def write_all(self, phases: Iterable[tuple[int, int, int, int]], step: int) -> None:
+        """Append intervals of ``step``: the kind of each, its start and end, and its value."""
+        memory, capacity, number = self._memory, self._capacity, self.written
+        for kind, start, end, value in phases:
+            offset = PAGE + number % capacity * SIZE
+            pack_into(memory, offset, number, start, end - start, value, 0, step, kind, 0)
+            number += 1
+        self.written = self._head[0] = number
 
 
 def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> RingWriter:
@@ -99,7 +114,7 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
         _allocate(file, size)
         memory = mmap.mmap(file, size)
         header = json.dumps(_header(facts, capacity)).encode()
-        if len(header) >= HEAD_OFFSET:
+        if len(header) >= LOST_NOTES_OFFSET:
             raise OSError(f"the header of {path} does not fit")
         memory[: len(header)] = header
         temporary.rename(path)
@@ -128,6 +143,7 @@ def _header(facts: dict[str, Any], capacity: int) -> dict[str, Any]:
         "capacity": capacity,
         "data_offset": PAGE,
         "head_offset": HEAD_OFFSET,
+        "lost_notes_offset": LOST_NOTES_OFFSET,
         "kinds": KINDS,
         **facts,
         "wall_ns": time.time_ns(),

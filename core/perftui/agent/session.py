@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from time import thread_time_ns
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from . import ring as rings
 from .callsite import find_call_site
 from .contained import contained, contained_apart
 from .lifetime import Lifetime
-from .loader import UNKNOWN, batches_ready, fetches_itself
+from .loader import batches_ready, fetches_itself
 from .overrides import Arguments, Overrides
 from .recording import Recording
 from .steps import TRAIN, Boundary
@@ -28,8 +29,6 @@ class Session(Lifetime):
     def reset(self) -> None:
         """Be as at the start."""
         super().reset()
-        self._batches_ready = UNKNOWN
-        self._cpu_start: int | None = None
         self._without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -46,50 +45,63 @@ class Session(Lifetime):
     @contained
     def enter_fetch(self, iterator: Any) -> int:
         """The script asks ``iterator`` for a batch."""
+        lane = self.lane
+        if self._is_on_lane():
+            start = lane.enter_fetch(iterator)
+            if start:
+                return start
+        events = lane.close() if self._is_on_lane() else []
         recording = self._on_this_thread()
-        if recording is None or self.inside:
+        if recording is None or lane.inside:
             return 0
-        self._ended(recording, recording.steps.fetch(recording.now()))
-        self._batches_ready = batches_ready(iterator)
+        ended = recording.steps.fetch(recording.now())
+        if ended:
+            self._ended(recording, ended)
+            self._open_lane(recording, iterator, ended[-1], events)
+        self.lane.ready = batches_ready(iterator)
         # With workers the thread only waits, which uses nothing worth a system call.
-        self._cpu_start = thread_time_ns() if fetches_itself(iterator) else None
+        self.lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else None
         is_starting = self.loaders.is_starting(iterator)
         self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
         start = recording.begin(self._fetch_kind)
-        self.inside = True
+        self.lane.inside = True
         return start
 
     @contained
     def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
         """``__next__`` has returned a batch, or raised."""
-        self.inside = self._is_off
+        if arrived and self._is_on_lane() and self.lane.fetches(iterator):
+            self.lane.leave_fetch(start)
+            return
+        self.lane.inside = self._is_off
         recording = self.recording
         if recording is None:
             return
-        now = recording.end(self._fetch_kind, start, self._batches_ready)
-        if self._cpu_start is not None:
-            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self._cpu_start)
-        if arrived:
-            recording.steps.fetched()
-            self.loaders.use(iterator)
-        else:
+        now = recording.end(self._fetch_kind, start, self.lane.ready)
+        if self.lane.cpu_start is not None:
+            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.lane.cpu_start)
+        if not arrived:
+            self.lane.close()
             self.loaders.exhausted(iterator)
+            return
+        recording.steps.fetched()
+        self.loaders.use(iterator)
 
     @contained_apart
     def enter_loader_start(self) -> int:
         """The script begins an epoch: the loader makes its iterator and its workers."""
         recording = self._on_this_thread()
-        if recording is None or self.inside:
+        if recording is None or self.lane.inside:
             return 0
         self._ended(recording, recording.steps.fetch(recording.now()))
         start = recording.begin(rings.LOADER_START)
-        self.inside = True
+        self.lane.inside = True
         return start
 
     @contained_apart
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
         """``__iter__`` has returned ``iterator``, None where it raised."""
-        self.inside = self._is_off
+        self.lane.inside = self._is_off
         recording = self.recording
         if recording is None:
             return
@@ -100,8 +112,12 @@ class Session(Lifetime):
     @contained
     def enter_forward(self, module: Any) -> int:
         """The outermost module is called."""
+        if self._is_on_lane():
+            start = 0 if self.lane.inside else self.lane.enter_forward()
+            if start:
+                return start
         recording = self._on_this_thread()
-        if recording is None or self.inside:
+        if recording is None or self.lane.inside:
             return 0
         now = recording.now()
         gradients = self._torch.is_grad_enabled()
@@ -112,28 +128,33 @@ class Session(Lifetime):
         if inner is None:
             inner = self._inner_calls_ns(module, recording)
         self.meter.estimated += inner
-        start = recording.begin(rings.FORWARD)
-        self.inside = True
+        start = recording.begin(rings.FORWARD, module)
+        self.lane.inside = True
         return start
 
     @contained
     def enter_backward(self) -> int:
         """The autograd engine is called."""
+        if self._is_on_lane():
+            return 0 if self.lane.inside else self.lane.enter_backward()
         recording = self._on_this_thread()
-        if recording is None or self.inside:
+        if recording is None or self.lane.inside:
             return 0
         recording.steps.backward()
         if not recording.steps.has_optimized:
             self.weights.remember()
         start = recording.begin(rings.BACKWARD)
         # Checkpointed modules are called again in there.
-        self.inside = True
+        self.lane.inside = True
         return start
 
     @contained
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
-        self.inside = self._is_off
+        if self._is_on_lane():
+            self.lane.leave(kind, start)
+            return
+        self.lane.inside = self._is_off
         recording = self.recording
         if recording is not None:
             recording.end(kind, start)
@@ -141,6 +162,8 @@ class Session(Lifetime):
     @contained
     def enter_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
+        if self._is_on_lane() and self.lane.enter_optimizer(optimizer):
+            return
         recording = self._begin()
         if recording is None or not self._adopt_thread(recording):
             return
@@ -151,6 +174,8 @@ class Session(Lifetime):
     @contained
     def leave_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` has done its work."""
+        if self._is_on_lane() and self.lane.leave_optimizer(optimizer):
+            return
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0
         if recording is None or not start:
@@ -187,11 +212,32 @@ class Session(Lifetime):
         )
         self.loaders.constructed(loader, site, outcome)
 
+    def _is_on_lane(self) -> bool:
+        """Whether this is a hook of a loop that is known: most often one that is measured."""
+        recording = self.recording
+        if recording is None or not self.lane.is_open:
+            return False
+        return recording.thread == get_ident()
+
+    def _open_lane(
+        self, recording: Recording, iterator: Any, ended: Boundary, events: list[int]
+    ) -> None:
+        """Let the hooks of the next step go the short way; ``events`` are those of the last one."""
+        if ended.kind != TRAIN or not ended.forwards or not recording.has_stepped:
+            return
+        if self.inner_calls_cost:
+            # Which is counted on the long way only.
+            return
+        if recording.knows_all() and self.loaders.feeds_training(iterator):
+            self.lane.learn(events, ended.micro_batches, recording.steps.state())
+            self.lane.open(recording, self.meter, self.optimizers, ref(iterator))
+
     def _inner_calls_ns(self, module: Any, recording: Recording) -> int:
         mark = self.meter.begin_apart()
         modules = sum(1 for _ in module.modules())
         self.weights.of(module)
-        cost = self._modules[module] = modules * recording.inner_call_ns
+        each = recording.inner_call_ns if self.inner_calls_cost else 0
+        cost = self._modules[module] = modules * each
         self.meter.end_apart(mark)
         return cost
 

@@ -61,7 +61,8 @@ class StepMachine:
        parameters are updated by hand: the step ends at the next fetch, or else the next root
        forward, after a backward. Accumulation over micro batches looks exactly the same where
        there is no optimizer and is counted as steps.
-    4. Without any of these, each root forward without gradients is a step of its own.
+    4. Without any of these, each root forward without gradients is a step of its own; one with
+       gradients, too, once very many have come and no backward ever.
 
     ``optimizers_exist`` tells whether the script has made a ``torch.optim`` optimizer,
     ``weights_changed`` whether it has written to its parameters since the last backward pass
@@ -87,6 +88,21 @@ class StepMachine:
         self.last_activity = 0
         """When the newest work of the step ended; the caller keeps it."""
         self._counts = _Counts()
+
+    def state(self) -> tuple[object, ...]:
+        """All that decides about the steps to come, right after one has ended at a fetch."""
+        return (
+            self._has_trained,
+            self.has_optimized,
+            self._has_gone_back,
+            self._is_by_hand,
+            self._held_back,
+            self._forwards_since_optimizer,
+            self._backwards_since_optimizer,
+            self._optimizers_since_fetch,
+            self._last_was_backward,
+            self._counts == _Counts(),
+        )
 
     def fetch(self, now: int) -> list[Boundary]:
         """The loop asks a loader for a batch, or for a new iterator."""
@@ -154,7 +170,7 @@ class StepMachine:
     def _end_at_forward(self, now: int) -> list[Boundary]:
         if self._counts.backwards:
             return [self._cut(TRAIN, now)] if self._updates_by_hand() else []
-        if self._counts.forwards and not self._counts.with_gradients and self._only_calls_forward():
+        if self._counts.forwards and self._only_calls_forward():
             return [self._cut(self._forward_only(), now)]
         return []
 
@@ -168,6 +184,10 @@ class StepMachine:
         return self._is_by_hand and not self.has_optimized
 
     def _only_calls_forward(self) -> bool:
+        if self._counts.with_gradients:
+            # Nobody holds the graphs of so many for one first backward.
+            is_long = self._forwards_since_optimizer > LONG_WITHOUT_OPTIMIZER
+            return is_long and not self._has_gone_back
         most = LONG_WITHOUT_OPTIMIZER if self._has_gone_back else FEW_WITHOUT_BACKWARD
         if self._forwards_since_optimizer > most:
             return True

@@ -9,7 +9,7 @@ from .control import Control
 from .occasions import CHOSEN, JOINT, Occasions
 from .options import Options
 from .ranks_together import RanksTogether, usual_lead
-from .steps import EVAL, Boundary
+from .steps import EVAL, TRAIN, Boundary
 from .window_length import window_steps
 
 MOST_ATTEMPTS = 3
@@ -18,6 +18,11 @@ workers anew after every batch would start and stop the profiler for ever and ne
 
 MUCH_LONGER = 2
 """A first window is followed by another as soon as may be if that has so many times the steps."""
+
+LONG_EVALUATION = 1000
+"""Steps of evaluation before any training after which a script with an optimizer is believed to do
+nothing else. A check before the training is shorter, and whatever is recorded of it delays the
+first window of the training, which pays for it. Counted, not timed, so that ranks agree."""
 
 
 class WindowPlan:
@@ -33,7 +38,11 @@ class WindowPlan:
         self._together = RanksTogether(control)
         self._now = 0
         """When the last step ended."""
-        self._trained = 0
+        self._has_trained = False
+        self._evaluated = 0
+        """Steps of evaluation before the first of training."""
+        self._counted = 0
+        """Steps of training; before the first of them, steps of any kind."""
         self._wanted: str | None = None
         self._attempts = 0
         self._waited = 0
@@ -44,20 +53,38 @@ class WindowPlan:
     def step(self, ended: Boundary, duration: int, hooks: int, is_open: bool) -> None:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
-        ``is_open`` tells whether a window was open, which makes it longer.
+        ``is_open`` tells whether a window was open, which makes it longer. A script that only
+        infers is looked at like one that trains, and one that only evaluates after a while; once a
+        training step has come, evaluation counts no more.
         """
         waited, self._waited = self._waited, 0
         undisturbed = max(duration - waited, 0)
-        is_training = ended.kind != EVAL
         self._now = ended.end
-        self._trained += is_training
         self._budget.step(ended.end, duration, hooks)
-        if not is_training:
+        if ended.kind == TRAIN and not self._has_trained:
+            self._begin_training()
+        if ended.kind == EVAL and not self._only_evaluates():
             return
+        self._counted += 1
         if not is_open:
             self._occasions.step(undisturbed)
         elif self._occasions.typical:
-            self._budget.spend(undisturbed - self._occasions.typical)
+            self._budget.slow(undisturbed - self._occasions.typical)
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
+        is_idle = self._wanted is None and not self._attempts and not self._waited
+        return is_idle and self._occasions.is_settled and self._together.is_alone
+
+    def usual(self, steps: int, whole: int, hooks: int) -> None:
+        """So many training steps have ended as usual.
+
+        All of them took ``whole`` ns, and the agent ``hooks`` of that.
+        """
+        self._counted += steps
+        self._budget.add_hooks(hooks)
+        self._occasions.step(whole // steps)
 
     def is_due(self, next_step: int) -> bool:
         """Whether to prepare a window, which opens at the step after the next, or at the next."""
@@ -65,7 +92,7 @@ class WindowPlan:
             self._wanted = self._occasions.next(self._now, next_step, self._price)
         is_wanted = self._wanted is not None
         lead = self._lead(next_step) if is_wanted else 0
-        return self._together.is_due(self._trained, is_wanted, lead)
+        return self._together.is_due(self._counted, is_wanted, lead)
 
     def begin(self) -> None:
         """A window is prepared."""
@@ -82,7 +109,7 @@ class WindowPlan:
         at_once = was_prepared or self._attempts > 0
         if self.reason == CHOSEN:
             at_once = not self._until_chosen(next_step)
-        return self._together.may_start(self._trained, at_once)
+        return self._together.may_start(self._counted, at_once)
 
     def length(self) -> int:
         """Steps for the next window."""
@@ -93,7 +120,7 @@ class WindowPlan:
     def pay(self, waited: int) -> None:
         """The training has waited so many ns for a window."""
         self._waited += waited
-        self._budget.spend(waited)
+        self._budget.wait(waited)
         self._together.pay(self._budget)
 
     def saved(self, steps: int, stall: int) -> None:
@@ -119,6 +146,18 @@ class WindowPlan:
         self._attempts = 0
         self._wanted = None
         self._occasions.ended(self._now, is_too_short=False)
+
+    def _only_evaluates(self) -> bool:
+        self._evaluated += not self._has_trained
+        return not self._has_trained and self._evaluated > LONG_EVALUATION
+
+    def _begin_training(self) -> None:
+        """Forget how long the steps before took: a check before training says nothing of it."""
+        self._has_trained = True
+        if self._counted:
+            # Ranks count alike from here on, though one alone may have done that check.
+            self._counted = 0
+            self._occasions.begin_anew()
 
     def _price(self) -> int:
         """What the next window will cost, if its steps cost as much as those of the last one."""

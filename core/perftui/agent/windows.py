@@ -10,11 +10,16 @@ from time import perf_counter_ns
 from typing import Any
 
 from .marks import Marks
+from .module_ranges import ModuleRanges
 from .notes import Notes
+from .nsys_window import NsysWindow
 from .options import Options
+from .ranges import Ranges
+from .signal_handlers import raised_by_handler
 from .steps import Boundary
 from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
 from .window_plan import MOST_ATTEMPTS, WindowPlan
+from .witnesses import Witnesses
 
 MOST_WAITING = 3
 """Windows in the spool that the recorder has not taken. It does so within a second, unless it is
@@ -31,6 +36,8 @@ class Windows:
     def __init__(self, torch: Any, spool: Path, options: Options, notes: Notes) -> None:
         self.marks: Marks | None = None
         """Ranges for the open window, None while there is none."""
+        self.modules: ModuleRanges | None = None
+        """Ranges of modules in that window, where they were asked for."""
         self.has_profiled = False
         """Whether the tracing library has been used."""
         self._torch = torch
@@ -39,10 +46,13 @@ class Windows:
         self._notes = notes
         self._said: set[str] = set()
         self._plan = WindowPlan(spool, options)
+        self._witnesses = Witnesses(torch, spool, options, self._say)
         self._foreign = 0
-        self._window: Window | None = None
+        self._window: Window | NsysWindow | None = None
         self._thread = 0
         """The one that has prepared the window, and alone may start and stop it."""
+        self._has_stacks = False
+        """Whether the window records Python frames."""
         self._is_taken_over = False
         """Whether the window's session is now that of a profiler in another thread."""
         self._number = 0
@@ -79,11 +89,23 @@ class Windows:
         self._pay(started)
         return True
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
+        return not self._options.profile or (self._window is None and self._plan.can_wait)
+
+    def usual(self, steps: int, whole: int, hooks: int) -> None:
+        """So many training steps have ended as usual, ``whole`` ns with ``hooks`` of the agent."""
+        if steps and self._options.profile:
+            self._plan.usual(steps, whole, hooks)
+
     def close(self) -> bool:
         """End and save the open window now: the process ends, forks, or profiles by itself.
 
-        Whether there was one, of this thread: another thread's cannot be ended from here.
+        Whether there was one, of this thread: another thread's cannot be ended from here, but
+        what watches it besides the profiler.
         """
+        self._witnesses.end()
         if self._window is None or self._thread != get_ident():
             return False
         started = perf_counter_ns()
@@ -113,6 +135,11 @@ class Windows:
         """Whether ``profiler`` is that of the window."""
         return self._window is not None and self._window.profiler is profiler
 
+    def pay(self, waited: int) -> None:
+        """The training has waited so many ns for something else of ours: the next window is later
+        for it."""
+        self._plan.pay(waited)
+
     def _pay(self, started: int) -> None:
         waited = perf_counter_ns() - started
         self._stall += waited
@@ -121,6 +148,12 @@ class Windows:
     def _may_open(self) -> bool:
         if get_ident() != threading.main_thread().ident:
             self._refuse("no window was recorded: the training is not in the main thread")
+            return False
+        if self._options.nsys and not self._torch.cuda.is_initialized():
+            self._refuse(
+                "nsys has recorded no steps: the script does not use CUDA; "
+                "without --nsys torch's own profiler records them"
+            )
             return False
         if self._window is None and self._waiting() >= MOST_WAITING:
             self._refuse("no window was recorded: the last ones have not been taken yet")
@@ -159,10 +192,13 @@ class Windows:
     def _prepare(self) -> None:
         self._plan.begin()
         self._stall = 0
-        stacks = self._options.stacks and may_record_stacks(self._torch)
-        self._window = Window(self._torch, self._options, stacks)
         self._thread = get_ident()
-        self.has_profiled = True
+        if self._options.nsys:
+            self._window = NsysWindow(self._torch)
+        else:
+            self._has_stacks = self._options.stacks and may_record_stacks(self._torch)
+            self._window = Window(self._torch, self._options, self._has_stacks)
+            self.has_profiled = True
         self._window.prepare()
 
     def _start(self, next_step: int) -> None:
@@ -173,25 +209,35 @@ class Windows:
         self._steps = 0
         self._planned = self._plan.length()
         window.start()
-        self.marks = Marks(self._torch, self._options.nvtx and self._torch.cuda.is_initialized())
+        nsys = self._options.nsys
+        nvtx = (nsys or self._options.nvtx) and window.uses_cuda
+        ranges = Ranges(self._torch, recorded=not nsys, nvtx=nvtx)
+        self.marks = Marks(ranges)
         self.marks.begin_step(next_step)
+        if self._options.modules:
+            self.modules = ModuleRanges(self._torch, ranges, self._lost_modules)
+            self.modules.open(self.marks)
+        if not nsys:
+            self._witnesses.begin(self._has_stacks)
 
     def _finish(self) -> None:
         window, marks = self._window, self.marks
         if window is None or marks is None:
             return
         started = perf_counter_ns()
-        marks.end_all()
-        self.marks = None
+        self._witnesses.end()
+        self._end_ranges(marks)
         try:
             window.stop()
         finally:
             self._window = None
-        if self._steps:
-            self._save(window, started)
-        else:
+        if not self._steps:
             # Ended from outside before a step was whole: there is nothing to show.
             self._try_again()
+        elif isinstance(window, NsysWindow):
+            self._note("nsys_range", started, {"cuda": window.uses_cuda})
+        else:
+            self._save(window, started)
 
     def _try_again(self) -> None:
         if self._plan.cut_short():
@@ -201,42 +247,62 @@ class Windows:
             "where the script forked (workers of a data loader, each epoch) or profiled itself"
         )
 
-    def _cancel(self, window: Window) -> None:
+    def _cancel(self, window: Window | NsysWindow) -> None:
         """Give up a window that was only prepared.
 
         A session left so makes the next one print a warning, ours or the script's.
         """
         try:
-            window.start()
-            window.stop()
+            if isinstance(window, Window):
+                window.start()
+                window.stop()
         finally:
             self._window = None
         self._try_again()
 
     def _abandon(self) -> None:
         window, marks = self._window, self.marks
-        self._window = self.marks = None
+        self._window = None
         self._is_taken_over = False
+        self._witnesses.end()
         self._plan.give_up()
         self._say("a window was lost: the script profiled another of its threads meanwhile")
         if window is not None and marks is not None:
-            marks.end_all()
+            self._end_ranges(marks)
             window.abandon()
 
+    def _end_ranges(self, marks: Marks) -> None:
+        if self.modules is not None:
+            self.modules.close()
+        marks.end_all()
+        self.marks = self.modules = None
+
+    def _lost_modules(self, error: Exception) -> None:
+        self._say(f"modules were not told apart: {type(error).__name__}: {error}")
+
     def _save(self, window: Window, started: int) -> None:
-        name = f"window-{os.getpid()}-{self._number}.json"
+        number = self._number
+        name = f"window-{os.getpid()}-{number}.json"
         self._number += 1
         try:
             size = window.save(self._spool / name)
+            seen = self._witnesses.take(number)
         except (EmptyWindowError, OSError) as error:
             self._plan.give_up()
+            if raised_by_handler(error):
+                raise
             self._say(f"a window was lost: {error}")
             return
+        self._note(
+            "window", started, {"file": name, "bytes": size, "cuda": window.uses_cuda, **seen}
+        )
+
+    def _note(self, kind: str, started: int, data: dict[str, Any]) -> None:
         stall = self._stall + perf_counter_ns() - started
         self._plan.saved(self._steps, stall)
-        data = {"file": name, "first_step": self._first_step, "steps": self._steps}
-        data.update(stall=stall, bytes=size, reason=self._plan.reason, cuda=window.uses_cuda)
-        self._notes.write("window", data, step=self._first_step, duration=stall)
+        data = {**data, "first_step": self._first_step, "steps": self._steps, "stall": stall}
+        data["reason"] = self._plan.reason
+        self._notes.write(kind, data, step=self._first_step, duration=stall)
 
     def _say_foreign(self) -> None:
         if self._options.profile:

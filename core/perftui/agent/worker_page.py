@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import struct
 import time
 from pathlib import Path
 from threading import Lock
@@ -17,14 +18,15 @@ from typing import Any
 
 VERSION = 1
 PAGE = 4096
-RECORD = "<9q"
+RECORD = struct.Struct("<9q")
+pack_into = RECORD.pack_into
 RECORD_OFFSET = 2048
-RECORD_SIZE = 72
-
-NUMBER, BATCHES, SIZED, BYTES, SPENT, STAGE, SINCE, AGAIN = 0, 1, 2, 3, 3, 6, 7, 8
-"""Cells of the record; time spent in a stage is in cell ``SPENT`` + stage."""
 
 IDLE, FETCH, COLLATE, ENDED = range(4)
+
+BRIEF_NS = 5_000_000
+"""In the training itself a batch that follows one that took less is stored once it is made, and not
+at each stage: that would hold up steps that take no longer themselves."""
 
 
 class WorkerPage:
@@ -35,13 +37,19 @@ class WorkerPage:
         """Held while a batch is made: one that is made for another one, or beside it, is not
         counted."""
         self.stage = IDLE
-        self._since = self._number = 0
-        self._cells: memoryview | None = None
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = False
         """Whether what is counted is written anywhere."""
-        return self._cells is not None
+        self._memory: mmap.mmap | None = None
+        self._may_be_brief = False
+        self._is_brief = False
+        self._number = 0
+        self._since = 0
+        self._began = 0
+        self._batches = 0
+        self._sized = 0
+        self._bytes = 0
+        self._fetch = 0
+        self._collate = 0
 
     def open(self, spool: Path, facts: dict[str, Any]) -> None:
         """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.
@@ -53,7 +61,7 @@ class WorkerPage:
         pid, now = os.getpid(), perf_counter_ns()
         header = {
             "version": VERSION,
-            "record": RECORD,
+            "record": RECORD.format,
             "record_offset": RECORD_OFFSET,
             "pid": pid,
             **facts,
@@ -61,46 +69,74 @@ class WorkerPage:
             "monotonic_ns": now,
         }
         memory = _create(spool, f"loader-{facts['owner']}-{pid}-{now}", header)
-        self._number, self.stage = 0, IDLE
-        self._cells = memoryview(memory)[RECORD_OFFSET:][:RECORD_SIZE].cast("q")
+        self.stage = IDLE
+        self._memory, self.is_open = memory, True
+        self._may_be_brief, self._is_brief = facts["worker"] < 0, False
+        self._forget()
         self.mark(IDLE)
 
     def mark(self, stage: int) -> None:
         """What goes on from now on."""
-        cells = self._cells
-        if cells is None:
-            return
         now = perf_counter_ns()
-        before = self.stage
-        # A reader that finds two numbers has come between them, and looks again.
-        cells[NUMBER] = self._number = number = self._number + 1
-        if before != IDLE:
-            cells[SPENT + before] += now - self._since
-        cells[STAGE] = self.stage = stage
-        cells[SINCE] = self._since = now
-        cells[AGAIN] = number
+        before, self.stage = self.stage, stage
+        if before == FETCH:
+            self._fetch += now - self._since
+        elif before == COLLATE:
+            self._collate += now - self._since
+        else:
+            self._began = now
+        self._since = now
+        if not self._is_brief:
+            self._store()
 
     def count(self, size: int) -> None:
         """A batch of ``size`` bytes is made, -1 where that is not known."""
-        cells = self._cells
-        if cells is None:
-            return
-        cells[NUMBER] = self._number = number = self._number + 1
-        cells[BATCHES] += 1
+        self._batches += 1
         if size >= 0:
-            cells[SIZED] += 1
-            cells[BYTES] += size
-        cells[AGAIN] = number
+            self._sized += 1
+            self._bytes += size
+        self._is_brief = self._may_be_brief and self._since - self._began < BRIEF_NS
+        self._store()
+
+    def give_up(self) -> None:
+        """The batch that was being made has failed."""
+        self._is_brief = False
+        self.mark(IDLE)
 
     def close(self) -> None:
         """Write no more, and say so."""
+        self._is_brief = False
         self.mark(ENDED)
-        self._cells = None
+        self._memory, self.is_open = None, False
 
     def leave_to_parent(self) -> None:
         """This is a forked child: the page is its parent's."""
         self.lock = Lock()
-        self._cells = None
+        self._memory, self.is_open = None, False
+
+    def _forget(self) -> None:
+        self._number = self._since = self._began = 0
+        self._batches = self._sized = self._bytes = self._fetch = self._collate = 0
+
+    def _store(self) -> None:
+        memory = self._memory
+        if memory is None:
+            return
+        self._number = number = self._number + 1
+        # A reader that finds two numbers, or another record at a second look, looks again.
+        pack_into(
+            memory,
+            RECORD_OFFSET,
+            number,
+            self._batches,
+            self._sized,
+            self._bytes,
+            self._fetch,
+            self._collate,
+            self.stage,
+            self._since,
+            number,
+        )
 
 
 def _create(spool: Path, name: str, header: dict[str, Any]) -> mmap.mmap:

@@ -18,6 +18,7 @@ from .batch_bytes import batch_bytes
 from .compiler import pass_by
 from .meter import Meter
 from .notes import Notes
+from .tracer import declare
 from .worker_page import COLLATE, FETCH, IDLE, WorkerPage
 
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
@@ -53,9 +54,12 @@ class Owner(Protocol):
         """Where a failure is said; they lie in the spool."""
 
 
-def watch(torch: Any, owner: Owner) -> None:
-    """Time the fetchers of ``torch`` in this process and in those that fork from it."""
-    times = WorkerTimes(torch, owner)
+def watch(torch: Any, owner: Owner, tracer: int) -> None:
+    """Time the fetchers of ``torch`` in this process and in those that fork from it.
+
+    Workers let the descendants of process ``tracer`` look at them, if it is not 0.
+    """
+    times = WorkerTimes(torch, owner, tracer)
     fetch_module = torch.utils.data._utils.fetch
     for name in FETCHERS:
         _watch_fetcher(torch, getattr(fetch_module, name), times)
@@ -96,9 +100,10 @@ def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
 class WorkerTimes:
     """The pages of one process. An error of ours ends the counting, and nothing else."""
 
-    def __init__(self, torch: Any, owner: Owner) -> None:
+    def __init__(self, torch: Any, owner: Owner, tracer: int) -> None:
         self._torch = torch
         self._owner = owner
+        self._tracer = tracer
         self._pages: OrderedDict[int, WorkerPage] = OrderedDict()
         self._is_off = False
 
@@ -130,7 +135,7 @@ class WorkerTimes:
     def leave(self, page: WorkerPage) -> None:
         """The fetcher has returned or raised."""
         if page.stage != IDLE:
-            self._mark(page, IDLE)
+            self._give_up(page)
         page.lock.release()
         self._owner.meter.calls += HOOKS
 
@@ -151,7 +156,10 @@ class WorkerTimes:
         collate = fetcher.collate_fn
 
         def timed(samples: Any) -> Any:
-            self._mark(page, COLLATE)
+            try:
+                page.mark(COLLATE)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._fail(error)
             return collate(samples)
 
         fetcher.collate_fn = timed
@@ -170,6 +178,9 @@ class WorkerTimes:
         if number == UNFOLLOWED:
             return False
         info = self._torch.utils.data.get_worker_info()
+        if info is not None:
+            # Before there is a page: who finds that may look.
+            declare(self._tracer)
         worker, owner = (NO_WORKER, os.getpid()) if info is None else (int(info.id), _parent())
         page.open(
             self._owner.notes.path.parent, {"owner": owner, "worker": worker, "loader": number}
@@ -179,9 +190,9 @@ class WorkerTimes:
             self._pages.popitem(last=False)[1].close()
         return True
 
-    def _mark(self, page: WorkerPage, stage: int) -> None:
+    def _give_up(self, page: WorkerPage) -> None:
         try:
-            page.mark(stage)
+            page.give_up()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 

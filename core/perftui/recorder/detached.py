@@ -52,10 +52,11 @@ def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
 def _start(
     recording: Recording, manifest: Manifest, terminal: Terminal, signals: SignalQueue
 ) -> Training:
-    environment = recording.environment(os.environ, options_of(manifest.profile))
+    options = options_of(manifest.profile)
+    environment = recording.environment(os.environ, options)
     cwd = Path(manifest.cwd)
     command = Command(manifest.command, cwd, environment, signals.restore_default)
-    training = start_as_job(command, terminal)
+    training = start_as_job(recording.wrapped(command, options), terminal)
     terminal.forget_script_side()
     return training
 
@@ -77,4 +78,5 @@ def _follow(
     returncode = supervise(training, signals, stopper, requests, on_signal)
     relay.settle()
     relay.settled.wait()
+    recording.failed_to_start(training)
     recording.end(returncode)

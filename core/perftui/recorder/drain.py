@@ -15,6 +15,11 @@ from perftui.run.liveness import has_ended
 from perftui.run.ring import RingError, RingHeader, RingReader
 from perftui.run.spool import Spool
 
+NOTES_LOST = (
+    "the agent could not write all of its notes: windows, warnings and facts about data loaders "
+    "are missing (the training may not write files any more)"
+)
+
 
 @dataclass(eq=False)
 class _Process:
@@ -56,6 +61,16 @@ class SpoolDrain:
         """The directory of each process that trains, by its number. Any thread may ask."""
         found = list(self._processes.items())
         return {pid: one.journals.layout for pid, one in found if one.journals is not None}
+
+    def loading(self) -> dict[int, tuple[RankLayout, int]]:
+        """The directory of the rank and the number of the loader of each worker, by its process.
+        Any thread may ask."""
+        return {
+            pid: (one.journals.layout, loader)
+            for one in list(self._processes.values())
+            if one.journals is not None and one.workers is not None
+            for pid, loader in one.workers.serving().items()
+        }
 
     def poll(self) -> None:
         """Drain everything there is now."""
@@ -160,11 +175,9 @@ class SpoolDrain:
     def _drain_ring(self, ring: RingReader, journals: RankJournals) -> None:
         lost = ring.lost
         journals.records(ring.poll())
-        if ring.lost > lost:
-            journals.warn(
-                f"{ring.lost - lost} records were overwritten before they were read; "
-                "steps are missing"
-            )
+        journals.missed(ring.lost - lost)
+        if ring.lost_notes:
+            journals.warn(NOTES_LOST)
 
     def _read_notes(self, tail: NotesTail) -> list[Note]:
         try:

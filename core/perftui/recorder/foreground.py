@@ -16,6 +16,7 @@ from typing import NoReturn
 from perftui.recorder.attached import Attachment, attach
 from perftui.recorder.late_output import hand_over
 from perftui.recorder.launch import Launch, prepare
+from perftui.recorder.options import AgentOptions
 from perftui.recorder.recording import Recording
 from perftui.recorder.requests import RequestServer
 from perftui.recorder.signals import Received, SignalQueue
@@ -29,17 +30,25 @@ from perftui.run.manifest import read_manifest
 OUR_ERROR = 2
 """Exit code where the training could not be started."""
 
-FORWARDED = (
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGTSTP,
-    signal.SIGCONT,
-    signal.SIGWINCH,
-)
+OWN = {
+    signal.SIGCHLD,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGPIPE,
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+}
+"""What is about ourselves: our children, our use of the terminal and of pipes, our faults."""
+
+FORWARDED = frozenset(signal.valid_signals()) - OWN - {signal.SIGKILL, signal.SIGSTOP}
+"""Schedulers send SIGXCPU, watchdogs SIGABRT and SIGALRM, and scripts may choose any."""
+
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+"""What the kernel sends to all of a job. Others are about ourselves where the kernel sends them."""
 
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
@@ -93,7 +102,7 @@ def _record(launch: Launch, layout: RunLayout, signals: SignalQueue) -> int:
         recording = Recording(layout, manifest, launch.sample_seconds)
         environment = recording.environment(os.environ, launch.options)
         command = Command(launch.command, launch.cwd, environment, signals.restore)
-        attachment = _attach(command, recording)
+        attachment = _attach(command, recording, launch.options)
     except StartError as error:
         sys.stderr.write(f"perftui: {error}\n")
         return OUR_ERROR
@@ -102,15 +111,18 @@ def _record(launch: Launch, layout: RunLayout, signals: SignalQueue) -> int:
         returncode = _follow(recording, attachment, signals)
     finally:
         attachment.close()
+    failure = recording.failed_to_start(attachment.training)
+    if failure:
+        sys.stderr.write(f"perftui: {failure}\n")
     recording.end(returncode)
     recording.attempt("late output", lambda: hand_over(attachment.relays))
     recording.output.close()
     return returncode
 
 
-def _attach(command: Command, recording: Recording) -> Attachment:
+def _attach(command: Command, recording: Recording, options: AgentOptions) -> Attachment:
     try:
-        return attach(command, recording.output)
+        return attach(recording.wrapped(command, options), recording.output)
     except StartError as error:
         recording.fail(str(error))
         raise
@@ -143,7 +155,7 @@ def _pass_on(attachment: Attachment, received: Received) -> None:
         attachment.resume()
     elif number in FORWARDED and not by_kernel:
         training.signal(number)
-    elif number in FORWARDED and not training.shares_group:
+    elif number in FROM_TERMINAL and not training.shares_group:
         # A key or a hang-up goes to all of a job.
         training.signal_group(number)
 

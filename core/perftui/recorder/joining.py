@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from perftui.run.heartbeat import SILENT_SECONDS, silent_seconds
 from perftui.run.layout import PRIVATE_MODE, RunLayout
 from perftui.run.manifest import ManifestError, read_manifest
 
@@ -46,7 +47,8 @@ def join_key(environment: Mapping[str, str], command: Sequence[str]) -> str | No
 def make_or_join(runs: Path, key: str, host: str, make: Callable[[], RunLayout]) -> RunLayout:
     """The directory to record into: a new run's by ``make``, or one inside the run of ``key``.
 
-    A run that is over is not joined: the same word may be used again.
+    A run that is over is not joined, nor one whose recorder has been silent for minutes: the same
+    word may be used again, after a host has died, too.
 
     Raises:
         OSError: no directory can be made.
@@ -82,8 +84,12 @@ def _root_of(claim: Path) -> Path | None:
 
 
 def _is_over(root: Path) -> bool:
+    layout = RunLayout(root)
+    silent = silent_seconds(layout.heartbeat, time.time_ns())
+    if silent is not None and silent > SILENT_SECONDS:
+        return True
     try:
-        return read_manifest(RunLayout(root).manifest).status.is_over
+        return read_manifest(layout.manifest).status.is_over
     except ManifestError:
         return True
 

@@ -75,6 +75,12 @@ class LoaderWorkers:
         for page in self._pages.values():
             self._learn(page)
 
+    def serving(self) -> dict[int, int]:
+        """The loader of each worker process of which it is known. Any thread may ask."""
+        pages = list(self._pages.values())
+        known = ((page.reader.header, page.loader) for page in pages if page.loader != UNKNOWN)
+        return {header.pid: loader for header, loader in known if header.worker >= 0}
+
     def poll(self) -> None:
         """Write what has been done, where it is time to."""
         now = time.perf_counter_ns()

@@ -21,19 +21,31 @@ class Note(msgspec.Struct, frozen=True):
     data: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class NotesTail:
-    """Reads the notes added since the last ``poll``; ``damaged`` counts those that are none."""
+MOST_BYTES = 1 << 20
+"""Of a file of notes that are read: the spool is memory, and a training may write some for ever."""
 
-    def __init__(self, path: Path) -> None:
+
+class NotesTail:
+    """Reads the notes added since the last ``poll``; ``damaged`` counts those that are none.
+
+    A file that has grown is put aside, and the agent begins another. It stays until the next one is
+    put aside: an agent that had opened it then may still write to it.
+    """
+
+    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
         self.path = path
+        self._most_bytes = most_bytes
         self._tail = LineTail(path)
+        self._aside: LineTail | None = None
         self._undecoded = 0
+        self._skipped_before = 0
         self._decoder = msgspec.json.Decoder(Note)
 
     @property
     def damaged(self) -> int:
         """Lines that were left out."""
-        return self._undecoded + self._tail.skipped
+        aside = self._aside.skipped if self._aside else 0
+        return self._undecoded + self._skipped_before + aside + self._tail.skipped
 
     def poll(self) -> list[Note]:
         """Notes added since the last poll; none while there is no file.
@@ -41,7 +53,17 @@ class NotesTail:
         Raises:
             OSError: the file is there and cannot be read.
         """
-        return [note for line in self._tail.poll() if (note := self._decode(line))]
+        lines = self._aside.poll() if self._aside else []
+        lines += self._tail.poll()
+        if self._tail.position >= self._most_bytes:
+            self._put_aside()
+        return [note for line in lines if (note := self._decode(line))]
+
+    def _put_aside(self) -> None:
+        if self._aside is not None:
+            self._skipped_before += self._aside.skipped
+        self._tail.path = self.path.replace(self.path.with_suffix(".aside"))
+        self._aside, self._tail = self._tail, LineTail(self.path)
 
     def _decode(self, line: bytes) -> Note | None:
         try:

@@ -26,9 +26,19 @@ class AgentOptions:
     shapes: bool = False
     stacks: bool = False
     memory: bool = False
+    modules: bool = False
     """What a window records besides operators; each costs time while the window is open."""
+    memory_snapshot: bool = False
+    """Keep what the GPU's memory holds at its peak, and as it runs out."""
+    nsys: bool = False
+    """Let nsys record the steps of windows, instead of torch's own profiler."""
     max_steps: int | None = None
     """End the training after so many training steps, as a trial does; None lets it run."""
+    syncs: bool = False
+    """Count in each window the calls that make the host wait for the GPU, by line."""
+    tracer: int = 0
+    """The process whose descendants may read the memory of those that train, as far as the system
+    asks for leave; 0 where it need not be said."""
 
     def encode(self) -> str:
         """The JSON object that the agent reads from its environment."""

@@ -54,7 +54,7 @@ class OutputLog:
     def flush(self) -> None:
         """Wait until everything queued has been written or given up."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._busy)
+            self._changed.wait_for(lambda: not self._has_work() and not self._busy)
 
     def close(self) -> None:
         """Write the rest and end the thread."""
@@ -74,11 +74,15 @@ class OutputLog:
         if self._lost:
             self._append(b"", 0)
 
+    def _has_work(self) -> bool:
+        """What was refused is to be said too, even where nothing waits: a chunk may be large."""
+        return bool(self._waiting or self._refused)
+
     def _next(self) -> tuple[bytes, int] | None:
         """What waits, and how many bytes were refused after it; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            if not self._waiting:
+            self._changed.wait_for(lambda: self._has_work() or self._closed)
+            if not self._has_work():
                 return None
             data = bytes(self._waiting)
             self._waiting.clear()

@@ -44,6 +44,11 @@ class Outcome:
     content: bytes | None
     said: str
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the system does not let it look."""
+        return REFUSED in self.said
+
 
 class PySpy:
     """Looks at ``pid`` for ``seconds``, ``rate`` times in each, and writes to ``output``.

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
+from perftui.recorder.inner_looks import take_looks
+from perftui.recorder.memory_snapshots import SnapshotError, keep_snapshot
 from perftui.recorder.notes import Note
 from perftui.recorder.pauses import Pauses
 from perftui.recorder.sink import JournalSink
+from perftui.recorder.stack_journal import stack_journal
 from perftui.recorder.steps import MAX_INTERVALS, StepAssembler
 from perftui.recorder.thinning import ThinningSink
 from perftui.recorder.window_kernels import count_kernels
 from perftui.recorder.windows import WindowError, keep_window, limit_windows
-from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT
+from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
 from perftui.run.ring import Record
 from perftui.run.spool import Spool
+from perftui.run.stacks import STACK_COLUMNS
 
 
 class RankJournals:
@@ -30,10 +34,12 @@ class RankJournals:
         self._faults = faults
         self._steps = ThinningSink(layout.steps, STEP_COLUMNS, faults, text=STEP_TEXT)
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
+        self._looks = stack_journal(layout.window_stacks, STACK_COLUMNS, faults)
         self._assembler = StepAssembler()
         self._pauses = Pauses()
         self.last_end = 0
         """When the latest of its records ended, wall clock in ns."""
+        self._missed = self._missed_told = 0
         self._warned: set[str] = set()
 
     def records(self, records: Sequence[Record]) -> None:
@@ -53,13 +59,22 @@ class RankJournals:
 
     def notes(self, notes: Sequence[Note]) -> None:
         """Write ``notes``, moving the windows that they name."""
-        self._events.append([self._row(note) for note in notes])
+        self._events.append([self._row(note) for note in notes if not _is_for_recorder(note)])
 
     def warn(self, message: str) -> None:
         """Write a warning once."""
         if message not in self._warned:
             self._warned.add(message)
             self._events.append([[time.time_ns(), "warning", 0, -1, {"message": message}]])
+
+    def missed(self, count: int) -> None:
+        """So many records were overwritten before they were read: the disk or the machine hung.
+
+        Said at the first, whenever they have doubled, and at the end.
+        """
+        self._missed += count
+        if self._missed > 2 * self._missed_told:
+            self._tell_missed()
 
     def follow(self, rank: int) -> None:
         """The process calls itself ``rank`` as one before it did, which had ended."""
@@ -74,18 +89,34 @@ class RankJournals:
     def finish(self) -> None:
         """Write what was still waiting, say what was lost, and close."""
         self._write_waiting()
+        if self._missed > self._missed_told:
+            self._tell_missed()
         self._events.append(self._pauses.rest())
-        lost = self._steps.lost + self._events.lost
+        lost = self._steps.lost + self._events.lost + self._looks.lost
         if lost:
             self.warn(f"{lost} journal rows could not be written")
         self._steps.close()
         self._events.close()
+        self._looks.close()
+
+    def _tell_missed(self) -> None:
+        self._missed_told = self._missed
+        self.warn(
+            f"{self._missed} records of the training were lost: the recorder was held up for "
+            "longer than they are kept; steps are missing"
+        )
 
     def _write_waiting(self) -> None:
         self._steps.append(self._assembler.expire(time.monotonic_ns(), hold=0))
 
     def _row(self, note: Note) -> list[Any]:
         data = note.data
+        if note.kind == MEMORY_SNAPSHOT:
+            try:
+                snapshot = keep_snapshot(self._spool, note, self.layout)
+            except SnapshotError as error:
+                return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
+            data = {**data, "file": str(snapshot.relative_to(self.layout.root))}
         if note.kind == "window":
             try:
                 kept = keep_window(self._spool, note, self.layout)
@@ -95,7 +126,15 @@ class RankJournals:
                 self._tell_missing_kernels(kept)
             self._limit_windows()
             data = {**data, "file": str(kept.relative_to(self.layout.root))}
+            if "looks" in data:
+                self._keep_looks(data.pop("looks"))
         return [note.time, note.kind, note.duration, note.step, data]
+
+    def _keep_looks(self, name: Any) -> None:
+        try:
+            self._looks.append(take_looks(self._spool, name))
+        except WindowError as error:
+            self.warn(str(error))
 
     def _tell_missing_kernels(self, window: Path) -> None:
         try:
@@ -111,3 +150,9 @@ class RankJournals:
             limit_windows(self.layout)
         except OSError as error:
             self._faults.say("windows", f"{error}; older ones stay")
+
+
+def _is_for_recorder(note: Note) -> bool:
+    """Whether ``note`` only says which processes serve a loader: rows of workers name it, too, and
+    loaders that start their workers anew say it with each epoch."""
+    return note.kind == "loader" and note.data.keys() == {"id", "workers"}

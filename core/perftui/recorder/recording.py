@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from perftui.recorder.concluding import have_concluded
@@ -13,8 +13,10 @@ from perftui.recorder.drain import SpoolDrain
 from perftui.recorder.environment import training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.git import git_state
+from perftui.recorder.heartbeat import Heartbeat
 from perftui.recorder.live_manifest import LiveManifest
 from perftui.recorder.notes import Note
+from perftui.recorder.nsys import below_nsys
 from perftui.recorder.options import AgentOptions
 from perftui.recorder.output import OutputLog
 from perftui.recorder.repeating import Repeating
@@ -22,10 +24,12 @@ from perftui.recorder.sampling import MachineSampling
 from perftui.recorder.silence import Silence
 from perftui.recorder.spool_directory import SpoolDirectory
 from perftui.recorder.stack_sampling import TURN_SECONDS, StackSampling
-from perftui.recorder.training import StartError, no_start
+from perftui.recorder.tracer import tracer
+from perftui.recorder.training import Command, StartError, Training, no_start
+from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status
-from perftui.run.stacks import NO_STACKS, looks_of
+from perftui.run.stacks import INNER_EVERY, NO_STACKS, looks_of
 
 DRAIN_SECONDS = 0.25
 """Between two looks at the rings: with the second a step may wait for its last records, a
@@ -69,12 +73,31 @@ class Recording:
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
         self._silence: Silence | None = None
         self._is_ending = threading.Event()
+        self._heartbeat: Heartbeat | None = None
+        self._beating: Repeating | None = None
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def environment(self, base: Mapping[str, str], options: AgentOptions) -> dict[str, str]:
         """The environment to start the training in."""
         overrides = self.manifest.current.overrides
+        options = replace(options, tracer=tracer(looks_of(self.manifest.current.profile)))
         return training_environment(base, self._spool.spool.root, options, overrides)
+
+    def wrapped(self, command: Command, options: AgentOptions) -> Command:
+        """``command`` with what ``options`` put around it.
+
+        Raises:
+            StartError: that cannot be used here.
+        """
+        if not options.nsys:
+            return command
+        return below_nsys(command, self.layout, self._spool.spool.root)
+
+    def failed_to_start(self, training: Training) -> str:
+        """Why what runs around the command has not started it; empty where it has."""
+        if training.failure:
+            self.manifest.update(message=training.failure)
+        return training.failure
 
     def begin(self, pid: int) -> None:
         """The training runs as ``pid``."""
@@ -85,6 +108,8 @@ class Recording:
         self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
         turn = self._sampling.turn
         self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
+        self._heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
+        self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.turn, self.faults)
         self._begin_stacks()
         self._git.start()
 
@@ -109,6 +134,7 @@ class Recording:
         self.attempt("the last sample", self._finish_sampling)
         self.attempt("the last stacks", self._finish_stacks)
         self._finish_git()
+        self.attempt("the last sign of life", self._finish_beating)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
         killed = returncode < 0
@@ -137,14 +163,27 @@ class Recording:
     def _begin_stacks(self) -> None:
         rate = looks_of(self.manifest.current.profile)
         if rate:
-            place, tell = self._spool.spool.root, partial(self.manifest.note, NO_STACKS)
-            self._stacks = StackSampling(rate, self._drain.training, place, self.faults, tell)
+            place, drain = self._spool.spool.root, self._drain
+            self._stacks = StackSampling(
+                rate, drain.training, drain.loading, place, self.faults, self._look_inside
+            )
             turn = self._stacks.turn
             self._looking = Repeating("stacks", TURN_SECONDS, turn, self.faults)
+
+    def _look_inside(self, why: str) -> None:
+        """Have the agents look from inside, in their windows: nobody can from outside."""
+        self.manifest.note(NO_STACKS, why)
+        self._spool.ask_for_looks(INNER_EVERY)
 
     def _finish_stacks(self) -> None:
         if self._looking is not None and self._stacks is not None and self._looking.stop(PATIENCE):
             self._stacks.finish()
+
+    def _finish_beating(self) -> None:
+        if self._beating is None or self._heartbeat is None:
+            return
+        if self._beating.stop(PATIENCE):
+            self._heartbeat.end()
 
     def _finish_git(self) -> None:
         self._git.join(PATIENCE)

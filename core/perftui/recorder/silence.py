@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -114,6 +115,8 @@ def _why_mute(process: psutil.Process) -> str | None:
     # Programs that write their own title overwrite what is seen of their environment.
     if "PATH" in environment and SPOOL_VARIABLE not in environment:
         return "was started without the environment that brings perftui in; hand it on"
+    if process.uids().real != os.getuid():
+        return "runs as another user, who may not write the recording; start perftui as that user"
     return None
 
 

@@ -14,14 +14,22 @@ class JournalSink:
     """Appends rows to the journal at ``path``, opened with the first of them.
 
     ``lost`` counts the rows that could not be written; each append tries anew, so that a journal
-    goes on once there is space again.
+    goes on once there is space again. ``makes_directory`` is as for a ``JournalWriter``.
     """
 
-    def __init__(self, path: Path, columns: Sequence[Column], faults: FaultLog) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[Column],
+        faults: FaultLog,
+        *,
+        makes_directory: bool = True,
+    ) -> None:
         self.lost = 0
         self._path = path
         self._columns = tuple(columns)
         self._faults = faults
+        self._makes_directory = makes_directory
         self._journal: JournalWriter | None = None
 
     def append(self, rows: Sequence[Sequence[Any]]) -> None:
@@ -30,7 +38,9 @@ class JournalSink:
             return
         try:
             if self._journal is None:
-                self._journal = JournalWriter(self._path, self._columns)
+                self._journal = JournalWriter(
+                    self._path, self._columns, makes_directory=self._makes_directory
+                )
             self._journal.append(rows)
         except (OSError, ValueError) as error:
             self.lost += len(rows)

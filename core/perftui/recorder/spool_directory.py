@@ -57,6 +57,10 @@ class SpoolDirectory:
         (count,) = struct.unpack_from("@Q", self._control)
         struct.pack_into("@Q", self._control, 0, count + 1)
 
+    def ask_for_looks(self, every: int) -> None:
+        """Have the agents look at the main thread in their windows, every so many ns."""
+        struct.pack_into("@Q", self._control, 24, every)
+
     def remove(self) -> None:
         """Remove the spool; agents that still live write into files without a name."""
         self._control.close()

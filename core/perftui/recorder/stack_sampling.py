@@ -1,158 +1,122 @@
-"""Has py-spy look at the training's main thread, piece after piece, into the rank's journal."""
+"""Where the training and its data-loader workers are, by looks from outside, into journals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import psutil
-
-import perftui
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.pyspy import REFUSED, Outcome, PySpy, find_pyspy
-from perftui.recorder.stack_events import StackError, read_stretches, stays
+from perftui.recorder.looking import Absent, Failed, Looking, Target
+from perftui.recorder.pyspy import REFUSED
+from perftui.recorder.stack_events import Stretch
+from perftui.recorder.stack_journal import stack_journal
+from perftui.recorder.stack_places import main_place, stays, worker_place
+from perftui.recorder.stack_targets import TrainingTurns, WorkerTurns
 from perftui.recorder.thinning import ThinningSink
+from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
-from perftui.run.stacks import STACK_COLUMNS, STACK_TEXT
-
-FIRST_SECONDS = 5
-"""Of the first piece: who watches a run waits no longer for its first lines."""
-
-PIECE_SECONDS = 30
-"""Of the others: py-spy writes only at the end of a piece, and takes 18 ms of a core to start."""
-
-PIECE_BYTES = 2 * 1024 * 1024
-"""Of the journal's pieces: half an hour of looks at ten a second that find a new place each."""
-
-MOST_FAILURES = 3
-"""In a row, after which it is left alone: a Python it does not know stays unknown."""
+from perftui.run.stacks import STACK_COLUMNS, WORKER_STACK_COLUMNS
 
 TURN_SECONDS = 0.5
-"""Between two looks whether a piece is complete."""
+"""Between two checks whether a look is complete."""
 
-END_SECONDS = 1.0
-"""It may take at the end to write what it has: whoever waits for the exit code waits, too."""
+WORKERS_PART = 2
+"""Workers are looked at so many times less often than main threads: they run for longer, and which
+line is dear needs no more."""
 
-ABSENT = (
-    "where Python is was not sampled: py-spy is not installed (pip install 'perftui[stacks]'; "
-    "--looks 0 asks for none)"
-)
+INSTEAD = "so lines are known in profiled windows only (--looks 0 asks for none)"
+
+ABSENT = f"py-spy is not installed (pip install 'perftui[stacks]'), {INSTEAD}"
 NOT_ALLOWED = (
-    "where Python is was not sampled: the system does not let py-spy read the training (set "
-    "kernel.yama.ptrace_scope to 0, give a container SYS_PTRACE; --looks 0 asks for none)"
+    "the system does not let py-spy read the training (kernel.yama.ptrace_scope above 1, a "
+    f"container without SYS_PTRACE), {INSTEAD}"
 )
-FAILED = "where Python is was not sampled further: py-spy failed: "
-
-_OURS = str(Path(perftui.__file__).parent / "agent")
-"""Our hooks stand on the training's stack; they are no place of its own."""
+FAILED = "py-spy failed, "
 
 
 class StackSampling:
-    """Samples the training process of the lowest rank that ``processes`` tells of.
+    """Looks at what trains and at its workers, as long as py-spy is there and may.
 
-    ``processes`` gives the directory of each process that trains, by its number; one alone is
-    sampled, so that the cost does not grow with the ranks. ``say`` is told, once, why there is
-    nothing more to come.
+    ``processes`` and ``workers`` are those of ``TrainingTurns`` and ``WorkerTurns``. ``give_up`` is
+    told, once, why there is nothing more to come.
     """
 
     def __init__(
         self,
         rate: int,
         processes: Callable[[], Mapping[int, RankLayout]],
+        workers: Callable[[], Mapping[int, tuple[RankLayout, int]]],
         directory: Path,
         faults: FaultLog,
-        say: Callable[[str], object],
+        give_up: Callable[[str], object],
     ) -> None:
-        self._rate = rate
-        self._processes = processes
-        self._directory = directory
+        slower = max(rate // WORKERS_PART, 1)
         self._faults = faults
-        self._say = say
+        self._give_up = give_up
         self._has_ended = False
-        self._failures = 0
-        self._pieces = 0
-        self._running: PySpy | None = None
-        self._layout: RankLayout | None = None
-        self._journal: ThinningSink | None = None
+        self._every = 1_000_000_000 // rate
+        self._every_worker = 1_000_000_000 // slower
+        self._journals: dict[Path, ThinningSink] = {}
+        self._training = Looking(
+            "training", rate, TrainingTurns(processes), self._keep_main, directory
+        )
+        self._workers = Looking(
+            "worker", slower, WorkerTurns(workers), self._keep_worker, directory
+        )
+        self._looks_at_workers = True
 
     def turn(self) -> None:
-        """Take what a piece left once it is complete, and begin the next."""
-        if self._running is not None:
-            if self._running.is_running and not self._running.is_late:
-                return
-            self._take(self._running)
-        if not self._has_ended:
-            self._begin()
+        """Take what is complete and begin what is due."""
+        if self._has_ended:
+            return
+        try:
+            self._training.turn()
+            self._turn_workers()
+        except Absent:
+            self._end(ABSENT)
+        except Failed as error:
+            refused = REFUSED in str(error)
+            said = f"{FAILED}{INSTEAD}: {str(error) or 'it does not say why'}"
+            self._end(NOT_ALLOWED if refused else said)
 
     def interrupt(self) -> None:
-        """The training has ended: have the piece that runs written; ``finish`` waits for it."""
-        self._has_ended = True
-        if self._running is not None:
-            self._running.interrupt()
+        """The training has ended: have what was seen written; ``finish`` waits for it."""
+        self._training.interrupt()
+        self._workers.interrupt()
 
     def finish(self) -> None:
-        """Take the last piece and close the journal."""
+        """Take what the last looks left and close the journals."""
         self.interrupt()
-        if self._running is not None:
-            self._take(self._running)
-        if self._journal is not None:
-            self._journal.close()
+        self._training.finish()
+        self._workers.finish()
+        for journal in self._journals.values():
+            journal.close()
 
-    def _begin(self) -> None:
-        known = self._processes().items()
-        found = {pid: layout for pid, layout in known if psutil.pid_exists(pid)}
-        if not found:
-            return
-        command = find_pyspy()
-        if command is None:
-            self._end(ABSENT)
-            return
-        pid = min(found, key=lambda one: int(found[one].root.name.removeprefix("rank-")))
-        self._write_to(found[pid])
-        seconds = PIECE_SECONDS if self._pieces else FIRST_SECONDS
-        output = self._directory / f"stacks-{pid}.json"
-        try:
-            self._running = PySpy(command, pid, self._rate, seconds, output)
-        except OSError as error:
-            self._end(f"{FAILED}{error}")
-
-    def _write_to(self, layout: RankLayout) -> None:
-        if layout == self._layout:
-            return
-        if self._journal is not None:
-            self._journal.close()
-        self._layout = layout
-        self._journal = ThinningSink(
-            layout.stacks, STACK_COLUMNS, self._faults, text=STACK_TEXT, piece_bytes=PIECE_BYTES
-        )
-
-    def _take(self, piece: PySpy) -> None:
-        self._running = None
-        outcome = piece.collect(END_SECONDS)
-        problem = outcome.said if outcome.content is None else self._keep(outcome)
-        if problem is None:
-            self._failures = 0
-            self._pieces += 1
-        elif psutil.pid_exists(outcome.pid) and not self._has_ended:
-            self._fail(problem)
-
-    def _keep(self, outcome: Outcome) -> str | None:
-        """Write what it saw; None, or why it cannot be read."""
-        try:
-            stretches = read_stretches(outcome.content or b"", outcome.pid, outcome.begun_ns)
-        except StackError as error:
-            return str(error)
-        if self._journal is not None:
-            self._journal.append([stay.row() for stay in stays(stretches, _OURS)])
-        return None
-
-    def _fail(self, problem: str) -> None:
-        self._failures += 1
-        if REFUSED in problem:
-            self._end(NOT_ALLOWED)
-        elif self._failures >= MOST_FAILURES:
-            self._end(f"{FAILED}{problem or 'it does not say why'}")
+    def _turn_workers(self) -> None:
+        """Workers that cannot be looked at are no reason to leave the training alone."""
+        if self._looks_at_workers:
+            try:
+                self._workers.turn()
+            except Failed as error:
+                self._looks_at_workers = False
+                self._faults.say("looks at workers", f"{error}; they end")
 
     def _end(self, why: str) -> None:
         self._has_ended = True
-        self._say(why)
+        self.interrupt()
+        self._give_up(why)
+
+    def _keep_main(self, target: Target, stretches: list[Stretch]) -> None:
+        rows = [stay.row(self._every) for stay in stays(stretches, main_place)]
+        self._append(target.layout.stacks, STACK_COLUMNS, rows)
+
+    def _keep_worker(self, target: Target, stretches: list[Stretch]) -> None:
+        whose = [target.pid, target.loader]
+        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(stretches, worker_place)]
+        self._append(target.layout.worker_stacks, WORKER_STACK_COLUMNS, rows)
+
+    def _append(self, path: Path, columns: Sequence[Column], rows: list[list[Any]]) -> None:
+        if path not in self._journals:
+            self._journals[path] = stack_journal(path, columns, self._faults)
+        self._journals[path].append(rows)

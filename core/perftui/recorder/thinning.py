@@ -30,6 +30,7 @@ class ThinningSink:
 
     ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A piece ends after a
     step that was not profiled, so that each can be summed without the one before.
+    ``makes_directory`` is as for a ``JournalWriter``, and about the first piece.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class ThinningSink:
         floats: bool = False,
         text: frozenset[str] = frozenset(),
         piece_bytes: int | None = None,
+        makes_directory: bool = True,
     ) -> None:
         self._columns = tuple(columns)
         self._faults = faults
@@ -48,7 +50,7 @@ class ThinningSink:
         self._piece_bytes = piece_bytes or PIECE_BYTES
         self._pieces = Pieces(path)
         self._number = 0
-        self._sink = JournalSink(path, columns, faults)
+        self._sink = JournalSink(path, columns, faults, makes_directory=makes_directory)
         self._lost_before = 0
         self._rows = self._no_rows()
         self._sums = Sums()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from perftui.recorder.orphan import ends_with
 from perftui.recorder.terminal import Terminal
 
 
@@ -38,6 +39,11 @@ class Training:
         self.pid = process.pid
         self.shares_group = shares_group
         self._process = process
+
+    @property
+    def failure(self) -> str:
+        """Why the command was not started, where that shows only later; else empty."""
+        return ""
 
     def poll(self) -> int | None:
         """The return code, negative for a signal; None while it runs."""
@@ -87,6 +93,8 @@ class Command:
     cwd: Path
     environment: Mapping[str, str]
     restore: Callable[[], None]
+    follow: Callable[[subprocess.Popen[bytes], bool], Training] = Training
+    """Makes of its process, and of whether that shares our group, what is followed."""
 
 
 def start_as_job(command: Command, terminal: Terminal) -> Training:
@@ -107,7 +115,7 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
         command.restore()
 
     streams = Streams(script_side, script_side, script_side)
-    return Training(_start(command, streams, prepare))
+    return command.follow(_start(command, streams, prepare), False)
 
 
 def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -> Training:
@@ -126,22 +134,26 @@ def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -
         command.restore()
 
     streams = Streams(script_side, script_side, script_side if stderr is None else stderr)
-    return Training(_start(command, streams, prepare))
+    return command.follow(_start(command, streams, prepare), False)
 
 
 def start_beside(command: Command, streams: Streams, own_group: bool) -> Training:
     """Start ``command`` in our session, in a process group of its own or in ours.
 
+    It gets SIGTERM when we are killed: it has no terminal of ours that would hang up on it.
+
     Raises:
         StartError: the command cannot be started.
     """
+    end_with_us = ends_with(os.getpid())
 
     def prepare() -> None:
         if own_group:
             os.setpgid(0, 0)
+        end_with_us()
         command.restore()
 
-    return Training(_start(command, streams, prepare), shares_group=not own_group)
+    return command.follow(_start(command, streams, prepare), not own_group)
 
 
 def _start(

@@ -34,7 +34,7 @@ def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
         for directory in (rank.root, rank.windows):
             directory.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         target = _free_name(rank, _first_step(note))
-        _copy(source, target)
+        copy_whole(source, target)
         source.unlink()
     except OSError as error:
         raise WindowError(f"{source.name}: {error.strerror}") from error
@@ -58,7 +58,12 @@ def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
         excess -= size
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy ``source`` to ``target``, which readers see as it was or whole, never in part.
+
+    Raises:
+        OSError: it cannot be copied.
+    """
     partial = target.with_name(f".{target.name}.partial")
     try:
         shutil.copyfile(source, partial)

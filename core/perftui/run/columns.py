@@ -51,7 +51,12 @@ EVENT_COLUMNS = (
 of a DataLoader, what an override made of it, the pids of its workers), ``window`` (file,
 first_step, steps, stall in ns, bytes, the reason it was opened, cuda: whether it should hold
 kernels), ``gc`` (generation, and ``count`` where a row stands for several), ``follows`` (rank: of a
-process that had ended, whose number this one has), ``warning`` (message), ``error`` (message)."""
+process that had ended, whose number this one has), ``memory_snapshot`` (file, reason: ``peak`` or
+``out of memory``, peak in bytes, bytes of the file), ``nsys_range`` (first_step, steps, stall in
+ns, the reason: steps that nsys recorded), ``warning`` (message), ``error`` (message)."""
+
+MEMORY_SNAPSHOT = "memory_snapshot"
+NSYS_RANGE = "nsys_range"
 
 WORKER_COLUMNS = (
     Column("time", "ns", "when"),

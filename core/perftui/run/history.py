@@ -6,9 +6,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from perftui.run.heartbeat import heard_words, is_elsewhere, silent_seconds
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
+from perftui.run.naming import named
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,9 @@ class RunEntry:
     root: Path
     manifest: Manifest | None
     problem: str | None = None
+    silent: float | None = None
+    """Seconds since its recorder was last heard of, where that is on another host and has ever
+    been heard of."""
 
     @property
     def run_id(self) -> str:
@@ -35,10 +40,10 @@ def list_runs(runs: Path) -> list[RunEntry]:
     A directory that does not exist holds none.
     """
     try:
-        roots = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
+        roots = [path for path in runs.iterdir() if _may_be_run(path)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(map(_entry, roots), key=_age, reverse=True)
+    return sorted(map(entry_of, roots), key=_age, reverse=True)
 
 
 def find_run(runs: Path, identifier: str) -> RunEntry:
@@ -78,9 +83,27 @@ def newest_run(directory: Path) -> Path | None:
     return max(runs)[1] if runs else None
 
 
-def _entry(root: Path) -> RunEntry:
+def _may_be_run(path: Path) -> bool:
+    """Not what is being deleted; links lead elsewhere."""
+    return not path.name.startswith(".") and path.is_dir() and not path.is_symlink()
+
+
+def recorded_where(entry: RunEntry) -> str | None:
+    """``recording on node7, last heard 3 s ago``; None where that is this host, or it is over."""
+    if entry.manifest is None or not is_elsewhere(entry.manifest):
+        return None
+    heard = "" if entry.silent is None else f", {heard_words(entry.silent)}"
+    return f"recording on {entry.manifest.host}{heard}"
+
+
+def entry_of(root: Path) -> RunEntry:
+    """The run in the directory ``root``."""
     try:
-        return RunEntry(root, with_liveness(read_manifest(RunLayout(root).manifest)))
+        manifest = with_liveness(read_manifest(RunLayout(root).manifest))
+        silent = None
+        if is_elsewhere(manifest):
+            silent = silent_seconds(RunLayout(root).heartbeat, time.time_ns())
+        return RunEntry(root, named(manifest, root), silent=silent)
     except ManifestError as error:
         return RunEntry(root, None, str(error))
 

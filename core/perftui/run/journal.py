@@ -39,17 +39,21 @@ class Header(msgspec.Struct, frozen=True):
 class JournalWriter:
     """Appends rows to a journal, one ``write`` for each batch, never rewriting a byte.
 
-    Opening a journal that exists appends to it, provided its columns are the same.
+    Opening a journal that exists appends to it, provided its columns are the same. Its directory is
+    made where ``makes_directory`` says so, as that of a rank is; never those above, and a run's own
+    never: a run directory that somebody has removed stays removed.
 
     Raises:
         ValueError: the journal exists with other columns.
         OSError: the file cannot be opened or written.
     """
 
-    def __init__(self, path: Path, columns: Sequence[Column]) -> None:
+    def __init__(
+        self, path: Path, columns: Sequence[Column], *, makes_directory: bool = True
+    ) -> None:
         self.columns = tuple(columns)
-        # Not its parents: a run directory that somebody has removed stays removed.
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if makes_directory:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
         reader = JournalReader(path)
         reader.poll()
         if reader.columns and reader.columns != self.columns:

@@ -8,6 +8,8 @@ from pathlib import Path
 RUNS_DIRECTORY = Path(".perftui") / "runs"
 """Where runs are kept, beside the script, unless ``--runs`` says otherwise."""
 
+_HOSTS = "hosts"
+
 PRIVATE_MODE = 0o700
 """A run holds the script's output and source lines: nobody but its owner reads it."""
 
@@ -22,6 +24,11 @@ class RunLayout:
     def manifest(self) -> Path:
         """What ran, where, with which outcome; replaced atomically."""
         return self.root / "run.json"
+
+    @property
+    def name(self) -> Path:
+        """What the user calls the run, where a name was given after its start."""
+        return self.root / "name"
 
     @property
     def output(self) -> Path:
@@ -43,6 +50,32 @@ class RunLayout:
         """What the recorder itself could not do, in words."""
         return self.root / "recorder.log"
 
+    @property
+    def heartbeat(self) -> Path:
+        """Signs of life of its recorder."""
+        return self.root / "heartbeat.json"
+
+    @property
+    def run(self) -> RunLayout:
+        """The whole run, of which this may be a part."""
+        above = self.root.parent.parent
+        is_part = self.root.parent.name == _HOSTS and is_run_directory(above)
+        return RunLayout(above) if is_part else self
+
+    def sampling_lock(self, host: str) -> Path:
+        """Held by the recorder that samples the machine ``host``."""
+        return self.root / f"sampling-{host}.lock"
+
+    @property
+    def nsys(self) -> Path:
+        """Reports of Nsight Systems, one for each range of steps, and what nsys said."""
+        return self.root / "nsys"
+
+    def nsys_reports(self) -> list[Path]:
+        """Those reports, in the order they were made."""
+        found = [*self.nsys.glob("*.nsys-rep"), *self.nsys.glob("*.qdrep")]
+        return sorted(found, key=lambda path: (len(path.name), path.name))
+
     def telemetry(self, host: str) -> Path:
         """Samples of the machine ``host``."""
         return self.root / f"telemetry-{host}.jsonl"
@@ -54,7 +87,7 @@ class RunLayout:
     @property
     def hosts(self) -> Path:
         """Where recorders that joined this run have directories of their own."""
-        return self.root / "hosts"
+        return self.root / _HOSTS
 
     def parts(self) -> list[RunLayout]:
         """Those directories, each laid out as that of a run, by name."""
@@ -106,9 +139,32 @@ class RankLayout:
         return self.root / "stacks.jsonl"
 
     @property
+    def worker_stacks(self) -> Path:
+        """The same of the workers of its data loaders."""
+        return self.root / "worker_stacks.jsonl"
+
+    @property
+    def window_stacks(self) -> Path:
+        """Where its main thread was in profiled windows, as the agent saw it there."""
+        return self.root / "window_stacks.jsonl"
+
+    @property
     def windows(self) -> Path:
         """Profiled windows as plain Kineto traces."""
         return self.root / "windows"
+
+    @property
+    def memory(self) -> Path:
+        """Snapshots of the GPU's memory as torch writes them, at most one for each cause."""
+        return self.root / "memory"
+
+    def memory_files(self) -> list[Path]:
+        """Those snapshots, the newest last."""
+        try:
+            found = [(path.stat().st_mtime_ns, path) for path in self.memory.glob("*.pickle")]
+        except OSError:
+            return []
+        return [path for _, path in sorted(found)]
 
     def window(self, first_step: int) -> Path:
         """The trace of the window that began at ``first_step``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,12 @@ def overwrite_manifest(path: Path, manifest: Manifest) -> None:
 
 
 def _encode(manifest: Manifest) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+    try:
+        return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        # A word of the command or a directory that is not UTF-8: Python has halves of surrogate
+        # pairs for its bytes, which only the standard library writes, as escapes.
+        return json.dumps(msgspec.to_builtins(manifest), indent=2).encode() + b"\n"
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from perftui.run.manifest import Manifest, Status
+from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.table import Table
 
 if TYPE_CHECKING:
     from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -15,20 +18,55 @@ if TYPE_CHECKING:
 def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
     """The run that ``own`` began and ``parts`` joined: all ranks, and the machine of each host.
 
-    Of a host with several recorders the machine is sampled by each; the first is taken.
+    Of a host with several recorders the machine is sampled by one at a time; where it was sampled
+    by more, each moment is told once.
     """
     if not parts:
         return own
     every = (own, *parts)
     ranks, notes = _ranks(every)
+    machines = {host: _samples(host, every) for host in {h for run in every for h in run.telemetry}}
     return replace(
         own,
         manifest=_manifest(own.manifest, [part.manifest for part in parts], notes),
         ranks=ranks,
-        telemetry={host: t for run in reversed(every) for host, t in run.telemetry.items()},
-        thinned={host: sums for run in reversed(every) for host, sums in run.thinned.items()},
+        telemetry={host: samples.table for host, samples in machines.items()},
+        thinned={host: samples.thinned for host, samples in machines.items()},
         skipped_lines=sum(run.skipped_lines for run in every),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Of one machine."""
+
+    table: Table
+    thinned: Sums
+
+
+def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
+    """What the recorders on ``host`` have sampled one after the other."""
+    all_of_it = [
+        _Samples(run.telemetry[host], run.thinned.get(host, NO_SUMS))
+        for run in runs
+        if host in run.telemetry
+    ]
+    begun = [one for one in all_of_it if len(one.table)]
+    if not begun:
+        return all_of_it[0]
+    first, *later = sorted(begun, key=lambda one: float(one.table["time"][0]))
+    return reduce(_followed, later, first)
+
+
+def _followed(before: _Samples, after: _Samples) -> _Samples:
+    """``before`` and what ``after`` has sampled later than that."""
+    until = before.table["time"][-1]
+    fresh = after.table["time"] > until
+    if not fresh.any():
+        return before
+    # What overlaps is no longer there row by row, or is told already.
+    thinned = before.thinned.plus(after.thinned) if fresh.all() else before.thinned
+    return _Samples(before.table.then(after.table.where(fresh)), thinned)
 
 
 def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:

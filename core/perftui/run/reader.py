@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT, WORKER_COLUMNS
+from perftui.run.heartbeat import Hearing, is_elsewhere, silence_note
+from perftui.run.journal import Column
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
 from perftui.run.merging import merged
-from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT
+from perftui.run.naming import named
+from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError
@@ -39,6 +42,13 @@ class RankSnapshot:
     stacks: Table = field(default_factory=Table)
     """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
     newest."""
+    worker_stacks: Table = field(default_factory=Table)
+    """The same of the workers of its data loaders, by ``WORKER_STACK_COLUMNS``."""
+    window_stacks: Table = field(default_factory=Table)
+    """Where its main thread was in windows, seen from inside; by ``STACK_COLUMNS``."""
+
+    memory_files: tuple[Path, ...] = ()
+    """Snapshots of the GPU's memory, the newest last."""
 
     shift: int = 0
     """By how much its number is larger than the one it calls itself, which another has, too."""
@@ -97,7 +107,9 @@ class _RankReader:
         self.steps = JournalTable(layout.steps, STEP_COLUMNS, text=STEP_TEXT, kept=KEPT_STEPS)
         self.events = JournalTable(layout.events, EVENT_COLUMNS, text=EVENT_TEXT)
         self.workers = JournalTable(layout.workers, WORKER_COLUMNS, kept=KEPT_STEPS)
-        self.stacks = JournalTable(layout.stacks, STACK_COLUMNS, text=STACK_TEXT, kept=KEPT_STACKS)
+        self.stacks = _stack_table(layout.stacks, STACK_COLUMNS)
+        self.worker_stacks = _stack_table(layout.worker_stacks, WORKER_STACK_COLUMNS)
+        self.window_stacks = _stack_table(layout.window_stacks, STACK_COLUMNS)
 
     def poll(self) -> RankSnapshot:
         return RankSnapshot(
@@ -108,6 +120,9 @@ class _RankReader:
             self.steps.sums,
             self.workers.poll(),
             self.stacks.poll(),
+            self.worker_stacks.poll(),
+            self.window_stacks.poll(),
+            tuple(self._layout.memory_files()),
         )
 
 
@@ -123,12 +138,13 @@ class RunReader:
         self.layout = RunLayout(root)
         self._ranks: dict[int, _RankReader] = {}
         self._telemetry: dict[str, JournalTable] = {}
+        self._hearing = Hearing(self.layout.heartbeat)
         self._parts: dict[Path, RunReader] = {}
         self._seen: dict[Path, RunSnapshot] = {}
 
     def poll(self) -> RunSnapshot:
         """Read what has been added since the last call."""
-        manifest = read_manifest(self.layout.manifest)
+        manifest = named(read_manifest(self.layout.manifest), self.layout.root)
         try:
             own = self._snapshot(manifest)
         except NewerError as error:
@@ -155,7 +171,7 @@ class RunReader:
         telemetry = {host: table.poll() for host, table in self._telemetry.items()}
         return RunSnapshot(
             self.layout.root,
-            with_liveness(manifest),
+            self._with_silence(with_liveness(manifest)),
             ranks,
             telemetry,
             _size(self.layout.output),
@@ -163,11 +179,24 @@ class RunReader:
             {host: table.sums for host, table in self._telemetry.items()},
         )
 
+    def _with_silence(self, manifest: Manifest) -> Manifest:
+        """``manifest`` and, of a recorder on another host, that it is silent."""
+        if not is_elsewhere(manifest):
+            return manifest
+        self._hearing.poll()
+        note = silence_note(manifest, self._hearing.silent)
+        return replace(manifest, notes=(*manifest.notes, note)) if note else manifest
+
     def _tables(self) -> list[JournalTable]:
         tables = list(self._telemetry.values())
         for rank in self._ranks.values():
-            tables += [rank.steps, rank.events, rank.workers, rank.stacks]
+            tables += [rank.steps, rank.events, rank.workers]
+            tables += [rank.stacks, rank.worker_stacks, rank.window_stacks]
         return tables
+
+
+def _stack_table(path: Path, columns: Sequence[Column]) -> JournalTable:
+    return JournalTable(path, columns, text=STACK_TEXT, kept=KEPT_STACKS)
 
 
 def _size(path: Path) -> int:

@@ -2,7 +2,8 @@
 
 Layout: a header page of JSON, NUL-padded to ``data_offset`` bytes, with the fields of
 ``RingHeader``; at ``head_offset`` inside it, the number of records ever written as a
-little-endian unsigned 64-bit integer, stored after each record; from ``data_offset`` on,
+little-endian unsigned 64-bit integer, stored after each record, and at ``lost_notes_offset`` the
+number of the agent's notes that could not be written; from ``data_offset`` on,
 ``capacity`` slots of ``record`` (a ``struct`` format). Record number n (from 0) is in slot
 ``n % capacity`` and holds n in its first field, so that a slot overwritten during the copy shows.
 """
@@ -80,6 +81,8 @@ class RingHeader(msgspec.Struct, frozen=True):
     """``time.time_ns()`` at the anchor."""
     monotonic_ns: int
     """``time.perf_counter_ns()`` at the same instant; records count from this clock."""
+    lost_notes_offset: int = -1
+    """-1 where the agent does not count them."""
 
 
 class Record(NamedTuple):
@@ -137,8 +140,15 @@ class RingReader:
         needed = header.data_offset + header.capacity * struct.calcsize(RECORD)
         room = len(self._map)
         head_fits = 0 <= header.head_offset <= room - HEAD.size
+        head_fits &= -1 <= header.lost_notes_offset <= room - HEAD.size
         if header.capacity < 1 or header.data_offset < 0 or needed > room or not head_fits:
             raise RingError(f"{self.path}: shorter than its header says")
+
+    @property
+    def lost_notes(self) -> int:
+        """Notes of the agent that could not be written so far."""
+        offset = self.header.lost_notes_offset
+        return 0 if offset < 0 else int(HEAD.unpack_from(self._map, offset)[0])
 
     def poll(self, limit: int = 1 << 20) -> list[Record]:
         """The records written since the last poll, in order, at most ``limit``."""

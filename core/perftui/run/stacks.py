@@ -1,4 +1,4 @@
-"""The journal of where a training's main thread was, as something beside it saw."""
+"""The journals of where a training's main thread and its data-loader workers were."""
 
 from __future__ import annotations
 
@@ -16,13 +16,25 @@ STACK_COLUMNS = (
     Column("line", "count", "its line, -1 where there is none"),
     Column("function", "", "the function of that line"),
     Column("inner", "", "innermost frame"),
+    Column("every", "ns", "mean time between looks"),
+    Column("stage", "", "fetch or collate: a batch is being made there, wait: for the next task"),
 )
 """A row is a stretch in which every look found the same line and the same innermost frame. Looks
 come at random moments, so a stretch stands in the mean for its share of the time, and says nothing
 certain of a moment inside it but its first."""
 
-STACK_TEXT = frozenset({"file", "function", "inner"})
+WORKER_STACK_COLUMNS = (
+    *STACK_COLUMNS,
+    Column("pid", "count", "process"),
+    Column("loader", "count", "data loader"),
+)
+"""The same of workers. One of them is looked at at a time, so their rows do not overlap."""
+
+STACK_TEXT = frozenset({"file", "function", "inner", "stage"})
 """Those of them that hold words."""
+
+FETCH, COLLATE, WAIT = "fetch", "collate", "wait"
+"""Stages; of a main thread the first two alone."""
 
 KEPT_STACKS = Kept(4096, 32768)
 """Over an hour of newest looks at ten a second."""
@@ -31,6 +43,9 @@ LOOKS_A_SECOND = 10
 """What the command asks for where nothing else is said. With 46 frames on the stack a look took
 py-spy 0.3 ms of a core, so all of them 0.4 % of one, beside the training; a loop of 1 ms took 0.99
 times as long with them as without (0.96 to 1.01 in eight turns)."""
+
+INNER_EVERY = 5_000_000
+"""Mean ns between looks from inside, in a window."""
 
 LOOKS = "looks"
 """In the manifest's ``profile``: how many looks a second were asked for."""

@@ -24,15 +24,15 @@ BAND_DEVIATIONS = 4.0
 deviation, which is the standard deviation where the noise is normal)."""
 
 
-def steady(steps: Table) -> Mask:
-    """Mask over the rows of ``steps`` (``STEP_COLUMNS``): training steps after the warm-up.
+def steady(steps: Table, kind: str = "train") -> Mask:
+    """Mask over the rows of ``steps`` (``STEP_COLUMNS``): those of ``kind`` after the warm-up.
 
     Steps of another kind, profiled steps and the step after a profiled one (it pays for saving the
-    window) are left out. One training step alone is never steady: nothing tells it from warm-up.
+    window) are left out. One step alone is never steady: nothing tells it from warm-up.
     """
     if not len(steps):
         return np.zeros(0, dtype=np.bool_)
-    undisturbed = (steps["kind"] == "train") & ~after_disturbance(steps["profiled"])
+    undisturbed = (steps["kind"] == kind) & ~after_disturbance(steps["profiled"])
     rows = np.flatnonzero(undisturbed)
     mask = np.zeros(len(steps), dtype=np.bool_)
     mask[rows[warm_up_length(steps["duration"][rows]) :]] = True

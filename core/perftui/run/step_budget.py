@@ -47,14 +47,16 @@ class StepShare:
         return 1e9 / self.mean if self.mean else 0.0
 
 
-def step_budget(steps: Table, mask: Mask, thinned: Sums = NO_SUMS) -> StepShare | None:
+def step_budget(
+    steps: Table, mask: Mask, thinned: Sums = NO_SUMS, kind: str = "train"
+) -> StepShare | None:
     """The budget over the rows of ``steps`` that ``mask`` selects; None where none is usable.
 
-    The undisturbed training steps of ``thinned``, which are no longer kept as rows, are part of it:
-    the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
+    The undisturbed steps of ``kind`` in ``thinned``, which are no longer kept as rows, are part of
+    it: the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
     """
     chosen = steps.where(mask)
-    kept = thinned.steady(consistent=True)
+    kept = thinned.steady(kind, consistent=True)
     whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
     usable = chosen.where(whole)
     count = len(usable) + kept.rows
@@ -69,7 +71,7 @@ def step_budget(steps: Table, mask: Mask, thinned: Sums = NO_SUMS) -> StepShare 
     spread = Weighed(durations, kept.histogram("duration"))
     p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
     named = tuple(zip(PHASES, parts, strict=True))
-    left_out = len(chosen) - len(usable) + thinned.steady(consistent=False).rows
+    left_out = len(chosen) - len(usable) + thinned.steady(kind, consistent=False).rows
     return StepShare(count, mean, named, p5, p50, p95, spread.trimmed_mean(10), left_out)
 
 

@@ -122,9 +122,9 @@ class Sums(msgspec.Struct, frozen=True):
         ]
         return reduce(Group.plus, chosen, Group())
 
-    def steady(self, consistent: bool | None = None) -> Group:
-        """The training steps that nothing disturbed; what is summed lies after the warm-up."""
-        return self.of("train", False, consistent)
+    def steady(self, kind: str = "train", consistent: bool | None = None) -> Group:
+        """The steps of ``kind`` that nothing disturbed; what is summed lies after the warm-up."""
+        return self.of(kind, False, consistent)
 
 
 NO_SUMS = Sums()

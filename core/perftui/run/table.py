@@ -37,6 +37,19 @@ class Table:
         column = self.values.get(name)
         return None if column is None or not len(column) else column[-1]
 
+    def then(self, after: Table) -> Table:
+        """These rows and those of ``after``, of whose columns the ones that these have; what
+        ``after`` does not know is NaN, in columns of numbers -1."""
+        values = {}
+        for name, column in self.values.items():
+            if name in after:
+                rows = after[name]
+            else:
+                unknown: Any = {"f": np.nan, "i": -1}.get(column.dtype.kind)
+                rows = np.full(len(after), unknown, dtype=column.dtype)
+            values[name] = np.concatenate((column, rows))
+        return Table(self.columns, values)
+
     def where(self, mask: npt.NDArray[np.bool_]) -> Table:
         """The rows for which ``mask`` is true."""
         return Table(self.columns, {name: column[mask] for name, column in self.values.items()})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -23,6 +25,18 @@ class _Schema(msgspec.Struct):
     schema: int = 1
 
 
+def _decode(content: bytes, kind: type[Content]) -> Content:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # Names that are not UTF-8 are written with escapes that only the standard library takes.
+        with suppress(ValueError):
+            return msgspec.convert(json.loads(content), kind, str_keys=True)
+        raise
+
+
 def decode_versioned(content: bytes, kind: type[Content], newest: int, what: str) -> Content:
     """Decode ``content`` as ``kind``, whose schema is ``newest``; unknown fields are ignored.
 
@@ -32,9 +46,9 @@ def decode_versioned(content: bytes, kind: type[Content], newest: int, what: str
     """
     try:
         # The schema first: the fields of a newer one may not fit this version's.
-        schema = msgspec.json.decode(content, type=_Schema).schema
+        schema = _decode(content, _Schema).schema
         if schema > newest:
             raise NewerError(f"written by a newer perftui (schema {schema}; this reads {newest})")
-        return msgspec.json.decode(content, type=kind)
+        return _decode(content, kind)
     except DAMAGE as error:
         raise UnreadableError(f"not {what} ({error})") from error

@@ -3,7 +3,8 @@
 Layout: a page of 4096 bytes that begins with JSON, NUL-padded, with the fields of ``PageHeader``;
 at ``record_offset`` one ``record`` (a ``struct`` format), stored anew at each change: its number,
 batches, batches of a known size, the bytes of those, ns spent on fetching and on collating, what
-goes on (``IDLE``...), since when (monotonic ns), and its number again. The file
+goes on (``IDLE``...), since when (monotonic ns), and its number again. The training itself stores
+batches that follow one of less than 5 ms only when they are made. The file
 ``loader-<owner>-<pid>-<monotonic ns>`` is in the spool; ``owner`` is the training process.
 """
 

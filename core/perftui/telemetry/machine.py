@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -29,13 +29,17 @@ class Machine:
 
 
 def look_around(
-    pid: int, nvml: ModuleType | None = None, roles: Callable[[], Roles] | None = None
+    pid: int,
+    nvml: ModuleType | None = None,
+    roles: Callable[[], Roles] | None = None,
+    others: Callable[[], Sequence[int]] = list,
 ) -> Machine:
     """Find what this machine can tell about itself and about the training process ``pid``.
 
-    ``roles`` tells which of the processes below it train, and which load data.
+    ``roles`` tells which of the processes below it train, and which load data; ``others`` which
+    processes beside it are of the same run.
     """
-    processes = ProcessTreeSource(pid, roles)
+    processes = ProcessTreeSource(pid, roles, others)
     sources: list[Source] = [
         CpuSource(),
         MemorySource(),

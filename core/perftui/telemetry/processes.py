@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -71,6 +71,8 @@ class Roles:
 class ProcessTreeSource:
     """The process ``pid`` and its descendants; ``roles`` tells what each is, where that is known.
 
+    So, too, those that ``others`` names: a run may be started rank by rank.
+
     Rates sum the changes of the processes that are in two samples running; the first sample of a
     process gives none, so that neither a start nor an end makes a jump. A process is known by pid
     and creation time: a pid that was given to another process is another process.
@@ -78,15 +80,23 @@ class ProcessTreeSource:
 
     columns = COLUMNS
 
-    def __init__(self, pid: int, roles: Callable[[], Roles] | None = None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        roles: Callable[[], Roles] | None = None,
+        others: Callable[[], Sequence[int]] = list,
+    ) -> None:
         self._main = find(pid)
         self._roles = roles
+        self._others = others
         self._before: dict[psutil.Process, ProcessReading] = {}
         self._at = 0.0
 
     def sample(self, now: float) -> list[float | None]:
-        """Values of ``COLUMNS``; all None once the main process is gone."""
-        processes = tree(self._main) if self._main else []
+        """Values of ``COLUMNS``; all None once all main processes are gone."""
+        mains = [self._main, *map(find, self._others())]
+        # One of them may have started another.
+        processes = dict.fromkeys(one for main in mains if main for one in tree(main))
         after = {process: reading for process in processes if (reading := read(process))}
         pairs = {p: (self._before[p], reading) for p, reading in after.items() if p in self._before}
         seconds = now - self._at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,13 @@ def test_without_room_there_is_no_ring(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(OSError, match="No space"):
         ring.create_ring(tmp_path / "ring-7", FACTS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_lost_notes_are_counted_where_there_is_always_room(tmp_path: Path) -> None:
+    writer = ring.create_ring(tmp_path / "ring", FACTS, 4)
+    with closing(reader.RingReader(tmp_path / "ring")) as following:
+        assert following.lost_notes == 0
+        writer.lose_notes(3)
+        writer.write(ring.STEP, 1, 2, 0)
+        assert following.lost_notes == 3
+        assert len(following.poll()) == 1

@@ -106,6 +106,29 @@ def test_an_agent_that_is_gone_lets_torch_be_imported(
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
+def test_a_recorder_below_another_waits_for_torch_once(
+    tmp_path: Path, spool: Path, environment: Environment
+) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir(mode=0o700)
+    env = training_environment(environment(spool), inner, AgentOptions())
+    source = (
+        "import os, sys\n"
+        "print([type(f).__name__ for f in sys.meta_path].count('TorchFinder'))\n"
+        "import torch\n"
+        "torch.nn.Linear(2, 1)(torch.ones(1, 2))\n"
+        "print(os.listdir(os.environ['PERFTUI_SPOOL']))\n"
+    )
+
+    done = python("-c", source, env=env, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    count, files = done.stdout.splitlines()
+    assert count == "1"
+    assert "ring-" in files
+    assert [path.name for path in spool.glob("ring-*")] == []
+
+
 def test_the_sitecustomize_it_hides_still_runs(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from perftui.agent.steps import EVAL, INFER, TRAIN, Boundary, StepMachine
+from perftui.agent.steps import (
+    EVAL,
+    INFER,
+    LONG_WITHOUT_OPTIMIZER,
+    TRAIN,
+    Boundary,
+    StepMachine,
+)
 
 
 class Loop:
@@ -296,6 +303,19 @@ def test_decoding_beside_an_unused_optimizer_is_soon_one_step_a_call() -> None:
 
     # The first calls might have been those of teachers.
     assert [step.kind for step in loop.end()] == [EVAL] * 40
+
+
+@pytest.mark.parametrize(("has_optimizers", "kind"), [(False, INFER), (True, EVAL)])
+def test_calls_with_gradients_and_never_a_backward_are_steps_once_they_are_many(
+    has_optimizers: bool, kind: str
+) -> None:
+    loop = Loop(has_optimizers)
+    for _ in range(LONG_WITHOUT_OPTIMIZER + 50):
+        loop.forward()
+
+    # The first of them has all the calls that might have been for one backward.
+    assert [step.kind for step in loop.ended] == [kind] * 49
+    assert loop.ended[0].forwards == LONG_WITHOUT_OPTIMIZER + 1
 
 
 def test_weights_written_beside_an_optimizer_that_steps_end_no_step() -> None:

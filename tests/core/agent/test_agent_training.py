@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.run.ring import EVAL_FLAG, INFER_FLAG
+from perftui.run.ring import EVAL_FLAG, INFER_FLAG, RingReader
 
 pytestmark = pytest.mark.subprocess
 
@@ -516,6 +516,33 @@ def test_a_full_spool_leaves_the_training_alone(train: Any) -> None:
     assert (run.code, run.out) == (0, "done\n")
     assert run.spool.rings() == []
     assert "full" in run.notes("error")[0]["message"]
+
+
+NO_MORE_FILES = """
+import resource, signal, torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def epoch(batch):
+    for (x,) in DataLoader(TensorDataset(torch.ones(30 * batch, 8)), batch):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+epoch(2)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+epoch(3)
+print("done", signal.getsignal(signal.SIGXFSZ))
+"""
+
+
+def test_a_training_that_may_write_no_more_files_is_recorded_to_its_end(train: Any) -> None:
+    run = train(NO_MORE_FILES)
+
+    assert (run.code, run.out, run.err) == (0, "done 1\n", "")
+    assert len(run.of_kind("step")) == 60
+    reader = RingReader(run.spool.rings()[0])
+    assert reader.lost_notes > 0
+    reader.close()
 
 
 @pytest.mark.parametrize("stacks", [False, True])

@@ -44,7 +44,7 @@ class Loop:
             self.opened.append((self.now, reason))
             self.budget.begin_window()
             self.now += cost
-            self.budget.spend(cost)
+            self.budget.wait(cost)
             self.occasions.ended(self.now, is_too_short=False)
         return reason
 
@@ -106,12 +106,25 @@ def test_hooks_that_cost_all_there_is_leave_nothing_for_windows() -> None:
 def test_a_window_that_another_rank_paid_dearer_counts_as_that_here() -> None:
     budget = Budget(0.01)
     budget.step(100 * S, 100 * S, 0)
-    budget.spend(10 * MS)
+    budget.wait(10 * MS)
     assert budget.allows(100 * S, 10 * MS)
 
     budget.raise_to(999 * MS)
 
     assert not budget.allows(100 * S, 10 * MS)
+
+
+@given(st.lists(st.integers(-100 * MS, 100 * MS), max_size=50))
+def test_profiled_steps_that_scatter_cost_what_they_cost_together(differences: list[int]) -> None:
+    budget = Budget(0.01)
+    budget.wait(10 * MS)
+    budget.begin_window()
+    budget.wait(5 * MS)
+    for difference in differences:
+        budget.slow(difference)
+
+    assert budget.last_window == 5 * MS + max(sum(differences), 0)
+    assert budget.windows == budget.spent == 15 * MS + max(sum(differences), 0)
 
 
 def test_a_slow_step_opens_one_window_and_a_second_waits() -> None:

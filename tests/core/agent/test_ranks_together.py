@@ -85,7 +85,7 @@ def test_what_windows_cost_others_is_counted_here_but_not_what_was_before(spool:
     for rank in ranks:
         rank.together.is_due(1, True, 2)
     dear, cheap = Budget(0.01), Budget(0.01)
-    dear.spend(5 * MS)
+    dear.wait(5 * MS)
     ranks[0].together.pay(dear)
     ranks[1].together.learn(cheap)
 

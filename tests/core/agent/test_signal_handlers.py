@@ -3,10 +3,17 @@ from __future__ import annotations
 import functools
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from perftui.agent.dataset import length
+from perftui.agent.lifetime import Lifetime
+from perftui.agent.loader import batches_ready
+from perftui.agent.options import read_options
 from perftui.agent.signal_handlers import raised_by_handler
 
 
@@ -64,3 +71,62 @@ def test_a_function_that_is_no_handler_any_more_is_none() -> None:
     error = caught(lambda: signal.raise_signal(signal.SIGUSR1))
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     assert not raised_by_handler(error)
+
+
+class Sized:
+    """Something whose size is asked for when the signal comes."""
+
+    def __len__(self) -> int:
+        signal.raise_signal(signal.SIGUSR1)
+        return 0
+
+    qsize = __len__
+
+
+def test_it_passes_through_the_question_how_many_batches_wait() -> None:
+    signal.signal(signal.SIGUSR1, function)
+    iterator = SimpleNamespace(_task_info={}, _data_queue=Sized())
+    with pytest.raises(TimeoutError, match="in a function"):
+        batches_ready(iterator)
+
+
+def test_it_passes_through_the_question_how_long_a_dataset_is() -> None:
+    signal.signal(signal.SIGUSR1, function)
+    with pytest.raises(TimeoutError, match="in a function"):
+        length(Sized())
+
+
+def lifetime(spool: Path, is_initialized: Callable[[], Any]) -> Lifetime:
+    """That of a process whose torch does nothing."""
+    data = SimpleNamespace(get_worker_info=lambda: None)
+    torch = SimpleNamespace(
+        utils=SimpleNamespace(data=data),
+        cuda=SimpleNamespace(is_initialized=is_initialized),
+        optim=SimpleNamespace(Optimizer=object),
+        is_grad_enabled=lambda: True,
+    )
+    return Lifetime(torch, spool, read_options({}))
+
+
+def test_it_passes_through_the_begin_of_recording(tmp_path: Path) -> None:
+    signal.signal(signal.SIGUSR1, function)
+    beginning = lifetime(tmp_path, lambda: signal.raise_signal(signal.SIGUSR1))
+    with pytest.raises(TimeoutError, match="in a function"):
+        beginning._begin()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_passes_through_the_end_of_an_agent_that_failed(tmp_path: Path) -> None:
+    signal.signal(signal.SIGUSR1, function)
+    failed = lifetime(tmp_path, bool)
+    with (
+        patch.object(failed.notes, "write", lambda *_: signal.raise_signal(signal.SIGUSR1)),
+        pytest.raises(TimeoutError, match="in a function"),
+    ):
+        failed.fail(ValueError("ours"))
+
+
+def test_an_agent_that_cannot_even_tell_fails_in_silence(tmp_path: Path) -> None:
+    failed = lifetime(tmp_path / "gone", bool)
+    failed.fail(ValueError("ours"))
+    assert failed.lane.inside

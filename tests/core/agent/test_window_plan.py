@@ -9,8 +9,8 @@ import pytest
 
 from perftui.agent.occasions import ASKED, REGULAR, WARM
 from perftui.agent.options import Options
-from perftui.agent.steps import TRAIN, Boundary
-from perftui.agent.window_plan import MOST_ATTEMPTS, WindowPlan
+from perftui.agent.steps import EVAL, INFER, TRAIN, Boundary
+from perftui.agent.window_plan import LONG_EVALUATION, MOST_ATTEMPTS, WindowPlan
 from perftui.run.spool import CONTROL_SIZE
 
 MS = 1_000_000
@@ -18,7 +18,7 @@ MS = 1_000_000
 
 @dataclass
 class Training:
-    """Steps of 30 ms; a window makes each of its own longer by ``slowed`` and then waits."""
+    """Steps of one kind and 30 ms; a window makes its own longer by ``slowed`` and then waits."""
 
     plan: WindowPlan
     hooks: int = 0
@@ -26,6 +26,8 @@ class Training:
     stall: int = 4 * MS
     """For each step of a window."""
     cut_short: bool = False
+    kind: str = TRAIN
+    usual: int = 30 * MS
     now: int = 0
     number: int = 0
     cost: int = 0
@@ -42,14 +44,25 @@ class Training:
         for _ in range(steps):
             self._step()
 
+    def run_together(self, turns: int, together: int) -> None:
+        """Tell of only one step in so many, and of the others at once, wherever that is allowed."""
+        for _ in range(turns):
+            if self._first is None and not self._is_prepared and self.plan.can_wait:
+                whole, hooks = self.usual * together, self.hooks * together
+                self.plan.usual(together, whole, hooks)
+                self.now += whole
+                self.number += together
+                self.cost += hooks
+            self._step()
+
     def _step(self) -> None:
         is_open = self._first is not None
-        duration = 30 * MS + self._waited + (self.slowed if is_open else 0)
+        duration = self.usual + self._waited + (self.slowed if is_open else 0)
         self.cost += self.hooks + self._waited + (self.slowed if is_open else 0)
         self._waited = 0
         self.now += duration
         self.number += 1
-        self.plan.step(Boundary(TRAIN, self.now, 1), duration, self.hooks, is_open)
+        self.plan.step(Boundary(self.kind, self.now, 1), duration, self.hooks, is_open)
         if self._first is not None:
             self._left -= 1
             if not self._left:
@@ -85,6 +98,24 @@ def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(shar
 
     assert len(run.windows) > 5
     assert run.cost <= share * run.now
+
+
+@pytest.mark.parametrize("hooks", [0, 2000])
+def test_steps_that_are_told_of_together_count_as_one_by_one(hooks: int) -> None:
+    """A step of 1 ms may cost 2 us: a fifth of the budget is gone before any window."""
+    one_by_one, together = training(), training()
+    for run in (one_by_one, together):
+        run.usual, run.hooks = MS, hooks
+    one_by_one.run(400_000)
+    together.run_together(400_000 // 38, 37)
+
+    assert together.cost <= 0.01 * together.now
+    assert len(together.windows) > 5
+    assert together.windows[0] == one_by_one.windows[0]
+    pairs = zip(together.windows, one_by_one.windows, strict=False)
+    for (first, *ours), (alone, *others) in pairs:
+        assert abs(first - alone) < 0.02 * alone + 200
+        assert ours == others
 
 
 def test_the_first_look_is_short_and_a_whole_one_follows_when_it_is_paid_back() -> None:
@@ -133,3 +164,52 @@ def test_a_request_is_served_at_once(tmp_path: Path) -> None:
 
     assert len(run.windows) == before + 1
     assert run.windows[-1] == (asked + 2, 2, ASKED)
+
+
+def test_a_script_that_never_trains_gets_the_windows_of_one_that_does() -> None:
+    run, trains = training(), training()
+    run.kind = INFER
+    run.hooks = trains.hooks = 30_000
+    run.run(40_000)
+    trains.run(40_000)
+
+    assert run.windows == trains.windows
+    assert run.windows[0][2] == WARM
+    assert run.cost <= 0.01 * run.now
+
+
+def test_a_script_with_an_optimizer_that_evaluates_for_long_is_looked_at() -> None:
+    run = training()
+    run.kind = EVAL
+    run.run(LONG_EVALUATION)
+    early = list(run.windows)
+    run.run(40_000)
+
+    assert early == []
+    assert run.windows[0][2] == WARM
+    assert run.cost <= 0.01 * run.now
+
+
+def test_evaluation_between_training_steps_opens_no_window() -> None:
+    run = training()
+    run.run(5)
+    run.kind = EVAL
+    run.run(40_000)
+
+    assert run.windows == []
+
+
+def test_a_check_before_training_is_not_taken_for_its_warm_up() -> None:
+    run = training()
+    run.kind, run.usual = INFER, 5 * MS
+    run.run(300)
+    checked = len(run.windows)
+    run.kind, run.usual = TRAIN, 200 * MS
+    began = run.number
+    run.run(300)
+
+    # The first three steps that are alike, and one more to prepare; paid for by the budget.
+    assert checked == 1
+    assert run.windows[1][2] == REGULAR
+    assert began + 3 < run.windows[1][0] < began + 50
+    assert run.cost <= 0.01 * run.now

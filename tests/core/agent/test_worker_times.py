@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +125,27 @@ def test_every_worker_counts_its_batches_and_their_time(train: Any) -> None:
         assert counts.fetch >= (0 if is_stream else 4 * 2 * MS * counts.batches)
         assert counts.stage == IDLE
     assert watched.notes("error") == watched.notes("warning") == []
+
+
+def test_brief_batches_are_counted_in_full_and_stored_once(train: Any) -> None:
+    source = LOADERS.replace("time.sleep(0.002)", "time.sleep(0.0001)").replace("0.005", "0.0003")
+    watched = train(source, json.dumps([["map", 8, {}]]))
+
+    assert (watched.code, watched.notes("warning")) == (0, [])
+    (page,) = pages(watched)
+    counts, batches = page.counts, 8 * 4
+    assert (counts.batches, counts.sized, counts.bytes) == (batches, batches, batches * BATCH)
+    assert counts.fetch >= 4 * 0.1 * MS * batches
+    assert counts.collate >= 0.3 * MS * batches
+    waits = sum(wait.duration for wait in watched.of_kind("input_wait"))
+    starts = sum(start.duration for start in watched.of_kind("loader_start"))
+    assert counts.fetch + counts.collate < waits + starts
+    assert counts.stage == IDLE
+    (ring,) = watched.spool.rings()
+    (path,) = watched.spool.worker_pages(int(ring.name.removeprefix("ring-")))
+    (stored,) = struct.unpack_from("<q", path.read_bytes(), page.header.record_offset)
+    # Once when the page was begun; a batch of which each stage is stored makes four.
+    assert 1 + batches <= stored < 1 + 4 * batches
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

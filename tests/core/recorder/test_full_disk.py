@@ -217,3 +217,13 @@ def test_run_on_a_full_disk_ends_as_it_would_have(tmp_path: Path) -> None:
     assert (entry.manifest.status, entry.manifest.exit_code) == (Status.EXITED, 0)
     assert (entry.root / "output.log").stat().st_size == 16384
     assert "output.log" in (entry.root / "recorder.log").read_text()
+
+
+def test_output_that_is_refused_while_nothing_waits_is_said(tmp_path: Path) -> None:
+    log = OutputLog(tmp_path / "output.log", FaultLog(tmp_path / "log"), backlog=10)
+    log.write(b"x" * 11)
+    log.flush()
+    log.write(b"later\n")
+    log.close()
+    said = b"\n[perftui: 11 bytes of output are missing here]\n"
+    assert (tmp_path / "output.log").read_bytes() == said + b"later\n"

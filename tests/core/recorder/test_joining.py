@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from perftui.recorder.joining import JOIN_VARIABLE, join_key, make_or_join
 from perftui.recorder.launch import Launch, prepare
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.control import CAPTURE, RESIZE, request, take_requests
+from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
@@ -88,6 +90,17 @@ def test_a_word_that_is_used_again_makes_another_run(tmp_path: Path) -> None:
     assert third.root.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_run_whose_host_died_is_not_joined(tmp_path: Path) -> None:
+    first = make_or_join(tmp_path, "job", "a", lambda: begin(tmp_path, "r1"))
+    old = time.time_ns() - int(1e9 * (SILENT_SECONDS + 1))
+    write_beat(first.heartbeat, Beat(1, time.time_ns(), "a"))
+    assert make_or_join(tmp_path, "job", "b", lambda: begin(tmp_path, "r2")).run.root == first.root
+    write_beat(first.heartbeat, Beat(2, old, "a"))
+    os.utime(first.heartbeat, ns=(old, old))
+    second = make_or_join(tmp_path, "job", "b", lambda: begin(tmp_path, "r2"))
+    assert second.root == tmp_path / "r2"
+
+
 def test_one_that_died_before_it_made_the_run_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +152,43 @@ def test_a_run_of_two_hosts_is_read_as_one(tmp_path: Path) -> None:
     ]
     assert sorted(run.telemetry) == ["a", "b"]
     assert (run.world, run.manifest.host, run.manifest.notes) == (4, "b", ())
+
+
+def sampled(layout: RunLayout, host: str, times: list[int], column: str = "cpu") -> None:
+    layout.root.mkdir(parents=True, exist_ok=True)
+    write_manifest(layout.manifest, manifest(host=host))
+    journal = JournalWriter(layout.telemetry(host), (Column("time"), Column(column)))
+    journal.append([[time, time / 10] for time in times])
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "whole"),
+    [
+        # One takes over from the other, in either order; both sample; one never gets to it.
+        ([1, 2, 3], [4, 5], [1, 2, 3, 4, 5]),
+        ([4, 5], [1, 2, 3], [1, 2, 3, 4, 5]),
+        ([1, 3, 5, 7], [2, 4, 6, 8], [1, 3, 5, 7, 8]),
+        ([], [1, 2], [1, 2]),
+    ],
+)
+def test_each_moment_of_a_machine_is_told_once(
+    tmp_path: Path, first: list[int], second: list[int], whole: list[int]
+) -> None:
+    layout = RunLayout(tmp_path)
+    sampled(layout, "a", first)
+    sampled(RunLayout(layout.hosts / "a-1-x"), "a", second)
+    table = RunReader(tmp_path).poll().telemetry["a"]
+    assert table["time"].tolist() == whole
+    assert table["cpu"].tolist() == [time / 10 for time in whole]
+
+
+def test_what_the_next_recorder_does_not_sample_is_unknown(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path)
+    sampled(layout, "a", [1, 2])
+    sampled(RunLayout(layout.hosts / "a-1-x"), "a", [3], "memory")
+    table = RunReader(tmp_path).poll().telemetry["a"]
+    assert str(table["cpu"].tolist()) == "[0.1, 0.2, nan]"
 
 
 def test_two_recorders_that_use_one_number_are_counted_on_and_it_is_said(tmp_path: Path) -> None:

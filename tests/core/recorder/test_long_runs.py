@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder import thinning
+from perftui.recorder import notes, pauses, thinning
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.pauses import ONE_BY_ONE, TOGETHER_NS, Pauses
 from perftui.recorder.rank import RankJournals
@@ -22,6 +24,7 @@ from perftui.run.reader import RankSnapshot, RunReader
 from perftui.run.ring import Record
 from perftui.run.spool import Spool
 from perftui.run.sums import Group, sums_of
+from tests.benchmarks.week import HOST, Week, size_of
 
 SECOND = 1_000_000_000
 
@@ -92,10 +95,6 @@ def steps(first: int, count: int) -> list[Record]:
     return records
 
 
-def size_of(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-
-
 def everything(rank: RankSnapshot) -> Group:
     return sums_of(rank.steps).plus(rank.thinned).of("train")
 
@@ -128,3 +127,70 @@ def test_a_rank_that_trains_on_and_on_takes_no_more_room(
         assert found.of("input_wait").total == waits
         assert sum(found.of(phase).total for phase in PHASES) == sum(durations)
     assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pieces of a fiftieth of their size, and a step every half minute."""
+    monkeypatch.setattr(thinning, "PIECE_BYTES", 160_000)
+    monkeypatch.setattr(pauses, "TOGETHER_NS", 36_000 * SECOND)
+    monkeypatch.setattr(notes, "MOST_BYTES", 4000)
+    monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", Kept(64, 1000))
+    monkeypatch.setattr("perftui.run.reader.KEPT_SAMPLES", Kept(64, 1000))
+    count = 20_000
+    week = Week(tmp_path, count, sample_every=60)
+    reader = RunReader(week.layout.root)
+    sizes, spools, rows = [], [], []
+    while week.step < count:
+        week.go_on(500)
+        run = reader.poll()
+        sizes.append(size_of(week.layout.root))
+        spools.append(size_of(week.spool.root))
+        rows.append((len(run.ranks[0].steps), len(run.telemetry[HOST])))
+    week.finish()
+
+    pieces = 2 * 6 * 160_000
+    assert max(sizes) < pieces + 200_000
+    assert max(spools) - min(spools) < 3 * 4000
+    assert max(max(pair) for pair in rows) <= 64 + 2 * 1000
+    for late in (reader, RunReader(week.layout.root)):
+        run = late.poll()
+        (rank,) = run.ranks
+        found = everything(rank)
+        assert (found.rows, found.of("duration").total) == (count, week.duration)
+        assert found.of("input_wait").total == week.waited
+        samples = sums_of(run.telemetry[HOST]).plus(run.thinned[HOST]).of()
+        assert samples.rows == week.sampled
+        assert set(rank.events["kind"].tolist()) == {"gc"}
+        assert int(rank.events["duration"].sum()) == week.paused
+        assert sum(one.get("count", 1) for one in rank.events["data"]) == week.pauses
+        assert len(rank.events) < ONE_BY_ONE + 100
+    assert week.log.read_text() == ""
+
+
+def test_recorder_and_reader_of_a_long_run_take_no_more_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thinning, "PIECE_BYTES", 40_000)
+    monkeypatch.setattr(thinning, "ROWS_AT_ONCE", 256)
+    for name in ("KEPT_STEPS", "KEPT_SAMPLES"):
+        monkeypatch.setattr(f"perftui.run.reader.{name}", Kept(16, 100))
+    monkeypatch.setattr(pauses, "ONE_BY_ONE", 100)
+    monkeypatch.setattr(pauses, "TOGETHER_NS", 10**16)
+    week = Week(tmp_path, 9000, sample_every=60)
+    reader = RunReader(week.layout.root)
+    held = []
+    week.go_on(4000)
+    tracemalloc.start()
+    try:
+        for _ in range(10):
+            week.go_on(500)
+            reader.poll()
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    week.finish()
+    # The rows of a piece come and go. Eight bytes of each step would be 20,000.
+    assert min(held[7:]) < min(held[2:5]) + 15_000

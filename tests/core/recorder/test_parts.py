@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.recorder.drain import SpoolDrain
+from perftui.agent.ring import create_ring
+from perftui.recorder.drain import NOTES_LOST, SpoolDrain
 from perftui.recorder.environment import INJECT, LINKED, training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.git import GitState, git_state
@@ -145,6 +147,21 @@ def test_notes_that_were_lost_are_said(tmp_path: Path) -> None:
     rows = JournalReader(layout.rank(0).events).poll()
     assert [row[1] for row in rows] == ["error", "warning"]
     assert rows[1][4] == {"message": "1 of the agent's notes could not be read"}
+
+
+def test_an_agent_that_cannot_write_its_notes_is_said_to(tmp_path: Path) -> None:
+    spool, layout = Spool(tmp_path / "spool"), RunLayout(tmp_path / "run")
+    spool.root.mkdir()
+    layout.root.mkdir()
+    facts = {"pid": os.getpid(), "rank": 0, "world_size": 1}
+    writer = create_ring(spool.root / f"ring-{os.getpid()}", facts, 8)
+    drain = SpoolDrain(spool, layout, FaultLog(layout.recorder_log), [].append)
+    drain.poll()
+    writer.lose_notes(2)
+    drain.poll()
+    drain.finish()
+    rows = JournalReader(layout.rank(0).events).poll()
+    assert [(row[1], row[4]) for row in rows] == [("warning", {"message": NOTES_LOST})]
 
 
 def _window(spool: Spool, name: object, **data: object) -> Note:

@@ -54,8 +54,10 @@ def start() -> Iterator[Any]:
     """Starts Python with options and environment, and gives its process."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def python(*options: str, **environment: str) -> int:
-        code = "import sys; print(flush=True); sys.stdin.read()"
+    def python(*options: str, user: int | None = None, **environment: str) -> int:
+        # The interpreter itself may be where nobody else can run it.
+        change = "" if user is None else f"import os; os.setuid({user}); "
+        code = f"{change}import sys; print(flush=True); sys.stdin.read()"
         started.append(
             subprocess.Popen(
                 [sys.executable, *options, "-c", code],
@@ -73,6 +75,19 @@ def start() -> Iterator[Any]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may start a process as somebody else")
+def test_a_training_of_another_user_is_said_to_be_one(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
+    pid, clock, said = start(user=65534, **{SPOOL_VARIABLE: "/nowhere"}), Clock(), []
+    watched = Silence(pid, said.append, clock)
+    clock.now += 1
+    watched.turn()
+    (reason,) = said
+    assert "runs as another user" in reason
 
 
 def test_it_is_said_once_and_taken_back_when_a_process_reports(

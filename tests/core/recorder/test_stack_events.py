@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.recorder.stack_events import (
-    LONGEST_TEXT,
     Frame,
     StackError,
     Stretch,
-    is_own,
     read_stretches,
+)
+from perftui.recorder.stack_places import (
+    LONGEST_TEXT,
+    OURS,
+    is_own,
+    main_place,
     stays,
+    worker_place,
 )
 
 PID = 4242
@@ -78,7 +83,7 @@ def test_stretches_are_the_looks_with_equal_ones_as_one(
 @given(looks)
 def test_stays_cover_the_same_time_in_order(looks: list[tuple[int, tuple[Frame, ...]]]) -> None:
     stretches = read_stretches(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
-    found = stays(stretches, "/ours")
+    found = stays(stretches, main_place)
     assert found[0].start == stretches[0].start
     assert found[-1].end == stretches[-1].end
     assert sum(stay.looks for stay in found) == len(stretches)
@@ -107,22 +112,23 @@ def test_the_place_is_the_users_innermost_line_and_what_it_called() -> None:
         ROOT,
         Frame("main", "/home/user/train.py", 17),
         Frame("backward", "/v/lib/python3.11/site-packages/torch/_tensor.py", 630),
-        Frame("hook", "/v/lib/python3.11/site-packages/perftui/agent/hooks.py", 12),
+        Frame("hook", f"{OURS}/hooks.py", 12),
     )
-    (stay,) = stays([Stretch(5, 9, stack)], "/v/lib/python3.11/site-packages/perftui/agent")
+    (stay,) = stays([Stretch(5, 9, stack)], main_place)
     file, line, function = "/home/user/train.py", 17, "main"
-    assert stay.row() == [5, 4, 1, file, line, function, "torch/_tensor.py:630 backward"]
+    inner = "torch/_tensor.py:630 backward"
+    assert stay.row(7) == [5, 4, 1, file, line, function, inner, 7, ""]
 
 
 def test_without_a_line_of_the_users_there_is_none() -> None:
     installed = Frame("<module>", "/v/lib/python3.11/site-packages/tool/run.py", 3)
-    (stay,) = stays([Stretch(0, 1, (installed,))], "/ours")
-    assert stay.row()[3:] == ["", -1, "", "tool/run.py:3 <module>"]
+    (stay,) = stays([Stretch(0, 1, (installed,))], main_place)
+    assert stay.row(7)[3:7] == ["", -1, "", "tool/run.py:3 <module>"]
 
 
 def test_a_name_of_any_length_is_cut() -> None:
-    (stay,) = stays([Stretch(0, 1, (Frame("f" * 9999, "/home/" + "x" * 9999, 1),))], "/ours")
-    assert all(len(str(value)) <= LONGEST_TEXT for value in stay.row())
+    (stay,) = stays([Stretch(0, 1, (Frame("f" * 9999, "/home/" + "x" * 9999, 1),))], main_place)
+    assert all(len(str(value)) <= LONGEST_TEXT for value in stay.row(7))
 
 
 @pytest.mark.parametrize(
@@ -141,3 +147,44 @@ def test_a_name_of_any_length_is_cut() -> None:
 )
 def test_own_files(file: str, own: bool) -> None:
     assert is_own(file) is own
+
+
+TORCH = "/v/lib/python3.11/site-packages/torch"
+LOADING = f"{TORCH}/utils/data/_utils"
+FORKED = (ROOT, Frame("DataLoader.__iter__", f"{TORCH}/utils/data/dataloader.py", 505))
+LOOP = (*FORKED, Frame("_worker_loop", f"{LOADING}/worker.py", 374))
+FETCHING = (*LOOP, Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54))
+ITEM = Frame("Images.__getitem__", "/home/user/data.py", 8)
+DECODE = Frame("open", "/v/lib/python3.11/site-packages/PIL/Image.py", 3000)
+TIMED = Frame("WorkerTimes._page.<locals>.timed", f"{OURS}/worker_times.py", 1)
+COLLATE = Frame("default_collate", f"{LOADING}/collate.py", 398)
+PAD = Frame("pad", "/home/user/data.py", 30)
+
+
+@pytest.mark.parametrize(
+    ("stack", "stage", "line", "inner"),
+    [
+        ((*FETCHING, ITEM, DECODE), "fetch", 8, "PIL/Image.py:3000 open"),
+        ((*FETCHING, TIMED, PAD), "collate", 30, "user/data.py:30 pad"),
+        ((*FETCHING, TIMED, COLLATE), "collate", -1, "utils/data/_utils/collate.py:398"),
+        ((*FETCHING, COLLATE), "collate", -1, "utils/data/_utils/collate.py:398"),
+        (FETCHING, "fetch", -1, "utils/data/_utils/fetch.py:54"),
+        (LOOP, "wait", -1, "utils/data/_utils/worker.py:374"),
+        # The line of the training at which it was forked is none of the worker's.
+        (FORKED, "", -1, "utils/data/dataloader.py:505"),
+    ],
+)
+def test_a_worker_is_where_it_makes_a_batch_or_waits(
+    stack: tuple[Frame, ...], stage: str, line: int, inner: str
+) -> None:
+    place = worker_place(stack)
+    assert (place.stage, place.line) == (stage, line)
+    assert inner in place.inner
+    assert place.file == ("/home/user/data.py" if line > 0 else "")
+
+
+def test_a_main_thread_that_makes_a_batch_is_told_from_one_that_trains() -> None:
+    fetch = Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54)
+    assert main_place((ROOT, fetch, ITEM)).stage == "fetch"
+    assert main_place((ROOT, fetch, TIMED, PAD)).stage == "collate"
+    assert main_place((ROOT, PAD)).stage == ""

@@ -7,15 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perftui.recorder import pyspy, stack_sampling
+from perftui.recorder import looking, pyspy, stack_journal
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.stack_sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
+from perftui.recorder.stack_targets import TrainingTurns, WorkerTurns
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
@@ -72,7 +73,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
         command.write_text(f"#!{sys.executable}\n{ARGUMENTS}{record}{does}\n")
         command.chmod(0o700)
         monkeypatch.setattr(pyspy, "find_pyspy", lambda: str(command))
-        monkeypatch.setattr(stack_sampling, "find_pyspy", lambda: str(command))
+        monkeypatch.setattr(looking, "find_pyspy", lambda: str(command))
+        monkeypatch.setattr(looking, "SPACING", 0.0)
         return calls
 
     return install
@@ -81,7 +83,9 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
 class Sampled:
     """A sampling of this process or another, with what it said and wrote."""
 
-    def __init__(self, tmp_path: Path, pid: int, rate: int = 20) -> None:
+    def __init__(
+        self, tmp_path: Path, pid: int, rate: int = 20, workers: Sequence[int] = ()
+    ) -> None:
         self.said: list[str] = []
         self.layout = RankLayout(tmp_path / "rank-0")
         self.spool = tmp_path / "spool"
@@ -90,6 +94,7 @@ class Sampled:
         self.sampling = StackSampling(
             rate,
             lambda: {pid: self.layout},
+            lambda: dict.fromkeys(workers, (self.layout, 3)),
             self.spool,
             FaultLog(self.faults),
             self.said.append,
@@ -108,15 +113,19 @@ class Sampled:
         return reader.poll()
 
 
-def test_a_function_that_sleeps_is_named_by_its_line(
-    tmp_path: Path, sleeper: subprocess.Popen[bytes]
-) -> None:
+def _skip_unless_readable(pid: int) -> None:
     command = pyspy.find_pyspy()
     if command is None:
         pytest.skip("py-spy is not installed")
-    asked = [command, "dump", "--nonblocking", "--pid", str(sleeper.pid)]
+    asked = [command, "dump", "--nonblocking", "--pid", str(pid)]
     if b"Permission" in subprocess.run(asked, capture_output=True, check=False).stderr:
         pytest.skip("the system does not let py-spy read processes")
+
+
+def test_a_function_that_sleeps_is_named_by_its_line(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    _skip_unless_readable(sleeper.pid)
     sampled = Sampled(tmp_path, sleeper.pid, rate=50)
     before = time.time_ns()
     sampled.sampling.turn()
@@ -125,12 +134,56 @@ def test_a_function_that_sleeps_is_named_by_its_line(
     assert sampled.said == []
     assert sleeper.poll() is None
     held: dict[tuple[str, int], int] = {}
-    for _, time_held, _, file, line, _, _ in sampled.rows:
+    for _, time_held, _, file, line, *_ in sampled.rows:
         held[file, line] = held.get((file, line), 0) + time_held
     asleep = held[str(tmp_path / "train.py"), 5]
     assert asleep / sum(held.values()) > 0.5
     first, last = sampled.rows[0], sampled.rows[-1]
     assert before <= first[0] <= last[0] + last[1] <= time.time_ns()
+
+
+WORKER = """
+import time
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 100_000
+
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return index
+
+loader = DataLoader(Slow(), batch_size=4, num_workers=1)
+for step, batch in enumerate(loader):
+    if step == 0:
+        import psutil
+        print(psutil.Process().children()[0].pid, flush=True)
+"""
+
+
+def test_a_worker_is_named_by_the_line_of_its_dataset(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(WORKER)
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            worker = int(process.stdout.readline())
+            _skip_unless_readable(worker)
+            sampled = Sampled(tmp_path, process.pid, rate=50, workers=[worker])
+            path = sampled.layout.worker_stacks
+            sampled.sampling.turn()
+            time.sleep(2.0)
+            sampled.sampling.finish()
+        finally:
+            process.kill()
+    rows = JournalReader(path).poll()
+    fetching = [row for row in rows if row[8] == "fetch"]
+    slow = WORKER.splitlines().index("        time.sleep(0.02)") + 1
+    assert {(row[3], row[4]) for row in fetching} <= {(str(script), slow), ("", -1)}
+    named = sum(row[1] for row in fetching if row[4] == slow)
+    assert named > sum(row[1] for row in rows) / 2
 
 
 def test_it_is_asked_never_to_stop_the_process(tmp_path: Path, fake: Callable[[str], Path]) -> None:
@@ -142,13 +195,13 @@ def test_it_is_asked_never_to_stop_the_process(tmp_path: Path, fake: Callable[[s
     assert "--rate 20" in asked
     sampled.sampling.finish()
     assert [row[1:] for row in sampled.rows[:1]] == [
-        [2_000_000, 1, "/home/a.py", 3, "<module>", "home/a.py:3 <module>"]
+        [2_000_000, 1, "/home/a.py", 3, "<module>", "home/a.py:3 <module>", 50_000_000, ""]
     ]
     assert sampled.said == []
 
 
 def test_it_is_said_once_that_it_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack_sampling, "find_pyspy", lambda: None)
+    monkeypatch.setattr(looking, "find_pyspy", lambda: None)
     sampled = Sampled(tmp_path, os.getpid())
     for _ in range(3):
         sampled.sampling.turn()
@@ -163,7 +216,7 @@ def test_nothing_is_started_before_something_trains(
     calls = fake("")
     said: list[str] = []
     faults = FaultLog(tmp_path / "recorder.log")
-    sampling = StackSampling(20, dict, tmp_path, faults, said.append)
+    sampling = StackSampling(20, dict, dict, tmp_path, faults, said.append)
     sampling.turn()
     sampling.finish()
     assert said == []
@@ -181,6 +234,72 @@ def test_it_is_said_once_where_the_system_refuses(
     sampled.sampling.finish()
     assert sampled.said == [NOT_ALLOWED]
     assert len(calls.read_text().splitlines()) == 1
+
+
+def test_a_worker_is_looked_at_half_as_often_and_kept_with_its_loader(
+    tmp_path: Path, fake: Callable[[str], Path], sleeper: subprocess.Popen[bytes]
+) -> None:
+    calls = fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
+    sampled = Sampled(tmp_path, os.getpid(), rate=20, workers=[sleeper.pid])
+    path = sampled.layout.worker_stacks
+    sampled.turn_until(lambda: path.exists() and sampled.rows)
+    sampled.sampling.finish()
+    (worker,) = {line for line in calls.read_text().splitlines() if f"--pid {sleeper.pid}" in line}
+    assert "--rate 10" in worker
+    row = JournalReader(path).poll()[0]
+    assert row[7:] == [100_000_000, "", sleeper.pid, 3]
+
+
+def test_workers_that_cannot_be_looked_at_leave_the_training_to_be_looked_at(
+    tmp_path: Path, fake: Callable[[str], Path], sleeper: subprocess.Popen[bytes]
+) -> None:
+    calls = fake(
+        f"if int(pid) == {sleeper.pid}: sys.stderr.write('Permission Denied: no'); sys.exit(1)\n"
+        f"output.write_text({ONE_LOOK!r}.replace('PID', pid))"
+    )
+    sampled = Sampled(tmp_path, os.getpid(), workers=[sleeper.pid])
+    sampled.turn_until(lambda: sampled.faults.exists() and len(sampled.rows) > 2)
+    sampled.sampling.finish()
+    assert sampled.said == []
+    assert "looks at workers: Permission Denied: no" in sampled.faults.read_text()
+    asked = [line for line in calls.read_text().splitlines() if f"--pid {sleeper.pid}" in line]
+    assert len(asked) == 1
+
+
+@pytest.fixture
+def lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process is there."""
+    monkeypatch.setattr("psutil.pid_exists", lambda _: True)
+
+
+def _rank(number: int) -> RankLayout:
+    return RankLayout(Path(f"rank-{number}"))
+
+
+@pytest.mark.usefixtures("lives")
+def test_ranks_take_turns_and_the_first_has_every_second() -> None:
+    turns = TrainingTurns(lambda: {pid: _rank(pid - 100) for pid in (102, 100, 101)})
+    found = [target.pid for _ in range(8) if (target := turns())]
+    assert found == [100, 101, 100, 102, 100, 101, 100, 102]
+
+
+@pytest.mark.usefixtures("lives")
+def test_one_rank_alone_is_looked_at_for_longer() -> None:
+    turns = TrainingTurns(lambda: {100: _rank(0)})
+    assert [target.seconds for _ in range(3) if (target := turns())] == [5, 30, 30]
+
+
+@pytest.mark.usefixtures("lives")
+def test_workers_of_all_ranks_take_turns_though_some_come_and_go() -> None:
+    workers = {8: (_rank(1), 1), 5: (_rank(0), 1), 3: (_rank(0), 2)}
+    turns = WorkerTurns(lambda: workers)
+    seen = [(target.pid, target.loader) for _ in range(4) if (target := turns())]
+    assert seen == [(3, 2), (5, 1), (8, 1), (3, 2)]
+    del workers[5]
+    seen = [(target.pid, target.loader) for _ in range(2) if (target := turns())]
+    assert seen == [(8, 1), (3, 2)]
+    workers.clear()
+    assert turns() is None
 
 
 @pytest.mark.parametrize(
@@ -202,8 +321,9 @@ def test_after_some_failures_it_is_left_alone_and_said(
     sampled.sampling.turn()
     sampled.sampling.finish()
     assert len(sampled.said) == 1
-    assert sampled.said[0].startswith(FAILED + why)
-    assert len(calls.read_text().splitlines()) == stack_sampling.MOST_FAILURES
+    assert sampled.said[0].startswith(FAILED)
+    assert why in sampled.said[0]
+    assert len(calls.read_text().splitlines()) == looking.MOST_FAILURES
     assert list(sampled.spool.iterdir()) == []
 
 
@@ -211,11 +331,11 @@ def test_one_that_hangs_is_ended(
     tmp_path: Path, fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspy, "GRACE", -60.0)
-    monkeypatch.setattr(stack_sampling, "END_SECONDS", 0.1)
+    monkeypatch.setattr(looking, "END_SECONDS", 0.1)
     fake("signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)")
     sampled = Sampled(tmp_path, os.getpid())
     sampled.turn_until(lambda: sampled.said)
-    assert sampled.said == [f"{FAILED}it did not end, and was ended"]
+    assert sampled.said[0].endswith(": it did not end, and was ended")
 
 
 def test_the_end_of_the_training_is_no_failure(
@@ -251,7 +371,7 @@ def test_the_last_piece_is_kept_when_it_is_interrupted(
 def test_the_journal_stays_small_and_is_read_from_its_first_and_newest_pieces(
     tmp_path: Path, fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_sampling, "PIECE_BYTES", 1)
+    monkeypatch.setattr(stack_journal, "PIECE_BYTES", 1)
     fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
     sampled = Sampled(tmp_path, os.getpid())
     table = JournalTable(sampled.layout.stacks, STACK_COLUMNS, text=STACK_TEXT)

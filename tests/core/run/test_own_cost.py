@@ -36,8 +36,25 @@ def test_hooks_stalls_and_slower_steps_are_counted() -> None:
     ]
 
     assert own_cost(steps(*plain, *window, row(MS, "eval", profiler=2 * MS))) == OwnCost(
-        hooks=9 * (MS // 10), stalls=12 * MS, slowed=16 * MS, whole=(8 * 30 + 50 + 36 + 1) * MS
+        hooks=9 * (MS // 10),
+        stalls=12 * MS,
+        slowed=16 * MS,
+        slowed_at_most=16 * MS,
+        whole=(8 * 30 + 50 + 36 + 1) * MS,
     )
+
+
+def test_what_the_scatter_of_steps_hides_is_not_charged_but_told() -> None:
+    plain = [row(duration * MS) for duration in (20, 40) * 8]
+    window = [row(34 * MS, profiled=1)]
+
+    cost = own_cost(steps(*plain[:8], *window, *plain[8:]))
+
+    assert cost is not None
+    assert (cost.slowed, cost.total) == (0, 0)
+    # 2 ms longer than the mean of ten steps beside it; they scatter by 10.3 ms.
+    most = 2 * MS + 2 * 10.33 * MS * 1.1**0.5
+    assert cost.slowed_at_most == cost.at_most == pytest.approx(most, rel=0.01)
 
 
 def test_nothing_is_known_before_the_first_step() -> None:

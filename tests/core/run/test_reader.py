@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,13 @@ import pytest
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory, is_run_directory
-from perftui.run.manifest import Manifest, ManifestError, write_manifest
+from perftui.run.manifest import (
+    Manifest,
+    ManifestError,
+    overwrite_manifest,
+    read_manifest,
+    write_manifest,
+)
 from perftui.run.reader import RunReader
 from tests.step_rows import step_row
 
@@ -69,6 +77,14 @@ def test_snapshots_grow_and_older_ones_stay(layout: RunLayout) -> None:
     assert second.ranks[0].steps["kind"].tolist() == ["train"] * 3
     assert len(second.ranks[0].events) == 0
     assert "duration" in second.ranks[0].events
+
+
+def test_names_that_are_not_utf_8_are_kept_byte_by_byte(layout: RunLayout) -> None:
+    name = os.fsdecode(b"a \xff\xe9 \xc3\xa9.py")
+    manifest = replace(read_manifest(layout.manifest), command=("python", name), cwd="/" + name)
+    for write in (write_manifest, overwrite_manifest):
+        write(layout.manifest, manifest)
+        assert read_manifest(layout.manifest) == manifest
 
 
 def test_every_part_of_a_run_is_found(layout: RunLayout) -> None:

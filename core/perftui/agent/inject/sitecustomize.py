@@ -51,6 +51,14 @@ def keep_compiled() -> None:
             sys.dont_write_bytecode = True
 
 
+def waits_already() -> bool:
+    """Whether another of these waits for torch: a recorder that runs below another adds one.
+
+    Each would ask the other to find torch, without an end.
+    """
+    return any(type(one).__name__ == TorchFinder.__name__ for one in sys.meta_path)
+
+
 def import_shadowed(own: str) -> None:
     """Import the ``sitecustomize`` that ours hides, as if ours had never been on the path.
 
@@ -73,7 +81,7 @@ def import_shadowed(own: str) -> None:
 if __name__ == "sitecustomize":
     _own = os.path.dirname(os.path.abspath(__file__))
     _spool = os.environ.get("PERFTUI_SPOOL")
-    if _spool:
+    if _spool and not waits_already():
         sys.meta_path.insert(0, TorchFinder())
         if _own.startswith(_spool):
             keep_compiled()

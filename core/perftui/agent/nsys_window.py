@@ -1,0 +1,40 @@
+"""A window that Nsight Systems records."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+class NsysWindow:
+    """Tells the nsys that runs the script where the steps begin and end.
+
+    nsys takes that from any process below it, for all of them: where ranks train side by side,
+    the first one of the machine says it, and all open their windows at the same step.
+    """
+
+    profiler = None
+    """None of torch's."""
+
+    def __init__(self, torch: Any) -> None:
+        self._cuda = torch.cuda
+        self.uses_cuda = True
+        self._leads = os.environ.get("LOCAL_RANK", "0") == "0"
+
+    def prepare(self) -> None:
+        """Nothing: nsys has been ready since the start."""
+
+    def start(self) -> None:
+        """Have nsys begin."""
+        if self._leads:
+            self._cuda.cudart().cudaProfilerStart()
+
+    def stop(self) -> None:
+        """Have nsys end, once the GPU has done what the steps asked for, and write its report."""
+        self._cuda.synchronize()
+        if self._leads:
+            self._cuda.cudart().cudaProfilerStop()
+
+    def abandon(self) -> None:
+        """The same: nsys does not mind other profilers."""
+        self.stop()

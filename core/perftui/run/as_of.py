@@ -1,0 +1,181 @@
+"""A recorded run as it was known at an earlier time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.run.columns import MEMORY_SNAPSHOT
+from perftui.run.manifest import Manifest, Status
+from perftui.run.reader import RankSnapshot, RunSnapshot
+from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.table import Table
+
+Mask = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Stops:
+    """The times at which a run can be looked at, ns since the epoch."""
+
+    start: int
+    end: int
+    """When it ended, or the last that was written of it."""
+    ends: Int64
+    """When each step of the shown rank that is kept had ended, ascending."""
+    index: Int64
+    """The steps' own numbers."""
+    summed: int = 0
+    """Steps between the first and the newest of which only sums are left: there is nothing to stop
+    at."""
+
+    def at_step(self, number: int) -> int:
+        """The time at which ``number`` of the kept steps had ended: 0 is the start of the run, and
+        what is beyond the last is its end."""
+        if number <= 0:
+            return self.start
+        return int(self.ends[number - 1]) if number <= len(self.ends) else self.end
+
+    def steps_at(self, time: int) -> int:
+        """How many of the kept steps had ended at ``time``."""
+        return int(np.searchsorted(self.ends, time, side="right"))
+
+
+def stops_of(run: RunSnapshot, rank: int = 0) -> Stops:
+    """Where ``run`` can be stopped at, by the steps of ``rank``."""
+    shown = run.rank(rank)
+    steps = shown.steps if shown else None
+    if shown is None or steps is None or not len(steps):
+        ends = index = np.zeros(0, np.int64)
+    else:
+        index = steps["index"]
+        # A step that another thread ends may be written late; time does not go back.
+        ends = np.maximum.accumulate(steps["start"] + steps["duration"])
+    summed = shown.thinned.of().rows if shown else 0
+    return Stops(run.manifest.started_ns, _end(run), ends, index, summed)
+
+
+def _end(run: RunSnapshot) -> int:
+    """When ``run`` ended, or the last step of any rank."""
+    steps = [rank.steps for rank in run.ranks if len(rank.steps)]
+    last = [int((table["start"] + table["duration"]).max()) for table in steps]
+    return max(run.manifest.started_ns, run.manifest.ended_ns or 0, *last)
+
+
+def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
+    """What ``run`` said at ``time`` (ns since the epoch).
+
+    A step is known once it has ended, a window once it was saved, a sample once it was taken. Of a
+    run so long that steps were summed, those that were summed by now are known from the end of the
+    last of them on, and not one by one before. The size of the output at that time is not known: it
+    is 0.
+    """
+    if time >= _end(run):
+        return run
+    ranks = tuple(cut for rank in run.ranks if (cut := _rank_as_of(rank, time)) is not None)
+    telemetry = {
+        host: table.where(table["time"] <= time) if "time" in table else table
+        for host, table in run.telemetry.items()
+    }
+    return replace(
+        run,
+        manifest=_manifest_as_of(run.manifest, ranks),
+        ranks=ranks,
+        telemetry=telemetry,
+        thinned=_thinned_as_of(run.thinned, time),
+        output_bytes=0,
+    )
+
+
+def _manifest_as_of(manifest: Manifest, ranks: tuple[RankSnapshot, ...]) -> Manifest:
+    """It ran; which torch is in use was told by the first process that trains."""
+    began = any("process" in rank.events["kind"].tolist() for rank in ranks)
+    return replace(
+        manifest,
+        status=Status.RUNNING,
+        ended_ns=None,
+        exit_code=None,
+        torch_version=manifest.torch_version if began else None,
+    )
+
+
+def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
+    """None for a rank that had not written anything."""
+    events = rank.events.where(_events_known(rank.events, time))
+    steps = rank.steps.where(rank.steps["start"] + rank.steps["duration"] <= time)
+    if not len(events) and not len(steps):
+        return None
+    return replace(
+        rank,
+        steps=steps,
+        events=events,
+        windows=_windows_known(rank, events, steps),
+        memory_files=_memory_known(rank, time),
+        thinned=_sums_known(rank.thinned, time),
+        workers=_until(rank.workers, time),
+        stacks=_until(rank.stacks, time),
+        worker_stacks=_until(rank.worker_stacks, time),
+        window_stacks=_until(rank.window_stacks, time),
+    )
+
+
+def _events_known(events: Table, time: int) -> Mask:
+    """Notes carry the time at which they were written, pauses that at which they began."""
+    pauses = events["kind"] == "gc"
+    return np.asarray(events["time"] + np.where(pauses, events["duration"], 0) <= time)
+
+
+def _until(table: Table, time: int) -> Table:
+    """Rows carry the time at which they were written, or at which what was seen began."""
+    if "time" not in table:
+        return table
+    end = table["time"] + table["held"] if "held" in table else table["time"]
+    return table.where(end <= time)
+
+
+def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Path, ...]:
+    """The windows that had been saved."""
+    every = _window_names(rank.events)
+    known = _window_names(events)
+    last = int(steps["index"].max(initial=-1)) if len(steps) else -1
+    return tuple(
+        path
+        for path in rank.windows
+        # One that nobody told of counts from the step at which it begins.
+        if (path.name in known if path.name in every else _first_step(path) <= last)
+    )
+
+
+def _memory_known(rank: RankSnapshot, time: int) -> tuple[Path, ...]:
+    """The snapshots of memory that had been taken; a later one replaces the one before it."""
+    told = rank.events["kind"] == MEMORY_SNAPSHOT
+    newest: dict[str, int] = {}
+    for when, data in zip(rank.events["time"][told], rank.events["data"][told], strict=True):
+        if isinstance(data, dict) and isinstance(data.get("file"), str):
+            newest[Path(data["file"]).name] = int(when)
+    return tuple(path for path in rank.memory_files if newest.get(path.name, time + 1) <= time)
+
+
+def _window_names(events: Table) -> frozenset[str]:
+    told = events["data"][events["kind"] == "window"]
+    files = (data.get("file") for data in told.tolist() if isinstance(data, dict))
+    return frozenset(Path(file).name for file in files if isinstance(file, str))
+
+
+def _first_step(path: Path) -> int:
+    number = path.name.split(".", 1)[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def _thinned_as_of(thinned: Mapping[str, Sums], time: int) -> dict[str, Sums]:
+    return {host: _sums_known(sums, time) for host, sums in thinned.items()}
+
+
+def _sums_known(sums: Sums, time: int) -> Sums:
+    """The sums, once all that is in them had happened."""
+    return sums if sums and sums.of().last <= time else NO_SUMS

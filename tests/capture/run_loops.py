@@ -1,0 +1,60 @@
+"""Runs loops, and prints what came of each.
+
+``python run_loops.py NAME...`` runs each loop in a child of its own (a process has one history),
+and prints ``NAME PID DIGEST`` for each: the digest is of all weights and of the random state.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import Callable
+
+import framework_loops
+import loops
+import torch
+from loop_parts import Models
+
+
+def digest(models: Models) -> str:
+    """Of all weights and of the random state."""
+    sha = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
+    for model in models:
+        for one in model.state_dict().values():
+            sha.update(one.detach().numpy().tobytes())
+    return sha.hexdigest()[:16]
+
+
+def found(name: str) -> Callable[[], Models]:
+    function: Callable[[], Models] = getattr(loops, name, None) or getattr(framework_loops, name)
+    return function
+
+
+def run(name: str) -> None:
+    torch.manual_seed(0)
+    print(name, os.getpid(), digest(found(name)()), flush=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    # Once for all: the first optimizer imports it, which takes a second.
+    importlib.import_module("torch._dynamo")
+    for name in sys.argv[1:]:
+        child = os.fork()
+        if child == 0:
+            try:
+                run(name)
+            finally:
+                # The end of an interpreter without its half second of tidying up.
+                atexit._run_exitfuncs()
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code:
+            print(name, child, f"failed: {code}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

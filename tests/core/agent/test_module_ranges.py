@@ -1,0 +1,420 @@
+"""Which module each operator runs in, while a window is open."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils import checkpoint as checkpoints
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from perftui.agent import module_ranges
+from perftui.agent.hooks import watch_modules
+from perftui.agent.marks import Marks
+from perftui.agent.module_names import ModuleNames
+from perftui.agent.module_ranges import ModuleRanges
+from perftui.agent.ranges import Ranges
+
+COUNTS = {
+    "embed (Linear)": 1,
+    "layers.0 (Block)": 1,
+    "layers.0.inner (Linear)": 1,
+    "layers.0.act (ReLU)": 1,
+    "layers.1 (Block)": 1,
+    "layers.1.inner (Linear)": 1,
+    "layers.1.act (ReLU)": 1,
+    "head (Linear)": 1,
+}
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+        self.act = nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.act(self.inner(x))
+        return out
+
+
+def plainly(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    out: torch.Tensor = layer(x)
+    return out
+
+
+class Model(nn.Module):
+    """Calls its blocks by ``way``; its head stands at two places."""
+
+    def __init__(self, way: Callable[..., torch.Tensor] = plainly) -> None:
+        super().__init__()
+        self.embed = nn.Linear(4, 8)
+        self.layers = nn.ModuleList([Block(), Block()])
+        self.head = nn.Linear(8, 2)
+        self.tied = self.head
+        self.way = way
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.embed(x)
+        x = self.way(self.layers[0], x)
+        x = self.way(self.layers[1], x)
+        out: torch.Tensor = self.tied(x)
+        return out
+
+
+class Window:
+    """A window of which the ranges are written down."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, str]] = []
+        self.depth = 0
+        self.errors: list[Exception] = []
+        self.marks = Marks(self)  # type: ignore[arg-type] - it takes the place of Ranges
+        self.modules = ModuleRanges(torch, self, self.errors.append)  # type: ignore[arg-type]
+
+    are_recorded = True
+
+    def open(self, name: str) -> int:
+        self.calls.append((self.depth, name))
+        self.depth += 1
+        return self.depth
+
+    def close(self, handle: int) -> None:
+        assert handle == self.depth, "a range was ended that is not the innermost"
+        self.depth -= 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        mark = "nn.Module: "
+        return dict(Counter(n[len(mark) :] for _, n in self.calls if n.startswith(mark)))
+
+
+@pytest.fixture
+def hooked() -> Iterator[None]:
+    """The hook that the agent puts in the place of torch's function."""
+
+    class Session:
+        """Records nothing, and knows where an outermost call goes on."""
+
+        lane = SimpleNamespace(inside=False, thread=0)
+
+        def enter_forward(self, _: nn.Module) -> int:
+            self.lane.inside = True
+            return 1
+
+        def leave(self, *_: int) -> None:
+            self.lane.inside = False
+
+    before = nn.Module.__call__
+    watch_modules(torch, Session())  # type: ignore[arg-type] - of which it is all that is needed
+    yield
+    nn.Module.__call__ = before  # type: ignore[method-assign]
+
+
+@contextmanager
+def opened() -> Iterator[Window]:
+    window = Window()
+    before = nn.Module.__call__
+    window.marks.begin_step(7)
+    window.modules.open(window.marks)
+    try:
+        yield window
+    finally:
+        window.modules.close()
+        window.marks.end_all()
+        assert nn.Module.__call__ is before
+        assert window.depth == 0
+
+
+def times(number: int, **others: int) -> dict[str, int]:
+    return {**{name: count * number for name, count in COUNTS.items()}, **others}
+
+
+def within(window: Window, work: Callable[[], Any]) -> None:
+    window.marks.begin("forward")
+    work()
+    window.marks.end("forward")
+
+
+def test_every_call_is_named_by_its_place_in_the_model() -> None:
+    with opened() as window:
+        model = Model()
+        within(window, partial(model, torch.ones(3, 4)))
+
+    assert window.counts == times(1, Model=1)
+
+
+def test_ranges_lie_one_inside_the_other() -> None:
+    with opened() as window:
+        model = Model()
+        within(window, partial(model, torch.ones(3, 4)))
+
+    assert window.calls[:6] == [
+        (0, "ProfilerStep#7"),
+        (1, "perftui::forward"),
+        (2, "nn.Module: Model"),
+        (3, "nn.Module: embed (Linear)"),
+        (3, "nn.Module: layers.0 (Block)"),
+        (4, "nn.Module: layers.0.inner (Linear)"),
+    ]
+
+
+def test_the_outermost_call_has_its_range_within_the_phase_that_it_begins() -> None:
+    with opened() as window:
+        model = Model()
+        # Not in a phase yet, so it is the hook inside that names it.
+        model(torch.ones(3, 4))
+        window.marks.begin("forward")
+        window.modules.begin_root(model)
+        window.marks.end("forward")
+
+    assert window.counts == {"Model": 1}
+
+
+def test_nothing_is_named_once_the_window_is_closed_even_for_who_kept_the_call() -> None:
+    with opened() as window:
+        kept = nn.Module.__call__
+    kept(Model(), torch.ones(3, 4))
+
+    assert window.counts == {}
+
+
+def test_a_call_that_somebody_replaced_meanwhile_stays_replaced() -> None:
+    before = nn.Module.__call__
+    window = Window()
+    window.modules.open(window.marks)
+    ours = nn.Module.__call__
+
+    def theirs(self: nn.Module, *args: Any) -> Any:
+        return ours(self, *args)
+
+    try:
+        nn.Module.__call__ = theirs  # type: ignore[method-assign]
+        window.modules.close()
+        assert nn.Module.__call__ is theirs
+        assert nn.ReLU()(torch.ones(1)).item() == 1
+    finally:
+        nn.Module.__call__ = before  # type: ignore[method-assign]
+
+
+def test_a_module_that_raises_ends_its_range() -> None:
+    def again(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with pytest.raises(RuntimeError):
+            layer(x[:, :3])
+        return plainly(layer, x)
+
+    with opened() as window:
+        within(window, partial(Model(again), torch.ones(3, 4)))
+
+    found = {"layers.0 (Block)": 2, "layers.0.inner (Linear)": 2}
+    found |= {"layers.1 (Block)": 2, "layers.1.inner (Linear)": 2}
+    assert window.counts == times(1, Model=1, **found)
+    assert {depth for depth, name in window.calls if "head" in name} == {3}
+
+
+def test_what_a_module_left_open_ends_with_the_phase() -> None:
+    with opened() as window:
+        window.marks.begin("forward")
+        window.marks.begin_inner("nn.Module: Lost")
+        window.marks.end("forward")
+        assert window.depth == 1
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_what_a_checkpoint_computes_anew_is_named_too(reentrant: bool) -> None:
+    model = Model(partial(checkpoints.checkpoint, use_reentrant=reentrant))
+    with opened() as window:
+        window.marks.begin("forward")
+        out = model(torch.ones(3, 4))
+        window.marks.end("forward")
+        window.marks.begin("backward")
+        out.sum().backward()
+        window.marks.end("backward")
+
+    assert window.counts["layers.0.inner (Linear)"] == 2
+    assert window.counts["head (Linear)"] == 1
+
+
+@pytest.mark.parametrize("is_profiled", [True, False])
+def test_in_other_threads_only_those_of_the_profile_have_ranges(
+    monkeypatch: pytest.MonkeyPatch, is_profiled: bool
+) -> None:
+    monkeypatch.setattr(module_ranges, "is_profiling", lambda _: is_profiled)
+    model = Model()
+    with opened() as window:
+        thread = threading.Thread(target=model, args=(torch.ones(3, 4),))
+        thread.start()
+        thread.join()
+
+    assert window.counts == (times(1, Model=1) if is_profiled else {})
+
+
+class Seen(TorchDispatchMode):
+    """The operators that pass through the dispatcher."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.operators.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_modes_of_the_script_meet_no_operators_of_ours() -> None:
+    ranges = Ranges(torch, recorded=True, nvtx=False)
+    marks = Marks(ranges)
+    modules = ModuleRanges(torch, ranges, pytest.fail)
+    model = Model()
+    with Seen() as plain:
+        model(torch.ones(3, 4))
+    with torch.autograd.profiler.profile(use_kineto=True) as profiler, Seen() as ours:
+        modules.open(marks)
+        marks.begin("forward")
+        model(torch.ones(3, 4))
+        marks.end("forward")
+        modules.close()
+
+    assert ours.operators == plain.operators
+    assert sum(each.name.startswith("nn.Module: ") for each in profiler.function_events) == 9
+
+
+def compiled(way: str) -> tuple[Model, Callable[..., torch.Tensor]]:
+    model = Model()
+    if way == "whole":
+        return model, torch.compile(model, backend="eager")
+    if way == "in place":
+        model.compile(backend="eager")
+    elif way == "blocks":
+        for layer in model.layers:
+            layer.compile(backend="eager")
+    elif way == "broken":
+
+        def broken(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+            torch._dynamo.graph_break()
+            return plainly(layer, x)
+
+        model.way = broken
+        return model, torch.compile(model, backend="eager")
+    else:
+        return model, torch.compile(lambda x: plainly(model, x) * 2, backend="eager")
+    return model, model
+
+
+@pytest.mark.usefixtures("hooked")
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's compiler looks
+@pytest.mark.parametrize("first", ["before", "within"])
+@pytest.mark.parametrize("way", ["whole", "in place", "blocks", "broken", "function"])
+def test_nothing_is_compiled_anew_or_otherwise(way: str, first: str) -> None:
+    from torch._dynamo.utils import counters
+
+    def graphs() -> tuple[int, int]:
+        return counters["frames"]["ok"], counters["stats"]["unique_graphs"]
+
+    def run(root: Callable[..., torch.Tensor]) -> None:
+        for _ in range(3):
+            root(torch.ones(3, 4)).sum().backward()
+
+    torch._dynamo.reset()
+    counters.clear()
+    _, alone = compiled(way)
+    run(alone)
+    expected = graphs()
+
+    torch._dynamo.reset()
+    counters.clear()
+    _, root = compiled(way)
+    if first == "before":
+        run(root)
+    with opened() as window:
+        within(window, partial(run, root))
+    run(root)
+
+    assert expected[0] > 0
+    assert graphs() == expected
+    assert bool(window.counts) == (way != "function")
+
+
+def test_wrappers_are_no_part_of_the_place() -> None:
+    names = ModuleNames()
+    model = Model()
+    wrapped = torch.compile(model, backend="eager")
+    wrapped.add_module("other", nn.Sequential())
+    assert names.of(wrapped) == "nn.Module: OptimizedModule"
+    assert names.of(model) == "nn.Module: Model"
+    assert names.of(model.layers[1].inner) == "nn.Module: layers.1.inner (Linear)"  # type: ignore[arg-type, union-attr]
+
+    class DistributedDataParallel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = Model()
+
+    parallel = DistributedDataParallel()
+    names.of(parallel)
+    assert names.of(parallel.module) == "nn.Module: Model"
+    assert names.of(parallel.module.embed) == "nn.Module: embed (Linear)"
+
+
+def test_a_name_that_would_damage_the_file_is_made_safe() -> None:
+    names = ModuleNames()
+    model = nn.Module()
+    model.add_module('we"ird\\\n', nn.ReLU())
+    names.of(model)
+
+    assert names.of(model.get_submodule('we"ird\\\n')) == "nn.Module: we?ird?? (ReLU)"
+
+
+def test_a_failure_to_name_is_said_and_the_modules_are_called() -> None:
+    class Shy(Model):
+        def named_modules(self, *_: Any, **__: Any) -> Any:
+            raise ValueError("no")
+
+    with opened() as window:
+        within(window, partial(Shy(), torch.ones(3, 4)))
+
+    assert [str(error) for error in window.errors] == ["no"]
+    assert window.counts == {}
+
+
+TRAINING = """
+import torch
+from torch import nn
+torch.manual_seed(1)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+loss = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+before = nn.Module.__call__
+for _ in range(20):
+    optimizer.zero_grad()
+    loss(model(torch.ones(3, 4)), torch.zeros(3, 2)).backward()
+    optimizer.step()
+print(nn.Module.__call__ is before)
+print([float(p.double().sum()) for p in model.parameters()], torch.rand(1).item())
+"""
+
+
+def test_a_training_is_recorded_with_its_modules_and_not_changed(train: Any) -> None:
+    run = train(TRAINING, options={"modules": True, "first_step": 5, "window_steps": 2})
+    without = train(TRAINING, agent=False)
+
+    (window,) = run.notes("window")
+    found = json.loads((run.spool.root / window["file"]).read_text())["traceEvents"]
+    marks = [one for one in found if one.get("cat") == "user_annotation"]
+    counts = Counter(one["name"] for one in marks if one["name"].startswith("nn.Module: "))
+    names = ("Sequential", "0 (Linear)", "1 (ReLU)", "2 (Linear)", "MSELoss")
+    assert counts == {f"nn.Module: {name}": 2 for name in names}
+    spans = {one["name"]: (one["ts"], one["ts"] + one["dur"]) for one in reversed(marks)}
+    order = ["ProfilerStep#5", "perftui::forward", "nn.Module: Sequential", "nn.Module: 1 (ReLU)"]
+    begins, ends = zip(*(spans[name] for name in order), strict=True)
+    assert sorted(begins) == list(begins)
+    assert sorted(ends, reverse=True) == list(ends)
+    assert (run.code, run.out) == (0, without.out)

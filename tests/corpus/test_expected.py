@@ -19,7 +19,7 @@ from perftui.analysis.budget import EXPOSED_COMMUNICATION, EXPOSED_COPIES, devic
 from perftui.analysis.host import Host
 from perftui.analysis.idle import explain_idle
 from perftui.analysis.intervals import intersect, subtract
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.lanes import WHOLE, build_lanes
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE
 from tests.corpus.collection import ROOT, oracles
@@ -193,10 +193,21 @@ def test_every_budget_sums_to_its_step(name: str) -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_lanes_hold_every_row_once(name: str) -> None:
     it = opened(name)
-    rows = np.concatenate([lane.index.rows for lane in build_lanes(it.trace)])
+    lanes = build_lanes(it.trace)
+    rows = np.concatenate([lane.index.rows for lane in lanes if lane.kind != WHOLE])
     assert np.array_equal(np.sort(rows), np.arange(len(it.trace)))
-    for lane in build_lanes(it.trace):
+    for lane in lanes:
         assert np.all(lane.index.start[1:] >= lane.index.end[:-1])
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_the_lane_of_a_whole_device_is_the_time_in_which_it_is_busy(name: str) -> None:
+    it = opened(name)
+    busy = {each.device: each.busy for each in it.analysis.activity}
+    for lane in build_lanes(it.trace):
+        if lane.kind == WHOLE:
+            device = it.trace.tracks[lane.track].device
+            assert int((lane.index.end - lane.index.start).sum()) == busy[device]
 
 
 @pytest.mark.parametrize("name", TRACES)

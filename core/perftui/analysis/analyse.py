@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from perftui.analysis import kinds
 from perftui.analysis.activity import device_activities
 from perftui.analysis.budget import budgets, device_parts
@@ -26,6 +24,7 @@ from perftui.analysis.model import (
     StepBudget,
     TraceAnalysis,
 )
+from perftui.analysis.modules import module_table
 from perftui.analysis.ops import op_table
 from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
 from perftui.analysis.steps import find_steps
@@ -44,6 +43,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
         trace=trace,
         activity=activity,
         ops=op_table(trace, links),
+        modules=module_table(trace, links),
         kernels=kernel_table(trace, links),
         gaps=view.gaps(idle),
         steps=steps,
@@ -54,12 +54,11 @@ def analyse(trace: Trace) -> TraceAnalysis:
 
 def without_tables(trace: Trace) -> TraceAnalysis:
     """What can be drawn of a trace before it is analysed: its events and its steps."""
-    none = np.zeros(0, dtype=np.int64)
     return TraceAnalysis(
         trace=trace,
         activity=(),
-        ops=OpTable((), *[none] * 6),
-        kernels=KernelTable((), (), *[none] * 5),
+        ops=OpTable.empty(),
+        kernels=KernelTable.empty(),
         gaps=(),
         steps=find_steps(trace),
         budgets=(),

@@ -32,11 +32,10 @@ def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]
     compiled = native.compiled()
     if compiled:
         return native.sums_by_name(compiled, trace, around, device)
-    callers = around[trace.parent]
-    callers[trace.parent == NONE] = NONE
+    callers = callers_of(trace, around)
     rows = np.flatnonzero(around == np.arange(len(trace)))
-    outermost = rows[~_recursive(trace, rows, callers)]
-    lasting, own, under = _times(trace, rows, callers, device)
+    outermost = rows[~recursive(trace, rows, callers)]
+    lasting, own, under = times(trace, rows, callers, device)
 
     def summed(values: Int64, of: Int64) -> Int64:
         return sums(trace.name[of], values[of], len(trace.names))
@@ -51,19 +50,26 @@ def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]
     }
 
 
-def _recursive(trace: Trace, rows: Int64, callers: Int32) -> Mask:
-    """Which rows run inside one of their own name."""
-    recursive = np.zeros(len(rows), dtype=bool)
+def callers_of(trace: Trace, around: Int32) -> Int32:
+    """The row that called each: the nearest wanted one among its callers, or NONE."""
+    callers = around[trace.parent]
+    callers[trace.parent == NONE] = NONE
+    return callers
+
+
+def recursive(trace: Trace, rows: Int64, callers: Int32) -> Mask:
+    """Which of ``rows`` run inside one of their own name."""
+    found = np.zeros(len(rows), dtype=bool)
     current = callers[rows]
     active = np.flatnonzero(current != NONE)
     while len(active):
-        recursive[active] |= trace.name[current[active]] == trace.name[rows[active]]
+        found[active] |= trace.name[current[active]] == trace.name[rows[active]]
         current[active] = callers[current[active]]
-        active = active[(current[active] != NONE) & ~recursive[active]]
-    return recursive
+        active = active[(current[active] != NONE) & ~found[active]]
+    return found
 
 
-def _times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> tuple[Int64, Int64, Int64]:
+def times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> tuple[Int64, Int64, Int64]:
     """By row: how long it lasts, what of that no callee covers, and what it and its callees
     launched."""
     end, lasting = trace.end, np.zeros(len(trace), dtype=np.int64)

@@ -153,6 +153,25 @@ def modules(trace: Trace) -> Mask:
     return trace.in_category(PYTHON) & named(trace, _MODULE.match)
 
 
+def module_calls(trace: Trace) -> Mask:
+    """Calls of modules: as the agent marks them, or else as traces with stacks hold them.
+
+    The agent names the place in the model, torch the class and a number.
+    """
+    marks = ranges(trace) & named(trace, _MODULE.match)
+    return marks if marks.any() else modules(trace)
+
+
+def is_module(name: str) -> bool:
+    """Whether that is the name of a call of a module."""
+    return _MODULE.match(name) is not None
+
+
+def module_of(name: str) -> str:
+    """What such a name says of the module."""
+    return _MODULE.sub("", name, count=1)
+
+
 def marked(trace: Trace, phase: str) -> Mask:
     """Ranges that the agent wrote for one phase."""
     return ranges(trace) & named(trace, f"{OWN_MARK}{phase}".__eq__)

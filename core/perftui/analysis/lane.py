@@ -9,6 +9,7 @@ from perftui.analysis.lane_index import LaneIndex
 DEVICE = "device"
 THREAD = "thread"
 MARKS = "marks"
+WHOLE = "whole"
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,6 +17,10 @@ class Lane:
     """Rows of one track that do not overlap. ``kind`` is ``device``, ``thread`` or ``marks``
     (ranges that are no activity: annotations on a stream, synchronisation). ``depth`` counts from 0
     within the track.
+
+    A ``whole`` lane is a device of several streams: each row is cut to the part of it in which no
+    row that began before still runs, so that together they are the time in which the device is
+    busy. Its ``track`` is the first of the streams, and its rows are in order of start alone.
     """
 
     label: str

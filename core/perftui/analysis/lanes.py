@@ -9,24 +9,38 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.host import Host
 from perftui.analysis.kinds import Mask
-from perftui.analysis.lane import DEVICE, MARKS, THREAD, Lane
+from perftui.analysis.lane import DEVICE, MARKS, THREAD, WHOLE, Lane
 from perftui.analysis.lane_index import LaneIndex
 from perftui.trace.model import NONE, Int64, Trace, Track
 
-__all__ = ["DEVICE", "MARKS", "THREAD", "Lane", "build_lanes", "lane_label"]
+__all__ = [
+    "DEVICE",
+    "MARKS",
+    "THREAD",
+    "WHOLE",
+    "Lane",
+    "build_lanes",
+    "device_label",
+    "lane_label",
+]
 
 
 def build_lanes(trace: Trace) -> tuple[Lane, ...]:
     """All lanes with a row: devices by stream, the main thread, other threads by when they start.
 
-    A thread has a lane for each depth of its call stack; where rows of one depth overlap, as they
-    do on some streams, further lanes take them.
+    A device whose streams are several leads them with a lane of its own. A thread has a lane for
+    each depth of its call stack; where rows of one depth overlap, as they do on some streams,
+    further lanes take them.
     """
     main = Host(trace).main_track
     activity = kinds.device_activity(trace)
     bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
     lanes: list[Lane] = []
-    for number in _drawing_order(trace, bounds, main):
+    order = _drawing_order(trace, bounds, main)
+    leading = _leading(trace, order, bounds, activity)
+    for number in order:
+        if number in leading:
+            lanes.append(_whole_device(trace, number, leading[number]))
         rows = np.arange(bounds[number], bounds[number + 1])
         lanes += _lanes_of(trace, number, rows, activity)
     return tuple(lanes)
@@ -41,6 +55,31 @@ def _drawing_order(trace: Trace, bounds: Int64, main: int) -> list[int]:
 
     filled = np.flatnonzero(bounds[1:] > bounds[:-1]).tolist()
     return sorted(filled, key=place)
+
+
+def _leading(
+    trace: Trace, order: list[int], bounds: Int64, activity: Mask
+) -> dict[int, list[Int64]]:
+    """By the first stream of each device of several: the rows of work on each of them."""
+    streams: dict[int, dict[int, Int64]] = {}
+    for number in order:
+        rows = np.arange(bounds[number], bounds[number + 1])
+        works = rows[activity[rows]]
+        if trace.duration[works].any() and trace.tracks[number].is_device:
+            streams.setdefault(trace.tracks[number].device, {})[number] = works
+    return {next(iter(works)): list(works.values()) for works in streams.values() if len(works) > 1}
+
+
+def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> Lane:
+    rows = np.concatenate(streams)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    end = trace.ends_of(rows)
+    reach = np.maximum.accumulate(end)
+    start = trace.start[rows].copy()
+    start[1:] = np.maximum(start[1:], reach[:-1])
+    kept = end > start
+    index = LaneIndex(rows[kept].astype(np.int32), start[kept], end[kept])
+    return Lane(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
 
 
 def _lanes_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[Lane]:
@@ -94,5 +133,22 @@ def lane_label(track: Track) -> str:
     """How a track is called on screen; the text is the file's and may hold control codes."""
     if track.is_device:
         stream = "" if track.stream == NONE else f" stream {track.stream}"
-        return f"GPU {track.device}{stream}"
-    return track.thread_name or f"thread {track.thread}"
+        return f"{_device_label(track)}{stream}"
+    return f"{_rank(track)}{track.thread_name or f'thread {track.thread}'}"
+
+
+def device_label(trace: Trace, device: int) -> str:
+    """How a device is called: in the traces of several ranks with whose it is."""
+    for track in trace.tracks:
+        if track.device == device:
+            return _device_label(track)
+    return f"GPU {device}"
+
+
+def _device_label(track: Track) -> str:
+    number = track.device if track.rank == NONE else track.own_device
+    return f"{_rank(track)}GPU {number}"
+
+
+def _rank(track: Track) -> str:
+    return "" if track.rank == NONE else f"rank {track.rank} "

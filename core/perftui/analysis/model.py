@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from perftui.analysis.lane import Lane
 from perftui.trace.model import NONE, Int64, Trace
@@ -58,6 +60,11 @@ class OpTable:
     first_row: Int64
     """A trace row of each, the longest one, to jump to."""
 
+    @classmethod
+    def empty(cls) -> OpTable:
+        """A table without rows."""
+        return cls((), *(np.zeros(0, dtype=np.int64) for _ in range(6)))
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -72,9 +79,19 @@ class KernelTable:
     calls: Int64
     total: Int64
     shortest: Int64
+    median: Int64
+    """The lower one of two in the middle."""
     longest: Int64
     first_row: Int64
     """A trace row of each, the longest one, to jump to."""
+    streams: tuple[tuple[tuple[int, int], ...], ...]
+    """Device and stream that each ran on, in order."""
+
+    @classmethod
+    def empty(cls) -> KernelTable:
+        """A table without rows."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls((), (), none, none, none, none, none, none, ())
 
     def __len__(self) -> int:
         return len(self.names)
@@ -160,6 +177,8 @@ class TraceAnalysis:
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
+    modules: OpTable = field(default_factory=OpTable.empty)
+    """The same by module, with a last line for what ran in none; empty where none is marked."""
     lanes: tuple[Lane, ...] = ()
     """Lanes of the timeline, where they are known already; else ``build_lanes`` makes them."""
 

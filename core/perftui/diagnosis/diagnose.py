@@ -52,11 +52,11 @@ def progress(evidence: Evidence, policy: Policy) -> str:
     manifest = evidence.manifest
     if manifest is None or manifest.status.is_over:
         return ""
-    if evidence.train_steps == 0:
+    if evidence.step_count == 0:
         return "waiting for the first training step"
     steady = evidence.share.count if evidence.share else 0
     if steady == 0:
-        return f"warming up, {words.several(evidence.train_steps, 'step')} so far"
+        return f"warming up, {words.several(evidence.step_count, 'step')} so far"
     if steady < policy.critical_steps:
         return f"collecting, {steady} of {policy.critical_steps} steady steps"
     return ""

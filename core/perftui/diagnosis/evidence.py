@@ -6,12 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.diagnosis.lines import LinesByTime, looks_at_main
 from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
 from perftui.diagnosis.loader_restarts import Restarts, restarts
 from perftui.diagnosis.loader_work import LoaderWork, loader_work
 from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
-from perftui.diagnosis.main_thread import GapLines, MainThread, lines_of_gaps, main_thread
+from perftui.diagnosis.main_thread import (
+    GapLines,
+    batches_in_main,
+    lines_of_gaps,
+    main_thread,
+    profiled,
+)
+from perftui.diagnosis.sync_calls import SyncCalls, sync_calls
 from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
+from perftui.diagnosis.worker_lines import WorkerLines, worker_lines
 from perftui.run.histogram import Weighed
 from perftui.run.manifest import Manifest
 from perftui.run.problems import problems
@@ -19,6 +28,7 @@ from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stacks import NO_STACKS
 from perftui.run.steady import Mask, steady
 from perftui.run.step_budget import StepShare, step_budget
+from perftui.run.step_kind import TRAIN, WORK, count_of, main_kind
 from perftui.run.sums import NO_SUMS, Group, Sums
 from perftui.run.table import Table
 
@@ -32,8 +42,12 @@ class Evidence:
     rank: int | None = None
     ranks: int = 1
     """Training processes that have written anything."""
-    train_steps: int = 0
-    """Training steps recorded, warm-up and profiled ones included."""
+    ranks_here: int = 1
+    """Those of them on the host of this one, which share its cores."""
+    kind: str = TRAIN
+    """What the steps are that are judged: of training, or of what the run does instead."""
+    step_count: int = 0
+    """Steps of that kind recorded, warm-up and profiled ones included."""
     share: StepShare | None = None
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
     wait_p95: int | None = None
@@ -56,12 +70,31 @@ class Evidence:
     peak_reserved: int | None = None
     """Most GPU memory PyTorch held at the end of a step, bytes."""
     trace: TraceFacts | None = None
-    main_thread: MainThread | None = None
+    main_thread: LinesByTime | None = None
     """Where the main thread was over the steady steps; None where too few looks tell."""
+    window_thread: LinesByTime | None = None
+    """Where it was over the profiled steps, seen from inside; None as above, and where it was seen
+    from outside."""
+    main_batches: LinesByTime | None = None
+    """Where it was of that while it made batches itself; None as above."""
+    worker_lines: WorkerLines | None = None
+    """Where the workers of that loader were meanwhile; None as above."""
     gap_lines: tuple[GapLines, ...] = ()
     """Where it was while the GPU idled in the window, by cause."""
+    syncs: SyncCalls | None = None
+    """Calls that make the host wait for the GPU, where they were counted."""
     notes: tuple[str, ...] = ()
     """What the evidence cannot say, in words."""
+
+    @property
+    def activity(self) -> str:
+        """``training``, ``evaluation`` or ``inference``."""
+        return WORK[self.kind]
+
+    @property
+    def subject(self) -> str:
+        """The same as what a sentence begins with."""
+        return "The training" if self.kind == TRAIN else self.activity.capitalize()
 
     @property
     def has_gpu(self) -> bool | None:
@@ -90,32 +123,41 @@ def gather(run: RunSnapshot | None, analysis: TraceAnalysis | None, rank: int = 
         said = problems(run) if run else ()
         return Evidence(manifest=run.manifest if run else None, trace=facts, notes=(*notes, *said))
     steps = snapshot.steps
-    mask = steady(steps)
     thinned = snapshot.thinned
+    kind = main_kind(steps, thinned)
+    mask = steady(steps, kind)
+    kept = thinned.steady(kind)
     peak_reserved = _known_peak(steps, "reserved", thinned)
     uses_cuda = peak_reserved is not None if "reserved" in steps and len(steps) else None
     on_gpu = bool(uses_cuda or (facts and facts.has_gpu))
-    loader = training_loader(snapshot.events)
+    loader = training_loader(snapshot.events, kind)
+    outside, inside = looks_at_main(run, snapshot)
     return Evidence(
         manifest=run.manifest,
         rank=snapshot.rank,
         ranks=run.world,
-        train_steps=int((steps["kind"] == "train").sum()) + thinned.of("train").rows,
-        share=step_budget(steps, mask, thinned),
-        wait_p95=_quantile(steps, "input_wait", mask, 95, thinned),
-        restarts=restarts(steps, mask, thinned),
-        fetch_cpu=_fetch_cpu(steps.where(mask), thinned.steady()),
-        batches_ready=_quantile(steps, "batches_ready", mask, 50, thinned),
-        micro_batches=_quantile(steps, "micro_batches", mask, 50, thinned),
+        ranks_here=len({one.place for one in run.ranks if one.host == snapshot.host}),
+        kind=kind,
+        step_count=count_of(kind, steps, thinned),
+        share=step_budget(steps, mask, thinned, kind),
+        wait_p95=_quantile(steps, "input_wait", mask, 95, kept),
+        restarts=restarts(steps, mask, thinned, kind),
+        fetch_cpu=_fetch_cpu(steps.where(mask), kept),
+        batches_ready=_quantile(steps, "batches_ready", mask, 50, kept),
+        micro_batches=_quantile(steps, "micro_batches", mask, 50, kept),
         loader=loader,
         work=_work(snapshot, mask, loader),
         machine=_machine(run, snapshot, mask, on_gpu),
         uses_cuda=uses_cuda,
         peak_reserved=peak_reserved,
         trace=facts,
-        main_thread=main_thread(run, snapshot.stacks, steps, mask),
-        gap_lines=lines_of_gaps(run, snapshot.stacks, analysis) if analysis else (),
-        notes=(*notes, *_run_notes(run, snapshot)),
+        main_thread=main_thread(outside, steps, mask),
+        window_thread=None if len(outside) else main_thread(inside, steps, profiled(steps, kind)),
+        main_batches=batches_in_main(outside, steps, mask),
+        worker_lines=_worker_lines(snapshot, mask, loader),
+        gap_lines=lines_of_gaps((outside, inside), analysis) if analysis else (),
+        syncs=sync_calls(snapshot.events),
+        notes=(*notes, *_run_notes(run, snapshot, kind)),
     )
 
 
@@ -134,6 +176,15 @@ def _work(snapshot: RankSnapshot, mask: Mask, loader: LoaderFacts | None) -> Loa
     return loader_work(snapshot.workers, loader.numbers, during)
 
 
+def _worker_lines(
+    snapshot: RankSnapshot, mask: Mask, loader: LoaderFacts | None
+) -> WorkerLines | None:
+    during = _span(snapshot.steps, mask)
+    if loader is None or during is None:
+        return None
+    return worker_lines(snapshot.worker_stacks, loader.numbers, during)
+
+
 def _span(steps: Table, mask: Mask) -> tuple[int, int] | None:
     """(start, end) of the steps that ``mask`` selects; None where it selects none."""
     if not mask.any():
@@ -142,11 +193,11 @@ def _span(steps: Table, mask: Mask) -> tuple[int, int] | None:
     return int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max())
 
 
-def _quantile(steps: Table, column: str, mask: Mask, percent: int, thinned: Sums) -> int | None:
+def _quantile(steps: Table, column: str, mask: Mask, percent: int, thinned: Group) -> int | None:
     if column not in steps:
         return None
     values = steps[column][mask]
-    known = Weighed(values[values >= 0], thinned.steady().histogram(column))
+    known = Weighed(values[values >= 0], thinned.histogram(column))
     return known.nearest_rank(percent) if len(known) else None
 
 
@@ -167,7 +218,9 @@ def _known_peak(steps: Table, column: str, thinned: Sums) -> int | None:
     return peak if peak >= 0 else None
 
 
-def _run_notes(run: RunSnapshot, shown: RankSnapshot) -> Iterator[str]:
+def _run_notes(run: RunSnapshot, shown: RankSnapshot, kind: str) -> Iterator[str]:
+    if kind != TRAIN:
+        yield f"no training step was recorded: the steps are those of {WORK[kind]}"
     if run.world > 1:
         yield f"{run.world} training processes: the diagnosis is that of rank {shown.place}"
     trainings = run.trainings(shown.place)

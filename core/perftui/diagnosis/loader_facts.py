@@ -51,10 +51,10 @@ class LoaderFacts:
         return words.source(self.file, self.line)
 
 
-def training_loader(events: Table) -> LoaderFacts | None:
-    """The loader that feeds training steps, out of the ``loader`` events of a rank.
+def training_loader(events: Table, role: str = "train") -> LoaderFacts | None:
+    """The loader that feeds the steps of ``role``, out of the ``loader`` events of a rank.
 
-    A loader is told to be one by its role, which is noted once it has fed a step. Before that it
+    A loader is told to be that by its role, which is noted once it has fed a step. Before that it
     is the one that shuffles, as training loaders do and evaluation loaders do not; else the first,
     since scripts build it first. Of several made by one call, such as one an epoch, it is the
     newest.
@@ -69,7 +69,7 @@ def training_loader(events: Table) -> LoaderFacts | None:
     loaders = list(latest.values())
     if not loaders:
         return None
-    trained = [data for data in loaders if data.get("role") == "train"]
+    trained = [data for data in loaders if data.get("role") == role]
     shuffled = [data for data in loaders if data.get("shuffle")]
     likely = trained or shuffled or loaders
     of_first_call = [data for data in likely if _call(data) == _call(likely[0])]

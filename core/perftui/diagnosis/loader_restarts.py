@@ -22,19 +22,21 @@ class Restarts:
     """Mean of one, ns."""
 
 
-def restarts(steps: Table, mask: Mask, thinned: Sums = NO_SUMS) -> Restarts | None:
+def restarts(
+    steps: Table, mask: Mask, thinned: Sums = NO_SUMS, kind: str = "train"
+) -> Restarts | None:
     """Starts of a loader in the steps that ``mask`` selects; the first of the run is no restart.
 
-    ``thinned`` are the steps that are no longer kept as rows.
+    ``kind`` is that of these steps. ``thinned`` are the steps that are no longer kept as rows.
 
     None where there is none.
     """
     if "loader_start" not in steps or not mask.any():
         return None
-    started = (steps["kind"] == "train") & (steps["loader_start"] > 0)
+    started = (steps["kind"] == kind) & (steps["loader_start"] > 0)
     started[: int(np.argmax(started)) + 1] = False
     again = started & mask
-    kept = thinned.steady()
+    kept = thinned.steady(kind)
     count = int(again.sum()) + kept.of("loader_start").above_zero
     if not count:
         return None

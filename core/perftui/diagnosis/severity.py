@@ -67,7 +67,8 @@ def collected(evidence: Evidence, policy: Policy) -> StepShare | str:
         return share
     if share is not None and share.count and not share.mean:
         return "the recorded steps take no time"
-    if share is None and evidence.train_steps > policy.warning_steps:
-        return f"none of {evidence.train_steps} training steps is steady and consistent"
+    if share is None and evidence.step_count > policy.warning_steps:
+        steps_of = f"{evidence.step_count} steps of {evidence.activity}"
+        return f"none of {steps_of} is steady and consistent"
     steps = share.count if share else 0
     return f"{steps} of {policy.warning_steps} steady steps so far"

@@ -8,6 +8,7 @@ import msgspec
 
 from perftui.diagnosis.model import Diagnosis
 from perftui.run.atomic import replace_file
+from perftui.run.versioned import decode_versioned
 
 SCHEMA = 1
 """Of the file, for scripts that read it."""
@@ -26,3 +27,13 @@ def write_findings(path: Path, diagnosis: Diagnosis) -> None:
     """
     encoded = msgspec.json.encode(_File(diagnosis))
     replace_file(path, msgspec.json.format(encoded, indent=2) + b"\n")
+
+
+def read_findings(path: Path) -> Diagnosis:
+    """The diagnosis at ``path``.
+
+    Raises:
+        UnreadableError: it is damaged or newer than this version.
+        OSError: there is none, or it cannot be read.
+    """
+    return decode_versioned(path.read_bytes(), _File, SCHEMA, "a diagnosis").diagnosis

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePath
 
 import numpy as np
 
+from perftui.analysis import frames
 from perftui.analysis.gaps import MOST
 from perftui.analysis.intervals import union
 from perftui.analysis.links import matching
 from perftui.analysis.model import Gap, GapCause, Step, StepBudget, TraceAnalysis
-from perftui.diagnosis.installed import is_installed
 from perftui.diagnosis.model import Place
 from perftui.run.steady import Mask, warm_up_length
 from perftui.run.step_budget import exact_means
 from perftui.trace.categories import DEVICE_ACTIVITY, KERNEL, LAUNCHES, PYTHON
 from perftui.trace.model import NONE, Int64, Trace
-
-_FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): ")
-"""Python frames in a trace recorded with stacks: ``train.py(31): main``."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +160,9 @@ def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:
     """Innermost frame of user code above ``row``, in a trace recorded with stacks."""
     while row != NONE:
         if trace.categories[int(trace.category[row])] == PYTHON:
-            match = _FRAME.match(trace.name_of(row))
-            if match and not _is_library(match["file"]):
-                return match["file"], int(match["line"])
+            found = frames.source_line(trace.name_of(row))
+            if found is not None:
+                return found.file, found.line
         row = int(trace.parent[row])
     return None, None
 
@@ -176,10 +171,3 @@ def most_common(names: Iterable[str | None]) -> str | None:
     """The name that occurs most; None where all are unknown."""
     counts = Counter(name for name in names if name)
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _is_library(file: str) -> bool:
-    """Code that came with Python or a package. A checkout called ``torch`` is not one."""
-    parts = PurePath(file).parts
-    standard = any(part.startswith("python3.") for part in parts)
-    return is_installed(file) or standard or file.startswith("<") or parts[:1] == ("torch",)

@@ -14,6 +14,7 @@ from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.patches.program import parse_program, read_source
 from perftui.fixes.patches.refused import PatchRefusedError
 from perftui.fixes.worker_count import worker_count
+from perftui.fixes.worker_cpu import worker_cpu
 
 FIX = "loader-workers"
 
@@ -36,13 +37,16 @@ def option(evidence: Evidence) -> FixOption | None:
         return None
     current = loader.num_workers or 0
     machine = evidence.machine
+    elsewhere = machine.other_cores or 0.0
+    taken = worker_cpu(evidence)
     wanted = worker_count(
         current,
         machine.cores,
-        ranks=evidence.ranks,
-        busy_elsewhere=machine.other_cores or 0.0,
+        ranks=evidence.ranks_here,
+        busy_elsewhere=elsewhere,
         idle=machine.idle_cores,
         fetch_cpu=evidence.fetch_cpu,
+        carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
     )
     more = f"more than {words.several(current, 'worker')}"
     title = f"num_workers {current} -> {wanted}" if wanted else more
@@ -60,7 +64,9 @@ def _risks(evidence: Evidence, added: int) -> tuple[Risk, ...]:
     """
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
     idle = evidence.machine.idle_cores
-    needed = added * (1.0 if evidence.fetch_cpu is None else evidence.fetch_cpu)
+    taken = worker_cpu(evidence)
+    each = taken.worker if taken else 1.0 if evidence.fetch_cpu is None else evidence.fetch_cpu
+    needed = added * each
     scarce = idle is not None and idle < ENOUGH_IDLE * needed
     return (Risk.CORES, *risks) if scarce else risks
 
@@ -71,7 +77,7 @@ def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
         cores = evidence.machine.cores
         if cores is None:
             return "it is not known how many cores there are for more workers"
-        return f"no core is free for more workers (of {words.several(cores, 'core')})"
+        return f"no core is free for more workers ({_taken(evidence, cores)})"
     if loader.is_iterable and not loader.shards:
         return (
             "the dataset is iterable and does not divide itself among workers: "
@@ -86,6 +92,15 @@ def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
             "the samples are tensors in memory already: copying them between processes costs more"
         )
     return _refused_by_spawn(evidence, loader)
+
+
+def _taken(evidence: Evidence, cores: int) -> str:
+    of = words.several(cores, "core")
+    taken = worker_cpu(evidence)
+    if taken is None:
+        return f"of {of}"
+    training = f"the training {taken.training:.1f} without waiting"
+    return f"a worker at work uses {taken.worker:.1f} of {of}, {training}"
 
 
 def _refused_by_spawn(evidence: Evidence, loader: LoaderFacts) -> str:

@@ -17,6 +17,7 @@ def worker_count(
     busy_elsewhere: float = 0.0,
     idle: float | None = None,
     fetch_cpu: float | None = None,
+    carried: int | None = None,
 ) -> int:
     """Workers to try instead of ``current``, 0 where no core is free for more.
 
@@ -26,7 +27,8 @@ def worker_count(
     a network use no core: where the training thread computes in only ``fetch_cpu`` of the time it
     fetches (0 to 1), a core serves more of them, up to one worker a core, beyond which PyTorch
     warns. A loader that has workers gets up to twice as many; those may outnumber the cores by as
-    many as were measured ``idle``.
+    many as were measured ``idle``. Where it was measured how many the machine carries for all its
+    ranks (``carried``, see ``worker_cpu``), it gets no more than its part of these.
     """
     if cores is None:
         return UNKNOWN_CORES if current < UNKNOWN_CORES else 0
@@ -39,5 +41,7 @@ def worker_count(
         free = max(free, min(share, int(free / max(fetch_cpu, 1 / share))))
     if current and idle is not None:
         free = max(free, current + int(idle / ranks))
+    if current and carried is not None:
+        free = min(max(free, share), carried // ranks)
     wanted = min(2 * current if current else FIRST_TRY, free)
     return wanted if wanted > current else 0

@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
-from perftui.diagnosis.main_thread import MainThread
+from perftui.diagnosis.lines import LinesByTime
 from perftui.diagnosis.model import Finding
+from perftui.diagnosis.worker_lines import WorkerLines
 from perftui.fixes.model import FixOption
+from perftui.report.recorded import Recording
 from perftui.report.report import Report
 from perftui.trace.text import encodable, printable
 
@@ -55,14 +57,19 @@ def as_object(report: Report) -> dict[str, Any]:
             }
             for budget in report.budgets
         ],
-        "main_thread": _main_thread(report.evidence.main_thread),
+        "main_thread": _lines(report.evidence.main_thread),
+        "main_thread_in_windows": _lines(report.evidence.window_thread),
+        "syncs": msgspec.to_builtins(report.evidence.syncs),
+        "workers": _workers(report.evidence.worker_lines),
         "main_thread_in_gaps": [
-            {"cause": one.cause.value, "idle_ns": one.idle, **(_main_thread(one.thread) or {})}
+            {"cause": one.cause.value, "idle_ns": one.idle, **(_lines(one.thread) or {})}
             for one in report.evidence.gap_lines
         ],
         "operators": msgspec.to_builtins(report.ops),
+        "modules": msgspec.to_builtins(report.modules),
         "kernels": msgspec.to_builtins(report.kernels),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
+        "recording": _recording(report.recording),
         "notes": list(report.notes),
     }
 
@@ -88,7 +95,8 @@ def _steps(report: Report) -> dict[str, Any] | None:
     if share is None:
         return None
     return {
-        "recorded": report.evidence.train_steps,
+        "kind": report.evidence.kind,
+        "recorded": report.evidence.step_count,
         "steady": share.count,
         "inconsistent": share.inconsistent,
         "mean_ns": share.mean,
@@ -99,11 +107,27 @@ def _steps(report: Report) -> dict[str, Any] | None:
     }
 
 
-def _main_thread(thread: MainThread | None) -> dict[str, Any] | None:
+def _lines(thread: LinesByTime | None) -> dict[str, Any] | None:
     if thread is None:
         return None
     lines = [{**msgspec.to_builtins(line), "share": thread.share(line)} for line in thread.lines]
     return {"covered_ns": thread.covered, "looks": thread.looks, "lines": lines}
+
+
+def _workers(found: WorkerLines | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    lines = _lines(found.making) or {}
+    return {"busy_share": found.busy, "collate_share": found.collate, **lines}
+
+
+def _recording(recording: Recording | None) -> dict[str, Any] | None:
+    if recording is None:
+        return None
+    fields: dict[str, Any] = msgspec.to_builtins(recording, enc_hook=str)
+    if recording.cost is not None:
+        fields["cost"].update(total=recording.cost.total, at_most=recording.cost.at_most)
+    return fields
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where the main thread was, as blocks of a report in text."""
+"""Where the main thread and the workers were, as blocks of a report in text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ from collections.abc import Iterator
 
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.main_thread import MainThread
+from perftui.diagnosis.lines import LinesByTime
+from perftui.diagnosis.sync_calls import SyncCalls
 
 
 def main_thread(evidence: Evidence) -> Iterator[Iterator[str]]:
-    """A block over the steady steps, and one for the idle time of each cause."""
+    """A block over the steady steps, one of the workers, and one for the idle time of each
+    cause."""
     if evidence.main_thread is not None:
         looks = f"about {words.several(evidence.main_thread.looks, 'look')}"
         yield _block(
             f"Where the main thread is, over the steady steps ({looks})", evidence.main_thread
+        )
+    if evidence.window_thread is not None:
+        looks = f"about {words.several(evidence.window_thread.looks, 'look')} from inside"
+        yield _block(
+            f"Where the main thread is, over the profiled steps ({looks})", evidence.window_thread
+        )
+    if evidence.worker_lines is not None:
+        found = evidence.worker_lines
+        yield _block(
+            f"Where the workers make batches, {words.percent(found.busy)} of their time "
+            f"(about {words.several(found.making.looks, 'look')})",
+            found.making,
         )
     for gaps in evidence.gap_lines:
         title = (
@@ -25,7 +39,26 @@ def main_thread(evidence: Evidence) -> Iterator[Iterator[str]]:
         yield _block(title, gaps.thread)
 
 
-def _block(title: str, thread: MainThread) -> Iterator[str]:
+def sync_calls(found: SyncCalls | None) -> Iterator[str]:
+    """The calls that wait for the GPU, each by its line; nothing where none were counted."""
+    if found is None:
+        return
+    over = words.several(found.steps, "profiled step")
+    yield f"{found.title}, over {over}"
+    if not found.on_gpu:
+        yield "  This training used no GPU: nothing waited, and the times are the calls' own."
+    yield f"  {'a step':>8}  {'time a step':>11}  {'longest':>8}"
+    for call in found.calls:
+        each, longest = "unknown", ""
+        if call.time >= 0:
+            each, longest = words.duration(call.time / found.steps), words.duration(call.longest)
+        times = f"{each:>11}  {longest:>8}"
+        yield f"  {call.count / found.steps:>8.1f}  {times}  {call.call} at {call.source}"
+    if not found.calls:
+        yield "  none"
+
+
+def _block(title: str, thread: LinesByTime) -> Iterator[str]:
     yield title
     for line in thread.listed:
         where = f" in {line.function}" if line.function else ""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.analysis.modules import OUTSIDE
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import Evidence, gather
 from perftui.diagnosis.model import Diagnosis
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
+from perftui.report.recorded import Recording, recording_of
 from perftui.report.subject import Subject
 from perftui.trace.ncu.model import KernelMetrics
 
@@ -54,6 +56,10 @@ class Report:
     ops: tuple[OpRow, ...]
     """By device time where there is a GPU, else by their own CPU time."""
     kernels: tuple[OpRow, ...]
+    modules: tuple[OpRow, ...] = ()
+    """By the time of each itself, as ``ops``; the last is for what ran in none."""
+    recording: Recording | None = None
+    """How a run was recorded."""
     metrics: TraceMetrics | None = None
     """What ncu measured of the kernels, where that was given too."""
 
@@ -80,7 +86,9 @@ def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Repo
         tuple(_budgets(evidence)),
         _ops(subject.analysis) if subject.analysis else (),
         _kernels(subject.analysis) if subject.analysis else (),
-        join_metrics(measured, subject.analysis.kernels)
+        _modules(subject.analysis) if subject.analysis else (),
+        recording_of(subject.run) if subject.run else None,
+        metrics=join_metrics(measured, subject.analysis.kernels)
         if measured is not None and subject.analysis
         else None,
     )
@@ -98,9 +106,18 @@ def _budgets(evidence: Evidence) -> list[Budget]:
 
 
 def _ops(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
-    ops = analysis.ops
-    by = ops.device_self if analysis.has_gpu else ops.cpu_self
-    rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:MOST_ROWS]
+    return _longest(analysis.ops, analysis.has_gpu)
+
+
+def _modules(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
+    rows = _longest(analysis.modules, analysis.has_gpu, len(analysis.modules))
+    outside = tuple(row for row in rows if row.name == OUTSIDE)
+    return tuple(row for row in rows if row.name != OUTSIDE)[:MOST_ROWS] + outside
+
+
+def _longest(ops: OpTable, has_gpu: bool, most: int = MOST_ROWS) -> tuple[OpRow, ...]:
+    by = ops.device_self if has_gpu else ops.cpu_self
+    rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:most]
     return tuple(
         OpRow(
             ops.names[row],

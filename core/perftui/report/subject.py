@@ -47,7 +47,8 @@ def load_subject(
 ) -> Subject:
     """Read what ``path`` names.
 
-    A run directory (or its ``run.json``) gives the run and the newest window that can be read; a
+    A run directory (or its ``run.json``) gives the run and the newest window that can be read, or
+    else, where ``exporting`` is told, the newest report of ``nsys`` that it holds; a
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
     directory gives the lowest rank of its newest recording; a file is a trace. ``exporting`` is
     told how far ``nsys`` has come where it must export that first.
@@ -63,7 +64,7 @@ def load_subject(
     directory = path.parent if path.is_file() else path
     run = newest_run(directory)
     if run is not None:
-        return _of_run(run, progress, cancelled)
+        return _of_run(run, progress, cancelled, exporting)
     return _of_directory(directory, progress, cancelled)
 
 
@@ -71,7 +72,12 @@ def _is_manifest(path: Path) -> bool:
     return path == RunLayout(path.parent).manifest
 
 
-def _of_run(root: Path, progress: Progress | None, cancelled: Cancelled | None) -> Subject:
+def _of_run(
+    root: Path,
+    progress: Progress | None,
+    cancelled: Cancelled | None,
+    exporting: Told | None,
+) -> Subject:
     try:
         run = RunReader(root).poll()
     except ManifestError as error:
@@ -80,6 +86,12 @@ def _of_run(root: Path, progress: Progress | None, cancelled: Cancelled | None) 
     notes: list[str] = []
     for window in reversed(rank.windows if rank else ()):
         analysis = _window(window, progress, cancelled)
+        if not isinstance(analysis, str):
+            return Subject(root, run, analysis, tuple(notes))
+        notes.append(analysis)
+    # Their export may take minutes: only where somebody sees how far it has come.
+    for report in reversed(RunLayout(root).nsys_reports() if exporting else ()):
+        analysis = _nsys_report(report, progress, cancelled, exporting)
         if not isinstance(analysis, str):
             return Subject(root, run, analysis, tuple(notes))
         notes.append(analysis)
@@ -97,6 +109,16 @@ def _window(
         return _analysed(path, progress, cancelled, never)
     except SubjectError as error:
         return f"a profiled window was left out: {error}"
+
+
+def _nsys_report(
+    path: Path, progress: Progress | None, cancelled: Cancelled | None, exporting: Told | None
+) -> TraceAnalysis | str:
+    """The analysis of a report, or why it is left out."""
+    try:
+        return _analysed(path, progress, cancelled, exporting=exporting)
+    except SubjectError as error:
+        return f"a report of nsys was left out: {error}"
 
 
 def _of_directory(

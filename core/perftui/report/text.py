@@ -9,7 +9,8 @@ from perftui.diagnosis.model import Fact, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics_text import trace_metrics
-from perftui.report.main_thread_text import main_thread
+from perftui.report.main_thread_text import main_thread, sync_calls
+from perftui.report.recorded_text import gpu_memory, recorded
 from perftui.report.report import Budget, OpRow, Report
 from perftui.report.shares import apportioned
 from perftui.run.manifest import Manifest, Status
@@ -26,9 +27,13 @@ def render(report: Report) -> str:
         _verdict(report),
         *(_budget(budget) for budget in report.budgets),
         *main_thread(report.evidence),
+        sync_calls(report.evidence.syncs),
         _ops("Operators, longest first", report.ops),
+        _ops("Modules, longest by themselves first", report.modules),
         _kernels(report.kernels),
         trace_metrics(report.metrics),
+        gpu_memory(report.recording),
+        recorded(report.recording),
         listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
         listed("Notes", report.notes),
     )
@@ -46,7 +51,7 @@ def _heading(report: Report) -> Iterator[str]:
     if evidence.share:
         share = evidence.share
         yield (
-            f"{words.several(share.count, 'steady step')} of {evidence.train_steps}: "
+            f"{words.several(share.count, 'steady step')} of {evidence.step_count}: "
             f"mean {words.duration(share.mean)}, median {words.duration(share.p50)}, "
             f"5 % above {words.duration(share.p95)}, {share.steps_per_second:.1f} steps/s"
         )

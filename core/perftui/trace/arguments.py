@@ -7,9 +7,11 @@ decoded anew.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 from perftui.trace.batches import Batch, objects_of
 from perftui.trace.categories import SPAN
@@ -19,6 +21,10 @@ from perftui.trace.model import Int32, Int64
 from perftui.trace.recover import recover
 from perftui.trace.scanner import Scanned
 from perftui.trace.source import Source
+
+_AT_ONCE = 8 * 1024 * 1024
+"""Bytes of text that are read in one go where many rows are asked for: compressed text is inflated
+from the last place that was remembered, 16 MiB back at most."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +81,33 @@ class ArgumentReader:
 
     def __call__(self, row: int) -> Mapping[str, Any]:
         """The ``args`` of the event in one row of the trace."""
-        sequence = int(self.sequence[row])
-        stretch = self.table.of(sequence)
-        text = self.source.read_at(stretch.offset, stretch.length)
-        rows = [fields for fields in objects_of(text, stretch.strict) if _is_row(fields)]
-        arguments = rows[self._place(sequence, stretch, len(rows))].get("args")
-        return arguments if isinstance(arguments, dict) else {}
+        _, found = next(self.many(np.array([row], dtype=np.int64)))
+        return found
+
+    def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Each of ``rows`` with its ``args``, in the order of the file, which is read once."""
+        order = np.argsort(self.sequence[rows], kind="stable")
+        rows, sequences = rows[order], self.sequence[rows][order]
+        begin, text, offset = 0, b"", 0
+        while begin < len(rows):
+            stretch = self.table.of(int(sequences[begin]))
+            stop = int(np.searchsorted(sequences, stretch.first + stretch.rows))
+            if not offset <= stretch.offset <= offset + len(text) - stretch.length:
+                offset = stretch.offset
+                text = self.source.read_at(offset, self._piece(stretch, int(sequences[-1])))
+            at = stretch.offset - offset
+            events = objects_of(text[at : at + stretch.length], stretch.strict)
+            found = [fields.get("args") for fields in events if _is_row(fields)]
+            for place in range(begin, stop):
+                arguments = found[self._place(int(sequences[place]), stretch, len(found))]
+                yield int(rows[place]), arguments if isinstance(arguments, dict) else {}
+            begin = stop
+
+    def _piece(self, stretch: Stretch, last: int) -> int:
+        """How much to read from ``stretch`` on, up to the one of row number ``last``: what follows
+        that may be damaged."""
+        end = self.table.of(last)
+        return max(stretch.length, min(_AT_ONCE, end.offset + end.length - stretch.offset))
 
     def first_offset(self, rows: Int64) -> int:
         """Where in the file (inflated) the event begins that comes first of these rows."""

@@ -42,6 +42,10 @@ class Track:
     thread_name: str = ""
     device: int = NONE
     stream: int = NONE
+    rank: int = NONE
+    """Whose it is, where the traces of several ranks were put together."""
+    own_device: int = NONE
+    """The rank's own number of the device, where ``rank`` is set."""
 
     @property
     def is_device(self) -> bool:

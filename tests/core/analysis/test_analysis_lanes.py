@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.lanes import WHOLE, build_lanes
 from perftui.trace.model import Trace
 
 Make = Callable[..., dict[str, Any]]
@@ -53,3 +53,29 @@ def test_overlaps_on_a_stream_are_spread_over_as_few_lanes_as_they_need(
     assert len(lanes) >= max(1, deepest)
     if all(length for _, length in spans):
         assert len(lanes) == deepest
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 50), st.integers(0, 20)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_a_device_of_several_streams_is_busy_while_any_of_them_is(
+    trace_of: Load, gpu: Make, spans: list[tuple[int, int, int]]
+) -> None:
+    trace = trace_of(*(gpu("k", start, length, stream=s) for s, start, length in spans))
+    lanes = build_lanes(trace)
+    whole = [lane for lane in lanes if lane.kind == WHOLE]
+    assert len(whole) == (len({stream for stream, _, length in spans if length}) > 1)
+    first = min(start for _, start, _ in spans)
+    for lane in whole:
+        index = lane.index
+        assert lane is lanes[0]
+        assert lane.label == "GPU 0"
+        assert np.all(index.start[1:] >= index.end[:-1])
+        assert np.all(index.start >= trace.start[index.rows])
+        assert np.all(index.end == trace.ends_of(index.rows))
+        busy = {at - first for _, start, length in spans for at in range(start, start + length)}
+        assert index.busy(0, 80_000, 80).tolist() == [1000 * (at in busy) for at in range(80)]

@@ -35,8 +35,10 @@ def table(*kernels: tuple[str, int, int], category: str = "kernel") -> KernelTab
         calls=calls,
         total=total,
         shortest=total,
+        median=total,
         longest=total,
         first_row=np.arange(len(kernels)),
+        streams=(((0, 7),),) * len(kernels),
     )
 
 

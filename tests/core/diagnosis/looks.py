@@ -21,7 +21,10 @@ def stack_table(*rows: tuple[int, int, str, int]) -> Table:
     table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
     table.extend(
         [
-            [start * MS, held * MS, 1, file, line, "main", f"torch/x.py:{line} forward"]
+            [
+                *(start * MS, held * MS, 1, file, line, "main", f"torch/x.py:{line} forward"),
+                *(1_000_000_000 // RATE, ""),
+            ]
             for start, held, file, line in rows
         ]
     )

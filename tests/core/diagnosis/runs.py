@@ -20,8 +20,8 @@ ON_GPU: dict[str, Any] = {"gpus": ("H200",), "reserved": 24 << 30}
 """What a run on a machine with one GPU records, where its training uses it."""
 
 
-def step_table(count: int, phases: dict[str, float], **columns: int) -> Table:
-    """``count`` equal training steps with ``phases`` in ms."""
+def step_table(count: int, phases: dict[str, float], **columns: Any) -> Table:
+    """``count`` equal steps, of training unless a ``kind`` is given, with ``phases`` in ms."""
     parts = [round(phases.get(phase, 0) * MS) for phase in PHASES]
     duration = sum(parts)
     table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.main_thread import (
-    FEWEST_LOOKS,
-    MOST_LINES,
-    line_of_gap,
-    lines_of_gaps,
-    main_thread,
-)
+from perftui.diagnosis.lines import FEWEST_LOOKS, MOST_LINES
+from perftui.diagnosis.main_thread import line_of_gap, lines_of_gaps, main_thread
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
@@ -73,7 +68,7 @@ def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]
         if seen:
             expected[line] = expected.get(line, 0) + seen * MS
 
-    thread = main_thread(run, run.ranks[0].stacks, steps, mask)
+    thread = main_thread(run.ranks[0].stacks, steps, mask)
     if sum(expected.values()) * RATE // 1_000_000_000 < FEWEST_LOOKS:
         assert thread is None
         return
@@ -88,7 +83,7 @@ def test_only_the_longest_lines_are_kept_and_their_share_is_of_everything() -> N
     rows = [(at * 400, 400, "train.py", at) for at in range(20)]
     run = run_with(stack_table(*rows))
     steps = run.ranks[0].steps
-    thread = main_thread(run, run.ranks[0].stacks, steps, steady(steps))
+    thread = main_thread(run.ranks[0].stacks, steps, steady(steps))
     assert thread is not None
     assert len(thread.lines) == MOST_LINES
     assert thread.covered > sum(line.held for line in thread.lines)
@@ -102,9 +97,8 @@ def test_a_gap_is_named_only_by_looks_inside_it_and_by_long_stretches_around_it(
         (500, 30, "train.py", 4),
         (530, 500, "train.py", 5),  # begins inside the third
     )
-    run = run_with(stacks)
     none, held, begun = (
-        line_of_gap(run, stacks, analysis_of(), one)
+        line_of_gap((stacks,), analysis_of(), one)
         for one in (gap(20, 50), gap(200, 100), gap(510, 40))
     )
     assert none is None
@@ -117,10 +111,9 @@ def test_a_gap_is_named_only_by_looks_inside_it_and_by_long_stretches_around_it(
 
 def test_gaps_are_told_by_cause_where_enough_looks_saw_them() -> None:
     stacks = at_wall(*((at * 100 + 10, 90, "train.py", 40 + at % 2) for at in range(10)))
-    run = run_with(stacks)
     python = [gap(at * 100, 50) for at in range(9)]
     single = gap(900, 50, GapCause.LAUNCH)
-    (told,) = lines_of_gaps(run, stacks, analysis_of(single, *python))
+    (told,) = lines_of_gaps((stacks,), analysis_of(single, *python))
     assert told.cause is GapCause.PYTHON
     assert told.idle == 450 * MS
     assert told.thread.looks == 9
@@ -131,8 +124,7 @@ def test_gaps_are_told_by_cause_where_enough_looks_saw_them() -> None:
 @pytest.mark.parametrize("origin", [None, ORIGIN + 10_000 * MS])
 def test_a_trace_on_another_clock_is_not_named(origin: int | None) -> None:
     stacks = at_wall((0, 900, "train.py", 1))
-    run = run_with(stacks)
-    assert line_of_gap(run, stacks, analysis_of(origin=origin), gap(10, 50)) is None
+    assert line_of_gap((stacks,), analysis_of(origin=origin), gap(10, 50)) is None
 
 
 def test_a_run_without_looks_says_nothing_and_an_asked_for_one_says_why() -> None:

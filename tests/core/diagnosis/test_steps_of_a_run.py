@@ -340,3 +340,30 @@ def test_costs_are_parts_of_the_step(parts) -> None:
     step = sum(parts) * MS
     assert sum(finding.cost_ns for finding in diagnosis.findings) <= step
     assert all(finding.step_ns == step for finding in diagnosis.findings)
+
+
+@pytest.mark.parametrize(("kind", "subject"), [("infer", "Inference"), ("eval", "Evaluation")])
+def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject: str) -> None:
+    steps = step_table(40, {"input_wait": 21, "forward": 14}, kind=kind)
+    loader = {**IN_MAIN, "role": kind}
+    evidence = gather(make_run(steps=steps, loaders=({"id": 2, "num_workers": 4}, loader)), None)
+    found = diagnose(evidence).top
+
+    assert evidence.step_count == 40
+    assert evidence.notes == (
+        f"no training step was recorded: the steps are those of {subject.lower()}",
+    )
+    assert found is not None
+    assert found.rule == "input-in-main-thread"
+    assert found.sentence.startswith(f"{subject} waits 21 ms of each 35 ms step (60 %) for data")
+
+
+def test_inference_that_computes_is_healthy() -> None:
+    found = judged(steps=step_table(40, {"forward": 30, "other": 5}, kind="infer")).top
+
+    assert found is not None
+    assert found.severity is Severity.HEALTHY
+    assert found.sentence == (
+        "No bottleneck found: the time is in the forward pass. "
+        "It takes 30 ms of each 35 ms step (86 %); waiting for data takes 0 %."
+    )

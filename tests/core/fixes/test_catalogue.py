@@ -232,8 +232,9 @@ def test_the_default_is_patched_only_where_the_command_does_not_decide(script) -
     script.write_text(OPTION)
     free = workers(script)
     assert free.patch is not None
-    assert free.patch.arguments == {"num_workers": 4}
+    assert free.patch.arguments == {"num_workers": 4, "persistent_workers": True}
     assert b"default=4" in free.patch.after
+    assert b"persistent_workers=args.workers > 0" in free.patch.after
     decided = workers(script, command=("python", "train.py", "-j0"))
     assert decided.patch is None
     assert decided.why_not == "the command gives --workers: change it there"

@@ -6,6 +6,7 @@ import re
 import tokenize
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -225,18 +226,21 @@ VALUES = {
     ),
     "a variable of the module": (
         "workers = 0\ndef make():\n    return DataLoader(data, num_workers=workers)\n",
-        "workers = 2\ndef make():\n    return DataLoader(data, num_workers=workers)\n",
+        "workers = 2\ndef make():\n"
+        "    return DataLoader(data, num_workers=workers, persistent_workers=workers > 0)\n",
     ),
     "the default of an option": (
         "p.add_argument('-j', '--num-threads', default=0, type=int, dest='threads')\n"
         "args = p.parse_args()\nloader = DataLoader(data, num_workers=args.threads)\n",
         "p.add_argument('-j', '--num-threads', default=2, type=int, dest='threads')\n"
-        "args = p.parse_args()\nloader = DataLoader(data, num_workers=args.threads)\n",
+        "args = p.parse_args()\nloader = DataLoader(data, num_workers=args.threads, "
+        "persistent_workers=args.threads > 0)\n",
     ),
     "an option in the function it is passed to": (
         "def main(opt):\n    return DataLoader(data, num_workers=opt.n_cpu)\n"
         "p.add_argument('--n-cpu', type=int, default=0)\nopt = p.parse_args()\nmain(opt)\n",
-        "def main(opt):\n    return DataLoader(data, num_workers=opt.n_cpu)\n"
+        "def main(opt):\n    return DataLoader(data, num_workers=opt.n_cpu, "
+        "persistent_workers=opt.n_cpu > 0)\n"
         "p.add_argument('--n-cpu', type=int, default=2)\nopt = p.parse_args()\nmain(opt)\n",
     ),
     "a dict that this call alone uses": (
@@ -395,12 +399,64 @@ def test_pinned_memory_stands_alone(path) -> None:
 
 
 def test_persistence_alone_needs_workers_in_the_call(path) -> None:
-    for workers in ("", ", num_workers=0", ", num_workers=args.w"):
+    for workers in ("", ", num_workers=0", ", num_workers=count()", ", num_workers=n[0:1]"):
         source = f"{HEAD}loader = DataLoader(data{workers})\n".encode()
         with pytest.raises(PatchRefusedError, match="no number of workers"):
             patched(path, source, {"persistent_workers": True})
     with_workers = f"{HEAD}loader = DataLoader(data, num_workers=3)\n".encode()
     assert b"persistent_workers=True" in patched(path, with_workers, {"persistent_workers": True})
+
+
+@pytest.mark.parametrize(
+    "count", ["args.workers", "workers", "self.args.workers", "config['loader']['workers']", "n[0]"]
+)
+def test_persistence_beside_a_variable_depends_on_it(path, count) -> None:
+    assert_patch(
+        path,
+        f"def make():\n    return DataLoader(data, 4, num_workers={count})\n",
+        f"def make():\n    return DataLoader(data, 4, num_workers={count}, "
+        f"persistent_workers={count} > 0)\n",
+        {"persistent_workers": True},
+    )
+
+
+def test_persistence_that_depends_on_a_position(path) -> None:
+    assert_patch(
+        path,
+        "loader = DataLoader(data, 4, True, None, None, args.w)\n",
+        "loader = DataLoader(data, 4, True, None, None, args.w, persistent_workers=args.w > 0)\n",
+        {"persistent_workers": True},
+    )
+
+
+@pytest.mark.parametrize("given", ["False", "keep", "args.keep"])
+def test_persistence_that_is_given_beside_a_variable_is_left_alone(path, given) -> None:
+    call = f"loader = DataLoader(data, num_workers=args.w, persistent_workers={given})\n"
+    with pytest.raises(PatchRefusedError):
+        patched(path, (HEAD + call).encode(), {"persistent_workers": True})
+
+
+def test_nothing_but_persistence_depends_on_a_variable(path) -> None:
+    call = f"{HEAD}loader = DataLoader(data, num_workers=args.w)\n".encode()
+    with pytest.raises(PatchRefusedError, match="no number of workers"):
+        patched(path, call, {"prefetch_factor": 4})
+
+
+@pytest.mark.parametrize(("workers", "kept"), [(0, False), (2, True)])
+def test_the_condition_makes_a_loader_with_and_without_workers(path, workers, kept) -> None:
+    source = f"{HEAD}loader = DataLoader([1, 2], num_workers=args.w)\n".encode()
+    after = patched(path, source, {"persistent_workers": True})
+    made = []
+
+    def loader(_data, num_workers, persistent_workers=False):
+        # As torch has it.
+        if persistent_workers and num_workers == 0:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        made.append(persistent_workers)
+
+    lines = after.decode().removeprefix(HEAD)
+    exec(lines, {"DataLoader": loader, "args": SimpleNamespace(w=workers)})  # noqa: S102
+    assert made == [kept]
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,16 @@ from perftui.diagnosis.severity import (
 )
 from perftui.diagnosis.trace_facts import TraceFacts
 from perftui.run.step_budget import StepShare
+from perftui.run.step_kind import EVAL, INFER, TRAIN
 
 RULE = "healthy"
 
 _COMPUTE = ("forward", "backward", "optimizer")
+_COMPUTING = {
+    TRAIN: "forward and backward. They and the optimizer take",
+    EVAL: "the forward pass. It takes",
+    INFER: "the forward pass. It takes",
+}
 _EXPOSED = (EXPOSED_COMMUNICATION, EXPOSED_COPIES)
 
 
@@ -46,7 +52,7 @@ def evaluate(
     if evidence.ranks > 1:
         # A rank that is ahead waits for the others inside its backward pass.
         return Abstention(RULE, "backward may be waiting for other ranks, which nothing here tells")
-    return _without_gpu(share, policy)
+    return _without_gpu(share, evidence.kind, policy)
 
 
 def _with_gpu(evidence: Evidence, policy: Policy) -> Finding | Abstention:
@@ -113,14 +119,14 @@ def _busy(busy: float, source: str, steps: int, policy: Policy) -> Finding:
     )
 
 
-def _without_gpu(share: StepShare, policy: Policy) -> Finding | Abstention:
+def _without_gpu(share: StepShare, kind: str, policy: Policy) -> Finding | Abstention:
     compute = sum(share.part(phase) for phase in _COMPUTE)
     if compute < policy.healthy_compute * share.mean:
         return Abstention(RULE, _elsewhere(share, compute))
     return Finding(
         RULE,
         Severity.HEALTHY,
-        "No bottleneck found: the time is in forward and backward. They and the optimizer take "
+        f"No bottleneck found: the time is in {_COMPUTING[kind]} "
         f"{words.part_of_step(compute, share.mean)}; waiting for data takes "
         f"{words.percent(share.part('input_wait') / share.mean)}.",
         (

@@ -9,10 +9,12 @@ from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.input_wait import (
     InputWait,
     cores_fact,
+    dearest,
     facts,
     fixes,
     input_wait,
     judge,
+    line_facts,
     sure,
     workers_fact,
     would_help,
@@ -32,7 +34,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         severity,
-        f"The training waits {wait.words()} for data{_because(evidence, wait, policy)}.",
+        f"{evidence.subject} waits {wait.words()} for data{_because(evidence, wait, policy)}.",
         (*facts(wait, evidence, policy.input_warning), *_loader_facts(evidence)),
         wait.wait,
         wait.step,
@@ -89,11 +91,16 @@ def _how_busy(evidence: Evidence, policy: Policy, workers: int) -> str:
         verb = "makes" if is_one else "make"
         return f", though {several} {verb} batches in only {words.percent(work.busy)} of the time"
     slow = f": {several} {'does' if is_one else 'do'} not keep up"
-    return f"{slow}, mostly {work.mostly}" if work is not None and work.busy is not None else slow
+    if work is None or work.busy is None:
+        return slow
+    named = dearest(evidence.worker_lines.making) if evidence.worker_lines else ""
+    return f"{slow}, mostly {work.mostly}" + (f" ({named})" if named else "")
 
 
 def _loader_facts(evidence: Evidence) -> list[Fact]:
     found = workers_fact(evidence)
+    if evidence.worker_lines is not None:
+        found += line_facts(evidence.worker_lines.making, evidence)
     if evidence.batches_ready is not None:
         found.append(Fact("batches ready, median", evidence.batches_ready, "count"))
     machine = evidence.machine

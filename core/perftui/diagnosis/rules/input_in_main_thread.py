@@ -7,10 +7,12 @@ from perftui.diagnosis.model import Abstention, Fact, Finding, Place
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.input_wait import (
     cores_fact,
+    dearest,
     facts,
     fixes,
     input_wait,
     judge,
+    line_facts,
     sure,
     workers_fact,
     would_help,
@@ -39,8 +41,8 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         severity,
-        f"The training waits {wait.words()} for data: "
-        "the loader runs in the main thread (num_workers=0).",
+        f"{evidence.subject} waits {wait.words()} for data: "
+        f"the loader runs in the main thread (num_workers=0){_at(evidence)}.",
         (*facts(wait, evidence, policy.main_thread_warning), *_loader_facts(evidence)),
         wait.wait,
         wait.step,
@@ -61,9 +63,14 @@ def _fetches_in_main_thread(evidence: Evidence) -> bool | None:
     return kinds == {_MAIN_THREAD} if len(kinds) == 1 else None
 
 
+def _at(evidence: Evidence) -> str:
+    named = dearest(evidence.main_batches)
+    return f", {named}" if named else ""
+
+
 def _loader_facts(evidence: Evidence) -> list[Fact]:
     loader = evidence.loader
-    found = workers_fact(evidence)
+    found = [*workers_fact(evidence), *line_facts(evidence.main_batches, evidence)]
     if loader and loader.dataset:
         found.append(Fact("dataset", loader.dataset))
     if loader and loader.source:

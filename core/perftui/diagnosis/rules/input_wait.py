@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from perftui.analysis.model import GapCause
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
+from perftui.diagnosis.lines import LinesByTime
 from perftui.diagnosis.loader_work import LoaderWork
 from perftui.diagnosis.model import Abstention, Confidence, Fact, Place, Severity
 from perftui.diagnosis.policy import Policy
@@ -135,6 +136,38 @@ def workers_fact(evidence: Evidence) -> list[Fact]:
         return []
     place = Place(rank=evidence.rank, file=loader.file, line=loader.line)
     return [Fact("num_workers", loader.num_workers, "count", place=place)]
+
+
+MOST_LINES = 3
+"""Lines that a finding lists; all are below it."""
+
+
+def line_facts(lines: LinesByTime | None, evidence: Evidence) -> list[Fact]:
+    """The lines of the user's code that making batches takes longest at, as shares of that."""
+    if lines is None:
+        return []
+    own = [line for line in lines.listed if line.file][:MOST_LINES]
+    return [
+        Fact(
+            "making batches",
+            round(100 * lines.share(line), 1),
+            "%",
+            place=Place(rank=evidence.rank, file=line.file, line=line.line),
+        )
+        for line in own
+    ]
+
+
+LEAST_NAMED = 0.25
+"""Of making batches, for a line to be named in the sentence of a finding."""
+
+
+def dearest(lines: LinesByTime | None) -> str:
+    """``71 % of it at train.py:6``, empty where no line of the user's stands out."""
+    first = lines.lines[0] if lines and lines.lines else None
+    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
+        return ""
+    return f"{words.percent(lines.share(first))} of it at {first.short}"
 
 
 def cores_fact(evidence: Evidence) -> list[Fact]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.model import Abstention, Fact, Finding
+from perftui.diagnosis.model import Abstention, Fact, Finding, Place
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.device_idle import device_trace
 from perftui.diagnosis.severity import more_steps, severity, supported_by_trace, trace_confidence
+from perftui.diagnosis.sync_calls import SyncCalls
 from perftui.diagnosis.trace_facts import TraceFacts, most_common, place_of
 
 RULE = "sync-bound"
+
+_SHOWN_CALLS = 3
+"""Calls listed, where they were counted; the report has more of them."""
 
 _SHOWN_GAPS = 3
 """Places listed: the longest gaps; all of them are in the timeline."""
@@ -27,13 +33,14 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     if found is None:
         return None
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
+    counted = evidence.syncs if evidence.syncs and evidence.syncs.on_gpu else None
     describe = words.part_of_step if trace.steps else words.part_of_trace
     return Finding(
         RULE,
         supported_by_trace(found, trace.steps, policy),
         f"The GPU idles {describe(idle, trace.step_ns)} because the host "
-        f"waited for it first{_where(gaps, trace)}.",
-        _facts(idle, gaps, trace, policy),
+        f"waited for it first{_where(gaps, trace, counted)}.",
+        (*_facts(idle, gaps, trace, policy), *_call_facts(counted, evidence)),
         idle,
         trace.step_ns,
         trace_confidence(trace.steps, policy),
@@ -43,12 +50,23 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     )
 
 
-def _where(gaps: list[Gap], trace: TraceFacts) -> str:
+def _where(gaps: list[Gap], trace: TraceFacts, counted: SyncCalls | None) -> str:
+    if counted is not None and counted.calls:
+        return f" ({counted.calls[0].short})"
     places = [place_of(gap, trace) for gap in gaps]
     source = most_common(place.source for place in places)
     operator = most_common(place.operator for place in places)
     named = operator and (f"{operator} at {source}" if source else operator)
     return f" ({named})" if named else ""
+
+
+def _call_facts(counted: SyncCalls | None, evidence: Evidence) -> Iterator[Fact]:
+    """The lines that wait longest, with that time in each step."""
+    if counted is None:
+        return
+    for call in (call for call in counted.calls[:_SHOWN_CALLS] if call.time >= 0):
+        place = Place(rank=evidence.rank, operator=call.call, file=call.file, line=call.line)
+        yield Fact(f"{call.call}, a step", call.time // counted.steps, "ns", place=place)
 
 
 def _count(gaps: list[Gap], trace: TraceFacts) -> Fact:

@@ -23,6 +23,8 @@ class AddKeyword:
     position: Position
     name: str
     value: Literal
+    text: str | None = None
+    """The expression that is written, where it is no literal; ``value`` is what it comes to."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class _Editor(cst.CSTTransformer):
     ) -> cst.Call:
         for edit in self._at(original_node):
             if isinstance(edit, AddKeyword):
-                updated_node = with_keyword(updated_node, edit.name, _literal(edit.value))
+                updated_node = with_keyword(updated_node, edit.name, _added(edit))
         return updated_node
 
     def leave_Integer(  # noqa: N802 - the name is LibCST's
@@ -93,6 +95,10 @@ class _Editor(cst.CSTTransformer):
     def _at(self, node: cst.CSTNode) -> list[Edit]:
         start = self.get_metadata(PositionProvider, node).start
         return [edit for edit in self._edits if edit.position == (start.line, start.column)]
+
+
+def _added(edit: AddKeyword) -> cst.BaseExpression:
+    return _literal(edit.value) if edit.text is None else cst.parse_expression(edit.text)
 
 
 def _literal(value: Literal) -> cst.Integer | cst.Name:

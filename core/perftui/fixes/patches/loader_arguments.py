@@ -23,15 +23,17 @@ POSITIONS = {"num_workers": 5, "pin_memory": 7}
 """Arguments that may be given by position: dataset, batch_size, shuffle, sampler, batch_sampler,
 num_workers, collate_fn, pin_memory, ... as ``torch.utils.data.DataLoader`` has them since 1.0."""
 
-NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
+PERSISTENT = "persistent_workers"
+
+NEEDS_WORKERS = (PERSISTENT, "prefetch_factor")
 """Arguments that raise ``ValueError`` without workers, so they are written only beside a number
-of workers that stands in the same call."""
+of workers that stands in the same call. Beside a variable persistence is made to depend on it."""
 
 
 DEFAULTS: Mapping[str, Literal] = {
     "num_workers": 0,
     "pin_memory": False,
-    "persistent_workers": False,
+    PERSISTENT: False,
 }
 """What a loader has where the call gives nothing."""
 
@@ -46,7 +48,8 @@ def loader_arguments(
 
     A value that stands in a variable, a dict or the default of a command-line option is changed
     there. Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to
-    be valid.
+    be valid; ``persistent_workers`` is written as ``args.workers > 0`` beside
+    ``num_workers=args.workers``.
     ``seen`` are the values that the script itself gave its loader in a run: a literal that says
     otherwise is not what decides, so it is not edited.
 
@@ -73,11 +76,11 @@ def planned_edits(program: Program, call: ast.Call, arguments: Mapping[str, Lite
     """
     edits: list[Edit] = []
     need_workers = bool(arguments) and set(arguments) <= set(NEEDS_WORKERS)
-    if need_workers and not _states_workers(program, call, edits):
-        raise PatchRefusedError("no number of workers stands in the call itself")
     for name, value in arguments.items():
         if name in NEEDS_WORKERS and not need_workers:
             edits += _companion(program, call, name, value, edits)
+        elif name in NEEDS_WORKERS:
+            edits += _alone(program, call, name, value)
         else:
             edits += _edit(program, call, name, value)
     return edits
@@ -114,12 +117,48 @@ def _companion(
     program: Program, call: ast.Call, name: str, value: Literal, edits: Sequence[Edit]
 ) -> list[Edit]:
     """An argument that needs workers, where the call itself says how many there are."""
-    if not _states_workers(program, call, edits):
-        return []
     try:
+        if not _states_workers(program, call, edits):
+            return _dependent(program, call, name, value)
         return _edit(program, call, name, value)
     except PatchRefusedError:
         return []
+
+
+def _alone(program: Program, call: ast.Call, name: str, value: Literal) -> list[Edit]:
+    if _states_workers(program, call, ()):
+        return _edit(program, call, name, value)
+    found = _dependent(program, call, name, value)
+    if not found:
+        raise PatchRefusedError("no number of workers stands in the call itself")
+    return found
+
+
+def _dependent(program: Program, call: ast.Call, name: str, value: Literal) -> list[Edit]:
+    """Persistence that is asked for where there are workers, by the variable that says so.
+
+    Asked for a second time it says the same, so nothing is to be done where it is there.
+    """
+    given = argument(call, "num_workers", POSITIONS["num_workers"])
+    if name != PERSISTENT or value is not True or given is None or not _is_variable(given):
+        return []
+    text = f"{ast.unparse(given)} > 0"
+    present = argument(call, name, None)
+    if present is not None and ast.unparse(present) == text:
+        return []
+    if written(program, call, name, None) is not None:
+        # To be False it may have been given for the case of no workers.
+        raise PatchRefusedError(f"{name} is given, and so is a variable number of workers")
+    return [AddKeyword(program.position(call), name, value, text)]
+
+
+def _is_variable(given: ast.expr) -> bool:
+    """Whether reading it twice gives the same: a name, an attribute of one, an item by literal."""
+    if isinstance(given, ast.Subscript):
+        return isinstance(given.slice, ast.Constant) and _is_variable(given.value)
+    if isinstance(given, ast.Attribute):
+        return _is_variable(given.value)
+    return isinstance(given, ast.Name)
 
 
 def _states_workers(program: Program, call: ast.Call, edits: Sequence[Edit]) -> bool:
@@ -157,5 +196,7 @@ def _check(before: bytes, after: bytes, edits: Sequence[Edit]) -> None:
 
 def _change(edit: Edit) -> Change:
     if isinstance(edit, AddKeyword):
+        if edit.text is not None:
+            return KeywordAdded(edit.position[0], edit.name, text=edit.text)
         return KeywordAdded(edit.position[0], edit.name, edit.value)
     return LiteralReplaced(edit.position[0], edit.before, edit.value)

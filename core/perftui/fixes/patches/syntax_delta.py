@@ -12,11 +12,14 @@ from perftui.fixes.patches.syntax_tree import syntax_tree
 
 @dataclass(frozen=True)
 class KeywordAdded:
-    """A keyword with a literal value that the call beginning at ``line`` did not have."""
+    """A keyword that the call beginning at ``line`` did not have."""
 
     line: int
     name: str
-    value: object
+    value: object = None
+    """The literal that it has."""
+    text: str | None = None
+    """The comparison that it has instead, as ``ast.unparse`` writes it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ def _calls(old: ast.Call, new: ast.Call) -> Iterator[Change]:
 
 
 def _added(line: int, keyword: ast.keyword) -> Change:
-    if keyword.arg is None or not isinstance(keyword.value, ast.Constant):
-        return OtherChange(line, f"{ast.unparse(keyword)} was added")
-    return KeywordAdded(line, keyword.arg, keyword.value.value)
+    if keyword.arg is not None and isinstance(keyword.value, ast.Constant):
+        return KeywordAdded(line, keyword.arg, keyword.value.value)
+    if keyword.arg is not None and isinstance(keyword.value, ast.Compare):
+        return KeywordAdded(line, keyword.arg, text=ast.unparse(keyword.value))
+    return OtherChange(line, f"{ast.unparse(keyword)} was added")

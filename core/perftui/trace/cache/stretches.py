@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from perftui.trace.model import Int32, Int64
 from perftui.trace.source import Source
 
 if TYPE_CHECKING:
-    from perftui.trace.arguments import Stretch, StretchTable
+    from perftui.trace.arguments import ArgumentReader, Stretch, StretchTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,16 @@ class StoredReader:
 
     def __call__(self, row: int) -> Mapping[str, Any]:
         """The ``args`` of the event in one row of the trace."""
+        return self._reader()(row)
+
+    def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Each of ``rows`` with its ``args``, as ``ArgumentReader.many`` gives them."""
+        return self._reader().many(rows)
+
+    def _reader(self) -> ArgumentReader:
         from perftui.trace.arguments import ArgumentReader
 
-        return ArgumentReader(self.source, self.stored, self.stored.sequence)(row)
+        return ArgumentReader(self.source, self.stored, self.stored.sequence)
 
 
 def stored_arguments(sequence: Int32, table: StretchTable) -> StoredArguments:

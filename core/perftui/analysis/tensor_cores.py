@@ -1,0 +1,63 @@
+"""Whether a kernel computes on tensor cores, as far as its name tells.
+
+Libraries write the instruction into the names of matrix products: cuBLAS and CUTLASS its shape
+(``h884``, ``s1688``, ``s16816``) or ``tensorop``, and ``sgemm``, ``ffma`` or ``simt`` where the
+ordinary units do the work; Hopper's kernels say ``gmma`` or ``warpgroup`` or are cuBLAS's
+``nvjet``; AMD's libraries write ``MI`` with the shape of the matrix instruction, ``xdl`` or
+``gtcx``. The name of a Triton kernel tells at most that it is elementwise work or a reduction.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from functools import lru_cache
+
+
+class TensorCores(str, enum.Enum):
+    """What the name of a kernel says; the value is the word on screen."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "?"
+    """A matrix product, or a kernel that may hold one, whose name does not tell."""
+    NONE = "–"
+    """Work that tensor cores do not do."""
+
+
+_ORDINARY = re.compile(r"ffma|simt|gemv|splitKreduce")
+_TENSOR = re.compile(
+    r"(?<![a-z])[hsdibc]\d{0,2}(?:884|1688|16816|8816|16832|16864)(?!\d)"
+    r"|tensorop|(?<!Sub)TensorOp|_tensor\d+x\d+|gmma|[hdiq]mma_|_warpgroup|nvjet_"
+    r"|tf32|flash_(?:fwd|bwd)|_MI\d+x\d+|_xdl|_gtcx\d"
+)
+_PLAIN_PRODUCT = re.compile(r"(?<![a-z])g?[sdcz](?:gemm|cudnn)|gemmSN|gemmk1")
+_PRODUCT = re.compile(r"(?<![a-z])[sd]gemm|gemmSN|gemmk1", re.IGNORECASE)
+_PRODUCT = re.compile(
+    r"(?<!fb)gemm|conv(?!ert)|attention|attn|fmha|wgrad|dgrad|fprop|triton_(?!poi_|red_|per_)"
+    r"|cutlass|(?<!ga)mma|matmul|lstm|rnn|Cijk_",
+    re.IGNORECASE,
+)
+
+
+_HINTS = (
+    *("gemm", "gemv", "conv", "attention", "attn", "fmha", "grad", "fprop", "triton", "cutlass"),
+    *("mma", "matmul", "lstm", "rnn", "cijk", "884", "1688", "16816", "8816", "16832", "16864"),
+    *("tensor", "warpgroup", "nvjet", "tf32", "flash", "_mi", "_xdl", "_gtcx", "simt", "cudnn"),
+)
+"""A name without any of them matches none of the patterns, which take 20 times as long to ask."""
+
+
+@lru_cache(maxsize=4096)
+def tensor_cores(name: str) -> TensorCores:
+    """What the name of a kernel, as a trace has it, says of tensor cores."""
+    low = name.lower()
+    if not any(hint in low for hint in _HINTS):
+        return TensorCores.NONE
+    if _ORDINARY.search(name):
+        return TensorCores.NO if _PRODUCT.search(name) or "gemv" in name else TensorCores.NONE
+    if _TENSOR.search(name):
+        return TensorCores.YES
+    if _PLAIN_PRODUCT.search(name):
+        return TensorCores.NO
+    return TensorCores.UNKNOWN if _PRODUCT.search(name) else TensorCores.NONE

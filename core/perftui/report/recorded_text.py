@@ -1,0 +1,91 @@
+"""How a run was recorded, as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from perftui.diagnosis import words
+from perftui.report.recorded import REASONS, GpuMemory, Recorded, Recording, Snapshot
+from perftui.run.own_cost import OwnCost
+from perftui.trace.text import printable
+
+MOST_WINDOWS = 5
+"""Windows that are listed: the first, and the newest."""
+
+
+def recorded(recording: Recording | None) -> Iterator[str]:
+    """The options in force, the cost, each window with why it was opened, files to open."""
+    if recording is None:
+        return
+    yield "Recording"
+    if recording.options:
+        yield f"  options: {' '.join(recording.options)}"
+    yield from _cost(recording.cost)
+    yield from _windows(recording.windows)
+    for snapshot in recording.snapshots:
+        yield from _snapshot(snapshot)
+    for report in recording.nsys:
+        yield _opened("Nsight Systems report", report)
+    if "--nsys" in recording.options and not recording.nsys:
+        yield "  no report of Nsight Systems: nsys/nsys.log in the run's directory says why"
+
+
+def gpu_memory(recording: Recording | None) -> Iterator[str]:
+    """What torch's allocator holds on the GPU."""
+    memory = recording.memory if recording else None
+    if memory is None:
+        return
+    yield "GPU memory, by torch's allocator"
+    yield f"  {'allocated at the last step':<30} {words.size(memory.allocated):>12}"
+    yield f"  {'highest so far':<30} {words.size(memory.peak):>12}"
+    yield f"  {'reserved':<30} {words.size(memory.reserved):>12}"
+    yield from _trouble(memory)
+
+
+def _trouble(memory: GpuMemory) -> Iterator[str]:
+    if memory.retries:
+        yield f"  {'allocations tried again':<30} {memory.retries:>12}"
+    if memory.failures:
+        yield f"  {'allocations that failed':<30} {memory.failures:>12}"
+
+
+def _cost(cost: OwnCost | None) -> Iterator[str]:
+    if cost is None:
+        yield "  own cost: not known"
+        return
+    parts = (("hooks", cost.hooks), ("windows", cost.stalls), ("slower steps", cost.slowed))
+    told = ", ".join(f"{name} {words.duration(value)}" for name, value in parts)
+    share = words.percent(cost.total / cost.whole)
+    yield f"  own cost: {share} of {words.duration(cost.whole)} ({told})"
+    if not cost.slowed and cost.slowed_at_most:
+        most = words.duration(cost.slowed_at_most)
+        yield f"    by how much profiled steps were slower is lost in their scatter: at most {most}"
+
+
+def _windows(windows: tuple[Recorded, ...]) -> Iterator[str]:
+    shown = windows
+    if len(windows) > MOST_WINDOWS:
+        shown = (windows[0], *windows[1 - MOST_WINDOWS :])
+    for number, window in enumerate(shown):
+        if number == 1 and len(shown) < len(windows):
+            yield f"  ... {words.several(len(windows) - len(shown), 'window')} between"
+        yield _window(window)
+
+
+def _window(window: Recorded) -> str:
+    last = window.first_step + window.steps - 1
+    steps = f"step {last}" if window.steps <= 1 else f"steps {window.first_step}-{last}"
+    by = "window" if window.file is not None else "nsys"
+    reason = REASONS.get(window.reason, window.reason or "why is not known")
+    return printable(f"  {by}: {steps}, {reason}; held up {words.duration(window.stall)}")
+
+
+def _snapshot(snapshot: Snapshot) -> Iterator[str]:
+    size = "" if snapshot.peak is None else f" of {words.size(snapshot.peak)}"
+    what = f"at the peak{size}" if snapshot.reason == "peak" else "as memory ran out"
+    yield _opened(f"GPU memory {what}, step {snapshot.step}", snapshot.file)
+
+
+def _opened(what: str, path: Path) -> str:
+    return printable(f"  {what}: perftui {path}")

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftui.analysis.analyse import analyse
+from perftui.analysis.lanes import device_label
+from perftui.analysis.launches import Launches
+from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
+from perftui.trace.model import NONE, Trace
+
+Make = Callable[..., dict[str, Any]]
+Load = Callable[..., Trace]
+ORIGIN = 10**18
+REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def rank_of(
+    trace_of: Load,
+    cpu: Make,
+    gpu: Make,
+    kernels: list[tuple[str, int, int]],
+    origin: int = ORIGIN,
+    step: int = 1,
+) -> TraceAnalysis:
+    """One step that holds kernels (name, start, end in µs), on a clock that began at ``origin``."""
+    end = max((stop for _, _, stop in kernels), default=0) + 1000
+    trace = trace_of(
+        cpu(f"ProfilerStep#{step}", 0, end, "user_annotation"),
+        *(gpu(name, start, stop - start) for name, start, stop in kernels),
+    )
+    return analyse(replace(trace, wall_origin=origin, read_arguments=lambda _: {}))
+
+
+ENTRIES = st.lists(
+    st.tuples(st.integers(0, 300), st.integers(0, 300), st.integers(1, 50), st.integers(1, 50)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=60)
+@given(ENTRIES, st.integers(-2000, 2000))
+def test_the_true_shift_lies_within_the_bounds(
+    trace_of: Load, cpu: Make, gpu: Make, entries: list[tuple[int, int, int, int]], off: int
+) -> None:
+    """Two ranks enter at any time and leave when both are in; one clock is off by so many µs."""
+    spans: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]] = ([], [])
+    for at, (one, two, first, second) in enumerate(entries):
+        base = 1000 * at
+        both = base + max(one, two)
+        spans[0].append((REDUCE, base + one, both + first))
+        spans[1].append((REDUCE, base + two, both + second))
+    clock = compare_clocks(
+        rank_of(trace_of, cpu, gpu, spans[0]),
+        0,
+        rank_of(trace_of, cpu, gpu, spans[1], ORIGIN - 1000 * off),
+        1,
+    )
+    assert clock.collectives == len(entries)
+    assert clock.bounds is not None
+    low, high = clock.bounds
+    assert low <= 1000 * off <= high
+    assert low <= clock.shift <= high
+    assert (clock.evidence is Evidence.CONFIRMED) == (low <= 0 <= high)
+    if clock.evidence is Evidence.CONFIRMED:
+        assert clock.shift == 0
+
+
+def test_without_a_collective_nothing_is_known(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    one = rank_of(trace_of, cpu, gpu, [("gemm", 0, 5), ("ncclKernel_SendRecv", 10, 20)])
+    two = rank_of(trace_of, cpu, gpu, [("gemm", 0, 5), ("ncclKernel_SendRecv", 900, 920)])
+    assert compare_clocks(one, 0, two, 1) == RankClock(0, Evidence.UNCHECKED)
+    blind = replace(two, trace=replace(two.trace, wall_origin=None))
+    assert compare_clocks(one, 0, blind, 1).evidence is Evidence.NO_CLOCK
+
+
+def test_collectives_of_other_steps_or_groups_say_nothing(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    one = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 5)])
+    later = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 5)], step=2)
+    more = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 5), (REDUCE, 8, 9)])
+    for other in (later, more):
+        assert compare_clocks(one, 0, other, 1).evidence is Evidence.UNCHECKED
+    apart = replace(
+        one, trace=replace(one.trace, read_arguments=lambda _: {"Process Group Ranks": "[0, 2]"})
+    )
+    assert compare_clocks(apart, 0, one, 1).evidence is Evidence.UNCHECKED
+    assert compare_clocks(apart, 0, one, 2).evidence is Evidence.CONFIRMED
+
+
+def test_collectives_that_cannot_meet_are_said_to(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    one = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 10), (REDUCE, 100, 110)])
+    two = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 10), (REDUCE, 500, 510)])
+    clock = compare_clocks(one, 0, two, 1)
+    assert (clock.evidence, clock.shift) == (Evidence.CONTRADICTED, 0)
+
+
+def of(rank: int, row: int) -> Mapping[str, Any]:
+    return {"of": (rank, row)}
+
+
+def merged(trace_of: Load, cpu: Make, gpu: Make) -> TraceAnalysis:
+    parts = []
+    for rank in (0, 3):
+        trace = trace_of(
+            cpu("ProfilerStep#1", 0, 100, "user_annotation"),
+            cpu("aten::mm", 5, 50),
+            cpu("cudaLaunchKernel", 10, 5, "cuda_runtime", correlation=7),
+            gpu("gemm", 20, 10, 7),
+            gpu(f"only{rank}", 60, 10),
+        )
+        trace = replace(
+            trace,
+            wall_origin=ORIGIN + 1000 * rank,
+            read_arguments=partial(of, rank),
+        )
+        evidence = Evidence.REFERENCE if not rank else Evidence.CONFIRMED
+        parts.append(RankAnalysis(rank, analyse(trace), RankClock(0, evidence)))
+    return merge_ranks(parts)
+
+
+def test_ranks_side_by_side(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    both = merged(trace_of, cpu, gpu)
+    trace = both.trace
+    assert len(trace) == 10
+    labels = [lane.label for lane in both.lanes if lane.depth == 0]
+    assert labels == [
+        "rank 0 GPU 0 stream 7", "rank 0 thread 1", "rank 3 GPU 0 stream 7", "rank 3 thread 1",
+    ]  # fmt: skip
+    assert {device_label(trace, each.device) for each in both.gaps} == {
+        "rank 0 GPU 0",
+        "rank 3 GPU 0",
+    }
+    for lane in both.lanes:
+        rows = lane.index.rows
+        assert np.array_equal(trace.start[rows], lane.index.start)
+        assert set(trace.track[rows].tolist()) == {lane.track}
+    starts = [int(trace.start[row]) for row in range(10) if trace.name_of(row) == "gemm"]
+    assert starts == [20_000, 23_000]
+    order = np.lexsort((trace.start, trace.track))
+    assert np.array_equal(order, np.arange(10))
+
+
+def test_ranks_keep_their_launches_callers_and_arguments_apart(
+    trace_of: Load, cpu: Make, gpu: Make
+) -> None:
+    both = merged(trace_of, cpu, gpu)
+    trace, launches = both.trace, Launches(both.trace)
+    for row in range(10):
+        rank = trace.tracks[int(trace.track[row])].rank
+        if trace.name_of(row) == "gemm":
+            call = launches.launching(row)
+            assert trace.tracks[int(trace.track[call])].rank == rank
+            assert launches.launched(call).tolist() == [row]
+        parent = int(trace.parent[row])
+        if parent != NONE:
+            assert trace.tracks[int(trace.track[parent])].rank == rank
+            assert parent < row
+        assert trace.read_arguments(row) == {"of": (rank, row % 5)}
+    for gap in both.gaps:
+        assert trace.ends_of(np.array([gap.previous_row])).tolist() == [gap.start]
+        assert int(trace.start[gap.next_row]) == gap.end
+
+
+def test_without_clocks_all_begin_together(trace_of: Load, cpu: Make, gpu: Make) -> None:
+    one = rank_of(trace_of, cpu, gpu, [("gemm", 10, 20)])
+    blind = replace(one, trace=replace(one.trace, wall_origin=None))
+    both = merge_ranks(
+        [
+            RankAnalysis(0, one, RankClock(0, Evidence.REFERENCE)),
+            RankAnalysis(1, blind, compare_clocks(one, 0, blind, 1)),
+        ]
+    )
+    starts = [int(both.trace.start[r]) for r in range(4) if both.trace.name_of(r) == "gemm"]
+    assert starts == [10_000, 10_000]
+    assert both.trace.wall_origin is None

@@ -83,7 +83,7 @@ class Terminal:
         while self.process.poll() is None and time.monotonic() < end:
             self.read(0.2)
         self.read(0.2)
-        return self.process.wait(timeout=1)
+        return self.process.wait(timeout=timeout)
 
     def close(self) -> None:
         """Hang up, as a lost connection does."""

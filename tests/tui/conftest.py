@@ -1,8 +1,11 @@
 """The terminal that these tests see: colours, no animations."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from tests.tui.proof import check_presses
 
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
 os.environ.pop("NO_COLOR", None)
@@ -14,3 +17,9 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read ten times a second: a test need not wait as long as a person does."""
     monkeypatch.setattr("perftui_tui.source.POLL_SECONDS", 0.1)
     monkeypatch.setattr("perftui_tui.output.source.POLL_SECONDS", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def presses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """See that a test which is marked with keys has pressed them."""
+    yield from check_presses(request, monkeypatch)

@@ -38,6 +38,18 @@ async def until_shown(pilot: Pilot[None], words: str) -> None:
     await until(pilot, lambda: words in text_of(app), repr(words))
 
 
+async def settled(pilot: Pilot[None]) -> str:
+    """The screen once no work runs behind it and it has stood still for 0.3 s."""
+    app = pilot.app
+    assert isinstance(app, PerftuiApp)
+    drawn = ""
+    while drawn != text_of(app):
+        await until(pilot, lambda: all(work.is_finished for work in app.workers), "the work's end")
+        drawn = text_of(app)
+        await pilot.pause(0.3)
+    return drawn
+
+
 @asynccontextmanager
 async def opened(
     target: Path, size: tuple[int, int] = (120, 40), *, replay: bool = False

@@ -13,6 +13,7 @@ import pytest
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
 from perftui.run.stacks import LOOKS_A_SECOND
+from perftui.trace.ncu.model import KernelMetrics
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.failure import UsageError
@@ -303,24 +304,37 @@ def test_snapshots_and_metrics_are_reported_whatever_they_are_called(
         assert json.loads(capsys.readouterr().out)["kind"] == "kernel_metrics"
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("mem", "no screen for a memory snapshot"), ("k.csv", "no screen for a report of Nsight")],
-)
-def test_in_a_terminal_too_they_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+def test_in_a_terminal_too_metrics_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_snapshot(tmp_path / "mem", three_lines())
     write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
     monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
     line = CommandLine("replay")
-    reason = why_no_screen(Target(tmp_path / name), line)
+    reason = why_no_screen(Target(tmp_path / "k.csv"), line)
     assert reason is not None
-    assert words in reason
+    assert "no screen for a report of Nsight" in reason
+    saved = write_snapshot(tmp_path / "mem", three_lines())
+    assert why_no_screen(Target(saved), line) is None
     trace = write_trace(tmp_path)
     assert why_no_screen(Target(trace), line) is None
-    asked = why_no_screen(Target(trace), CommandLine("replay", values={"ncu": "k.csv"}))
-    assert asked == "there is no screen for kernel metrics yet"
+    assert why_no_screen(Target(trace), CommandLine("replay", values={"ncu": "k.csv"})) is None
+
+
+def test_metrics_go_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[KernelMetrics | None] = []
+    metrics = write_metrics(tmp_path / "k.csv", [("gemm", "1000", "80", "30", "50")])
+    monkeypatch.setattr("perftui_tui.commands.replay.why_headless", lambda _: None)
+    monkeypatch.setattr(
+        "perftui_tui.commands.show.show", lambda *_, **named: given.append(named["metrics"]) or 0
+    )
+    trace = write_trace(tmp_path)
+    assert main([str(trace)]) == 0
+    assert main([str(trace), "--ncu", str(metrics)]) == 0
+    assert given[0] is None
+    assert given[1] is not None
+    assert [launch.name for launch in given[1].launches] == ["gemm"]
+    assert main([str(trace), "--ncu", str(tmp_path / "none.csv")]) == 2
+    assert len(given) == 2
 
 
 def test_metrics_are_joined_to_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

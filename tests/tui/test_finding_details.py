@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Finding, Severity
-from perftui.fixes.model import Patch
-from perftui_tui.dialogs.fix import diff_rows
+from perftui.fixes.model import Patch, Risk
+from perftui_tui.dialogs.fix import diff_rows, risk_rows
 from perftui_tui.panes.finding_details import details, listing
 from perftui_tui.rows import plain, safe
 from perftui_tui.run_view import RunView
@@ -65,6 +65,15 @@ def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> No
     lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, None, 80)]
     assert "     no core is free for more workers (of 1 core)" in lines
     assert not any("Risk" in line for line in lines)
+
+
+def test_risks_are_told_whole_on_a_narrow_screen() -> None:
+    risks = tuple(Risk)
+    rows = [plain(line) for line in risk_rows(risks, 50, "     ")]
+    assert rows[0].startswith("     Risk  ")
+    assert all(len(line) <= 50 for line in rows)
+    told = " ".join(line.replace("Risk", "").strip() for line in rows)
+    assert told == ", ".join(risk.value for risk in risks)
 
 
 def test_rules_that_could_not_judge_do_not_speak_for_those_that_could() -> None:

@@ -60,6 +60,7 @@ async def test_the_evidence_shows_thresholds_and_fixes(ended: Path) -> None:
         assert "num_workers 0 -> " in text
 
 
+@pytest.mark.keys("diagnosis.scroll_details(1)")
 async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path / "runs", gpu=True), (120, 60)) as (app, pilot):
         await show_diagnosis(app, pilot)
@@ -68,6 +69,7 @@ async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> 
         assert "sync-bound" in text_of(app)
 
 
+@pytest.mark.keys("diagnosis.write_fix", "diagnosis.undo_fix")
 async def test_writing_shows_the_diff_and_undo_restores_every_byte(
     ended: Path, script: Path
 ) -> None:
@@ -153,6 +155,7 @@ def _fix(name: str) -> FixOption:
     return FixOption(name, f"fix {name}", "", override=Override("DataLoader", {}, None, 1, name))
 
 
+@pytest.mark.keys("diagnosis.select(1)", "diagnosis.choose_fix(1)", "diagnosis.try_fix")
 async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(
     ended: Path,
 ) -> None:
@@ -237,6 +240,7 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
     assert script.read_text() == SCRIPT
 
 
+@pytest.mark.keys("overview.try_fix", "compare.swap")
 async def test_a_trial_is_asked_started_and_compared(
     ended: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +308,7 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
 
 
+@pytest.mark.keys("compare.baseline")
 async def test_a_baseline_can_be_chosen(ended: Path) -> None:
     write_run(ended.parent, run_id="20231114-201320-train", wait_ms=300, **ENDED)
     async with opened(ended) as (app, pilot):

@@ -42,7 +42,7 @@ def test_a_machine_that_fills_up_is_warned_of(evidence: Evidence) -> None:
 def test_more_ranks_share_the_cores(evidence: Evidence) -> None:
     lookup = FixLookup()
     alone = workers(lookup, evidence).title
-    assert workers(lookup, replace(evidence, ranks=2)).title != alone
+    assert workers(lookup, replace(evidence, ranks_here=2)).title != alone
 
 
 @pytest.mark.parametrize(("cores", "again"), [(1.01, 0), (2.5, 1)])

@@ -10,7 +10,7 @@ from perftui.analysis import opened as opening
 from perftui.analysis.opened import open_trace
 from perftui_tui.key_table import SCREENS
 from perftui_tui.screens.timeline import TimelineView
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import opened, settled, until, until_shown
 from tests.tui.traces import write_trace
 
 WALK = ("n", "g", "w", "f", "full_stop", "right_square_bracket", "0")
@@ -25,11 +25,13 @@ async def screens_of(path: Path) -> list[str]:
             await until(pilot, lambda wanted=screen: app.current_mode == wanted)
             if screen == "timeline":
                 await until_shown(pilot, "stream 7")
-                await pilot.press(*WALK)
+                for key in WALK:
+                    await settled(pilot)
+                    await pilot.press(key)
                 trace = app.screen.query_one(TimelineView).state.trace
                 assert trace is app.snapshot.analysis.trace
-            await pilot.pause(0.3)
-            shown.append(text_of(app))
+            await until(pilot, lambda: app.screen.snapshot is app.snapshot, "the trace on it")
+            shown.append(await settled(pilot))
         assert app.crash is None
     return shown
 

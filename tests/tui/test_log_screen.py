@@ -26,6 +26,7 @@ async def test_it_follows_the_newest_line(live: Path) -> None:
         await until_shown(pilot, "the end")
 
 
+@pytest.mark.keys("log.follow", "log.scroll_pages(-1)")
 async def test_scrolling_holds_the_picture_until_f(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("6")
@@ -42,6 +43,7 @@ async def test_scrolling_holds_the_picture_until_f(live: Path) -> None:
         await until_shown(pilot, "more")
 
 
+@pytest.mark.keys("log.scroll_top")
 async def test_the_oldest_line_is_one_key_away(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("6")
@@ -50,6 +52,7 @@ async def test_the_oldest_line_is_one_key_away(live: Path) -> None:
         await until(pilot, lambda: "step 0 " in text_of(app), "the first line")
 
 
+@pytest.mark.keys("log.search", "log.find(1)", "log.find(-1)")
 async def test_search_finds_marks_and_goes_on(live: Path) -> None:
     async with opened(live) as (app, pilot):
         await pilot.press("6")
@@ -99,6 +102,7 @@ async def test_letters_typed_into_the_search_are_no_commands(live: Path) -> None
         await until_shown(pilot, "no line with")
 
 
+@pytest.mark.keys("log.close_search")
 async def test_escape_closes_the_search_and_is_in_the_table_of_keys(live: Path) -> None:
     assert "escape" in {key.keys for key in keys_of("log")}
     async with opened(live) as (app, pilot):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.main_thread import GapLines, LineShare, MainThread
+from perftui.diagnosis.lines import LinesByTime, LineShare
+from perftui.diagnosis.main_thread import GapLines
+from perftui.diagnosis.sync_calls import SyncCall, SyncCalls
+from perftui.diagnosis.worker_lines import WorkerLines
 from perftui_tui.panes.finding_details import details
 from perftui_tui.rows import plain
 from perftui_tui.snapshot import Phase, Snapshot
@@ -21,13 +24,13 @@ def shown(snapshot: Snapshot) -> list[str]:
     return [plain(line).rstrip() for line in details(snapshot, None, (), 0, None, 80)]
 
 
-def snapshot_with(thread: MainThread | None, *gaps: GapLines) -> Snapshot:
+def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:
     path = Path("run")
     return Snapshot(path, Phase.LIVE, "train.py", 0, main_thread=thread, gap_lines=gaps)
 
 
 def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
-    thread = MainThread((METRIC, NOWHERE, RARE), 1_000 * MS, 200)
+    thread = LinesByTime((METRIC, NOWHERE, RARE), 1_000 * MS, 200)
     assert shown(snapshot_with(thread)) == [
         "",
         "Where the main thread is   about 200 looks at the steady steps",
@@ -37,11 +40,40 @@ def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
 
 
 def test_gaps_are_told_by_cause() -> None:
-    gaps = GapLines(GapCause.PYTHON, 4_000 * MS, MainThread((METRIC,), 750 * MS, 7))
+    gaps = GapLines(GapCause.PYTHON, 4_000 * MS, LinesByTime((METRIC,), 750 * MS, 7))
     assert shown(snapshot_with(None, gaps)) == [
         "",
         "Where it was while the GPU idled, python   7 looks, of 4.00 s",
         "   100 %  /home/a/train.py:8  slow_metric",
+    ]
+
+
+def test_workers_are_told_apart_with_how_busy_they_are() -> None:
+    workers = WorkerLines(LinesByTime((METRIC,), 750 * MS, 42), busy=0.95, collate=0.0)
+    path = Path("run")
+    snapshot = Snapshot(path, Phase.LIVE, "train.py", 0, worker_lines=workers)
+    assert shown(snapshot) == [
+        "",
+        "Where the workers make batches   95 % of their time, about 42 looks",
+        "   100 %  /home/a/train.py:8  slow_metric",
+    ]
+
+
+def test_calls_that_wait_are_listed_by_line() -> None:
+    call = SyncCall("item", "/home/a/train.py", 31, "main", 6, 9 * MS, 3 * MS)
+    path = Path("run")
+    on_gpu = Snapshot(path, Phase.LIVE, "train.py", 0, syncs=SyncCalls((call,), 3, on_gpu=True))
+    assert shown(on_gpu) == [
+        "",
+        "Calls that wait for the GPU   over 3 profiled steps",
+        "     2.0 a step  3.00 ms  item  /home/a/train.py:31",
+    ]
+    without = Snapshot(path, Phase.LIVE, "train.py", 0, syncs=SyncCalls((), 3, on_gpu=False))
+    assert shown(without) == [
+        "",
+        "Calls that would wait for a GPU   over 3 profiled steps",
+        "  this training used no GPU: nothing waited",
+        "  none",
     ]
 
 

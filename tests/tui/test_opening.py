@@ -39,7 +39,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
     def broken(_: object) -> None:
         raise ZeroDivisionError("a bug of ours")
 
-    monkeypatch.setattr("perftui_tui.screens.timeline.build_lanes", broken)
+    monkeypatch.setattr("perftui_tui.screens.timeline_lanes.build_lanes", broken)
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("2")
         await until_shown(pilot, "a bug of ours")
@@ -52,7 +52,7 @@ async def test_an_operator_is_shown_on_the_timeline(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("3")
         await until_shown(pilot, "aten::mm")
-        await pilot.press("enter")
+        await pilot.press("t")
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
         await until_shown(pilot, "aten::mm")
 

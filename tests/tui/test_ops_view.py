@@ -1,56 +1,47 @@
+"""The Ops screen: tables, groups, tree, pages, and what leaves it."""
+
+import csv
+import io
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from textual.app import App
 from textual.widgets import Input, Static
 
-from perftui.analysis.model import DeviceActivity, KernelTable, OpTable, TraceAnalysis
-from perftui.trace.model import Trace
+from perftui.analysis.call_groups import By
+from perftui.trace.ncu.load import load_ncu
+from perftui_tui import copying
 from perftui_tui.screens.ops import OpsView
+from perftui_tui.screens.ops_detail import OpsDetail
+from perftui_tui.table_files import save_new
+from perftui_tui.themes import DEFAULT_THEME, THEMES
 from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.virtual_table import VirtualTable
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.op_traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace
+from tests.tui.traces import write_trace
 
-MS = 1_000_000
-HOSTILE = "evil\x1b[31m[bold]op"
+NCU = (
+    '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value","Section Name"\n'
+    f'"0","{GEMM}","Duration","nsecond","1000","GPU Speed Of Light Throughput"\n'
+    f'"0","{GEMM}","Compute (SM) Throughput","%","81.5","GPU Speed Of Light Throughput"\n'
+    f'"0","{GEMM}","Memory Throughput","%","20.0","GPU Speed Of Light Throughput"\n'
+    f'"0","{GEMM}","Achieved Occupancy","%","43.0","Occupancy"\n'
+)
 
 
 def words(line):
     return " ".join(line.split())
 
 
-def column(*values):
-    return np.asarray(values, np.int64)
-
-
-def empty_trace():
-    none, small = column(), np.zeros(0, np.int32)
-    return Trace(
-        Path("t.json"), none, none, small, small, small, none, none, none, small, small,
-        (), (), (), 0, None,
-    )  # fmt: skip
-
-
-def analysis_of(gpu=True, names=("aten::mm", "aten::add", HOSTILE)):
-    device = column(6 * MS, 3 * MS, 0) if gpu else column(0, 0, 0)
-    kernels = KernelTable(
-        ("gemm", "Memcpy HtoD"), ("kernel", "gpu_memcpy"), column(3, 1),
-        column(9 * MS, 1 * MS), column(2 * MS, MS), column(4 * MS, MS), column(70, 71),
-    )  # fmt: skip
-    none = KernelTable((), (), column(), column(), column(), column(), column())
-    activity = DeviceActivity(0, "GPU", 3, 9 * MS, 1, MS, 0, 0, 0, 20 * MS, 10 * MS, 0)
-    ops = OpTable(
-        names, column(3, 2, 1), column(5 * MS, 2 * MS, MS), column(MS, 2 * MS, MS),
-        device, device, column(7, 8, 9),
-    )  # fmt: skip
-    tables = (kernels, (), (), ()) if gpu else (none, (), (), ())
-    return TraceAnalysis(empty_trace(), (activity,) if gpu else (), ops, *tables)
-
-
 class Host(App):
-    def __init__(self, analysis, note="window at step 40"):
+    def __init__(self, analysis, note="window at step 40", metrics=None):
         super().__init__()
-        self.given, self.opened = (analysis, note), []
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DEFAULT_THEME
+        self.given, self.opened, self.saved = (analysis, note, metrics), [], []
 
     def compose(self):
         yield OpsView()
@@ -63,26 +54,61 @@ class Host(App):
     def on_ops_view_operator_opened(self, event):
         self.opened.append(event.row)
 
-    def text(self, selector):
+    def on_ops_view_save_wanted(self, event):
+        self.saved.append(event)
+
+    def said(self, selector):
         return str(self.query_one(selector, Static).render())
 
+    @property
+    def table(self):
+        return self.query_one(VirtualTable)
+
     def lines(self):
-        table = self.query_one(VirtualTable)
-        return [table.render_line(y).text.rstrip() for y in range(table.size.height)]
+        return [self.table.render_line(y).text.rstrip() for y in range(self.table.size.height)]
+
+    def names(self):
+        order = self.table.order.tolist()
+        return [self.table.data.names[row] for row in order]
+
+    def figures(self, title):
+        column = next(c for c in self.table.data.columns if c.title == title)
+        return {name: column.text(row) for row, name in enumerate(self.table.data.names)}
+
+    def page(self):
+        return self.query_one(OpsDetail).lines.text
+
+    async def reach(self, condition):
+        for _ in range(600):
+            if condition():
+                return
+            await self.pilot.pause(0.05)
+        raise AssertionError("\n".join([self.said("#ops-title"), *self.lines(), self.page()]))
+
+    async def reach_page(self, text):
+        await self.reach(lambda: text in self.page())
 
 
 @pytest.fixture
-async def host():
-    app = Host(analysis_of())
-    async with app.run_test(size=(120, 20)) as pilot:
+def analysis(tmp_path):
+    return op_analysis(tmp_path)
+
+
+@pytest.fixture
+async def host(analysis):
+    app = Host(analysis)
+    async with app.run_test(size=(120, 30)) as pilot:
         await pilot.pause()
         app.pilot = pilot
         yield app
 
 
+# The table
+
+
 async def test_gpu_time_first_where_there_is_a_gpu(host):
     assert "self GPU ▼" in host.lines()[0]
-    assert words(host.lines()[1]) == ("aten::mm 3 1.00 ms 5.00 ms 6.00 ms 6.00 ms 66.7 % █████▍")
+    assert words(host.lines()[1]).startswith("aten::addmm 2 800 µs 800 µs 1.44 ms 1.44 ms 96.6 %")
 
 
 async def test_the_mark_of_the_order_is_beside_every_title(host):
@@ -94,12 +120,30 @@ async def test_the_mark_of_the_order_is_beside_every_title(host):
 
 
 async def test_sums_agree_with_the_whole(host):
-    assert words(host.lines()[-1]) == "3 ops 6 4.00 ms 9.00 ms 100 % ████████"
-    assert "+ 1.00 ms of GPU time launched by no operator" in host.text("#ops-title")
+    assert words(host.lines()[-1]) == "4 ops 6 1.31 ms 1.49 ms 100 %"
+    assert host.said("#ops-rest") == "+ 10.0 µs of GPU time launched by none of these"
 
 
-async def test_cpu_time_first_where_there_is_none():
-    app = Host(analysis_of(gpu=False))
+async def test_the_bar_stands_beside_its_figure_in_every_row(host):
+    first, second = host.lines()[1:3]
+    end = first.index("%") + 1
+    assert second.index("%") + 1 == end == host.lines()[-1].index("%") + 1
+    assert first[end + 1] == "█"
+    assert "█" not in host.lines()[-1]
+    colours = {
+        segment.style.color
+        for y in (1, 2)
+        for segment in host.table.render_line(y)
+        if set(segment.text.strip()) & set("█▏▎▍▌▋▊▉")
+    }
+    assert len(colours) == 1
+
+
+async def test_cpu_time_first_where_there_is_none(tmp_path):
+    from perftui.analysis.analyse import analyse
+    from perftui.trace.load import load_trace
+
+    app = Host(analyse(load_trace(write_trace(tmp_path, gpu=False))))
     async with app.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
         assert "self CPU ▼" in app.lines()[0]
@@ -108,44 +152,40 @@ async def test_cpu_time_first_where_there_is_none():
         assert "no GPU activity" in app.lines()[1]
 
 
-async def test_k_changes_to_kernels_and_back(host):
-    await host.pilot.press("k")
-    assert host.lines()[1].split()[:4] == ["gemm", "kernel", "3", "9.00"]
-    assert host.text("#ops-title").startswith("Ops [Kernels]")
-    await host.pilot.press("k")
-    assert host.lines()[1].startswith("aten::mm")
-
-
 async def test_it_says_which_window_it_shows(host):
-    assert "window at step 40" in host.text("#ops-title")
+    assert "window at step 40" in host.said("#ops-title")
 
 
-async def test_enter_opens_the_longest_call(host):
-    await host.pilot.press("down", "enter", "k", "enter")
-    assert host.opened == [8, 70]
+async def test_a_click_on_a_title_sorts(host):
+    x = host.lines()[0].index("calls")
+    await host.pilot.click(VirtualTable, offset=(x, 0))
+    assert "calls ▼" in host.lines()[0]
+    await host.pilot.click(VirtualTable, offset=(host.lines()[0].index("share") + 15, 0))
+    assert "share ▼" in host.lines()[0]
 
 
-async def test_a_filter_without_hits_names_no_row(host):
-    assert "aten::mm" in host.text("#ops-detail")
-    await host.pilot.press("slash", *"nothing")
-    await host.pilot.pause()
-    assert host.text("#ops-detail") == ""
-
-
-async def test_the_filter_works_as_you_type(host):
-    await host.pilot.press("slash", "a", "d", "d")
-    assert [line.split()[0] for line in host.lines()[1:-1] if line] == ["aten::add"]
-    await host.pilot.press("enter", "enter")
-    assert host.opened == [8]
-    await host.pilot.press("escape")
-    assert len([line for line in host.lines()[1:-1] if line]) == 3
+@pytest.mark.keys("ops.filter", "ops.back")
+async def test_the_filter_works_as_you_type_and_counts(host):
+    await host.pilot.press("slash", *"add")
+    assert host.names() == ["aten::addmm", "aten::add"]
+    assert "2 of 4 match" in host.said("#ops-title")
+    assert host.lines()[-1].startswith("2 of 4 ops")
+    await host.pilot.press("enter", "down", "escape")
+    assert len(host.names()) == 4
     assert host.query_one(Input).value == ""
     assert not host.query_one(Input).display
 
 
+async def test_a_filter_without_hits_names_no_row(host):
+    assert "aten::addmm" in host.said("#ops-detail")
+    await host.pilot.press("slash", *"nothing")
+    await host.pilot.pause()
+    assert host.said("#ops-detail") == ""
+
+
 async def test_names_are_shown_whole_and_harmless(host):
     await host.pilot.press("end")
-    assert host.text("#ops-detail") == "evil\\x1b[31m[bold]op"
+    assert host.said("#ops-detail") == "evil\\x1b[31m[bold]op"
     assert all("\x1b" not in line for line in host.lines())
 
 
@@ -154,29 +194,416 @@ async def test_without_a_trace_it_says_how_to_get_one():
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "press c" in app.lines()[1]
-        await pilot.press("k", "down", "enter", "slash", "x", "escape")
-        assert app.opened == []
+        await pilot.press(*"kgvEtosyY", "down", "right", "left", "enter", "slash", "x", "escape")
+        assert app.opened == app.saved == []
 
 
-async def test_a_new_window_keeps_the_place(host):
-    await host.pilot.press("down")
-    host.view.show(analysis_of(), "window at step 90")
+async def test_a_new_window_keeps_the_place_and_the_order(host, tmp_path):
+    await host.pilot.press("less_than_sign", "down")
+    selected = host.table.selected_name
+    host.view.show(op_analysis(tmp_path), "window at step 90")
     await host.pilot.pause()
-    assert host.query_one(VirtualTable).selected_name == "aten::add"
+    assert host.table.selected_name == selected
+    assert "total CPU ▼" in host.lines()[0]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-async def test_the_name_and_the_share_stay_at_every_width(width):
-    app = Host(analysis_of())
+async def test_the_name_and_the_share_stay_at_every_width(analysis, width):
+    app = Host(analysis)
     async with app.run_test(size=(width, 24)) as pilot:
         await pilot.pause()
-        assert "aten::mm" in app.lines()[1]
-        assert "66.7 %" in app.lines()[1] or width < 60
+        assert "aten::addmm" in app.lines()[1]
+        assert "96.6 %" in app.lines()[1] or width < 60
 
 
-async def test_ascii_marks(monkeypatch):
+async def test_ascii_marks(monkeypatch, analysis):
     monkeypatch.setattr(RowView, "ascii_only", True)
-    app = Host(analysis_of(names=("aten::mm" * 30, "aten::add", HOSTILE)))
-    async with app.run_test(size=(120, 20)) as pilot:
+    app = Host(analysis)
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.pilot = pilot
         await pilot.pause()
         assert all(line.isascii() for line in app.lines())
+        await pilot.press("v")
+        await app.reach(lambda: "call" in app.lines()[0])
+        await pilot.press("E")
+        assert any(line.startswith("- ") for line in app.lines())
+        assert all(line.isascii() for line in app.lines())
+
+
+# Groups
+
+
+@pytest.mark.keys("ops.group(1)", "ops.group(-1)")
+async def test_g_tells_operators_apart_by_shapes_module_and_line(host):
+    await host.pilot.press("g")
+    await host.reach(lambda: len(host.names()) == 6)
+    assert "aten::addmm  [32] [64,128] [128,32]" in host.names()
+    assert "by name [shapes] module line" in host.said("#ops-title")
+    assert words(host.lines()[-1]).startswith("6 groups 6 1.31 ms 1.49 ms 100 %")
+
+    await host.pilot.press("g")
+    await host.reach(lambda: "module" in host.lines()[0])
+    assert host.figures("self CPU") == {"Linear_0": "1.40 ms", "(in no module)": "110 µs"}
+
+    await host.pilot.press("g")
+    await host.reach(lambda: host.lines()[0].startswith("line"))
+    assert host.figures("self CPU") == {
+        "train.py:12 step": "1.20 ms",
+        "(no line of yours)": "110 µs",
+    }
+    await host.pilot.press("G", "G", "G")
+    assert host.view.by is By.NAME
+
+
+async def test_what_was_not_recorded_names_the_option(tmp_path):
+    app = Host(op_analysis(tmp_path, details=False))
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.pilot = pilot
+        await pilot.pause()
+        for option in ("--shapes", "--modules", "--stacks"):
+            await pilot.press("g")
+            await app.reach(lambda option=option: option in app.lines()[1])
+        await pilot.press("v")
+        await app.reach(lambda: "--stacks" in app.lines()[1])
+
+
+async def test_a_trace_that_is_gone_is_said(analysis):
+    Path(analysis.trace.path).unlink()
+    app = Host(analysis)
+    async with app.run_test(size=(120, 24), notifications=True) as pilot:
+        app.pilot = pilot
+        await pilot.press("g")
+        await app.reach(lambda: "cannot read" in app.lines()[1])
+        await pilot.press("G", "k")
+        await app.reach(lambda: GEMM in app.lines()[1])
+        await pilot.press("enter")
+        await app.reach_page("launches not read: cannot read")
+
+
+async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monkeypatch):
+    monkeypatch.setattr("perftui.trace.many_arguments.MOST_SINGLE", 1)
+    one_by_one = replace(analysis.trace, read_arguments=lambda _row: {})
+    app = Host(replace(analysis, trace=one_by_one))
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.pilot = pilot
+        await pilot.pause()
+        await pilot.press("enter")
+        await app.reach_page("input shapes not read: too many rows to read one by one")
+        await pilot.press("backspace", "k", "enter")
+        await app.reach_page("launches not read: too many rows to read one by one")
+        assert "the trace does not say" not in app.page()
+        await pilot.press("backspace", "k", "g")
+        await app.reach(lambda: "too many rows" in app.lines()[1])
+
+
+# The tree
+
+
+async def in_tree(host):
+    await host.pilot.press("v")
+    await host.reach(lambda: host.lines()[0].startswith("call"))
+
+
+@pytest.mark.keys("ops.table.branch(1)", "ops.table.branch(-1)", "ops.tree")
+async def test_the_tree_unfolds_and_folds(host):
+    await in_tree(host)
+    assert set(host.names()) == {"aten::linear", "aten::add", HOSTILE}
+    assert host.lines()[1].startswith("▸ aten::linear")
+    await host.pilot.press("right")
+    assert host.lines()[1].startswith("▾ aten::linear")
+    assert words(host.lines()[2]).startswith("aten::addmm 2 800 µs 800 µs 1.44 ms 1.44 ms")
+    await host.pilot.press("right")
+    assert host.table.selected_name == "aten::addmm"
+    await host.pilot.press("left")
+    assert host.table.selected_name == "aten::linear"
+    await host.pilot.press("left")
+    assert "aten::addmm" not in host.names()
+    await host.pilot.press("enter")
+    assert "aten::addmm" in host.names()
+    await host.pilot.press("enter")
+    assert "aten::addmm" not in host.names()
+
+
+async def test_only_the_top_of_the_tree_adds_up(host):
+    await in_tree(host)
+    before = words(host.lines()[-1])
+    await host.pilot.press("right")
+    assert words(host.lines()[-1]) == before.replace("3 paths", "4 paths")
+    assert before == "3 paths shown 1.31 ms 1.49 ms 100 %"
+
+
+async def test_the_tree_sorts_what_is_below_one_caller(host):
+    await in_tree(host)
+    await host.pilot.press("right", "home", "R")
+    assert host.names()[-2:] == ["aten::linear", "aten::addmm"]
+
+
+@pytest.mark.keys("ops.heaviest")
+async def test_the_heaviest_path_opens(host):
+    await host.pilot.press("g", "g", "g")
+    await host.reach(lambda: host.lines()[0].startswith("line"))
+    await in_tree(host)
+    await host.pilot.press("E")
+    assert [line.split()[1] for line in host.lines()[1:3]] == ["train.py:12", "aten::linear"]
+    assert host.table.selected_name == "aten::addmm"
+
+
+async def test_modules_stand_between_operators(host):
+    await host.pilot.press("g", "g")
+    await in_tree(host)
+    await host.pilot.press("E")
+    assert host.names()[:3] == ["Linear_0", "aten::linear", "aten::addmm"]
+
+
+async def test_a_filter_of_the_tree_shows_the_way(host):
+    await in_tree(host)
+    await host.pilot.press("slash", *"addmm")
+    assert host.names() == ["aten::linear", "aten::addmm"]
+    assert host.lines()[-1].startswith("1 match")
+    await host.pilot.press("backspace", "backspace", "backspace", "backspace", "x", "y")
+    assert "no call's name contains 'axy'" in host.lines()[1]
+    await host.pilot.press("escape")
+    assert len(host.names()) == 3
+
+
+# Kernels
+
+
+@pytest.mark.keys("ops.kernels")
+async def test_k_changes_to_kernels_and_back(host):
+    await host.pilot.press("k")
+    await host.reach(lambda: "est. occ" in host.lines()[0])
+    assert words(host.lines()[1]).startswith(f"{GEMM} 2 1.44 ms 160 µs 160 µs 1.28 ms no")
+    assert host.figures("tensor") == {GEMM: "no", ADD: "–"}
+    assert host.figures("est. occ")[GEMM] == f"{(1280 * 64 + 160 * 8) / 1440:.0f} %"
+    assert host.figures("est. occ")[ADD] == "–"
+    assert host.figures("stream")[GEMM] == "0:7"
+    assert host.said("#ops-title").startswith("Ops [Kernels]")
+    await host.pilot.press("k")
+    assert host.lines()[1].startswith("aten::addmm")
+
+
+async def test_what_ncu_measured_joins_the_kernels(analysis, tmp_path):
+    report = tmp_path / "kernels.csv"
+    report.write_text(NCU)
+    app = Host(analysis, metrics=load_ncu(report))
+    async with app.run_test(size=(200, 24)) as pilot:
+        await pilot.press("k")
+        await pilot.pause()
+        assert app.figures("compute") == {GEMM: "82 %", ADD: "–"}
+        assert app.figures("memory") == {GEMM: "20 %", ADD: "–"}
+        assert app.figures("limit") == {GEMM: "compute", ADD: "–"}
+        assert app.figures("occupancy") == {GEMM: "43 %", ADD: "–"}
+
+
+# A row opened
+
+
+@pytest.mark.keys("ops.table.open")
+async def test_an_operator_opens_to_its_kernels_callers_shapes_and_places(host):
+    await host.pilot.press("enter")
+    await host.reach_page("input shapes  ")
+    page = host.page()
+    assert "median 400 µs" in page
+    kernel = next(words(line) for line in page.splitlines() if GEMM in line)
+    assert kernel == f"{GEMM} 2 1.44 ms 100 % no 58 % 128"
+    caller = next(words(line) for line in page.splitlines() if "aten::linear" in line)
+    assert "aten::linear 2 800 µs 100 % ████" in caller
+    place = next(line for line in page.splitlines() if "train.py:12" in line)
+    assert words(place).startswith("train.py:12 step 2 800 µs 100 %")
+    assert "[32] [64,128] [128,32]" in page
+    assert "longest call" in page
+
+
+async def test_an_opened_kernel_says_how_it_was_launched(host):
+    await host.pilot.press("k", "enter")
+    await host.reach_page("64  x  128")
+    assert "8  x  128" in host.page()
+    assert "tensor cores, by its name: no" in host.page()
+
+
+@pytest.mark.keys("ops.detail.open", "ops.detail.leave")
+async def test_the_way_through_pages_and_back(host):
+    await host.pilot.press("down", "up", "enter")
+    await host.reach_page(GEMM)
+    await host.pilot.press("enter")
+    await host.reach_page("launched by")
+    assert f"aten::addmm > {GEMM}"[:30] in host.said("#ops-title")
+    await host.pilot.press("enter")
+    await host.reach_page("called by")
+    await host.pilot.press("backspace")
+    await host.reach_page("launched by")
+    await host.pilot.press("escape")
+    await host.reach_page("called by")
+    await host.pilot.press("backspace")
+    await host.pilot.pause()
+    assert host.table.display
+    assert host.table.selected_name == "aten::addmm"
+    assert host.focused is host.table
+
+
+async def test_places_lead_to_the_timeline(host, analysis):
+    await host.pilot.press("enter")
+    await host.reach_page("on the timeline")
+    await host.pilot.press("end", "enter")
+    row = host.opened[0]
+    assert analysis.trace.name_of(row) == "aten::addmm"
+    assert int(analysis.trace.start[row]) == 1_100_000
+
+
+@pytest.mark.keys(
+    "ops.detail.move(1)", "ops.detail.move(-1)", "ops.detail.edge(1)", "ops.detail.edge(-1)",
+    "ops.detail.page(1)", "ops.detail.page(-1)",
+)  # fmt: skip
+async def test_keys_move_between_lines_that_lead_somewhere(host):
+    await host.pilot.press("enter")
+    await host.reach_page("input shapes  ")
+    lines = host.query_one(OpsDetail).lines
+
+    async def reached(*keys):
+        await host.pilot.press(*keys)
+        return lines.text.splitlines()[lines.at].split()[0]
+
+    assert await reached("home") == GEMM
+    assert await reached("down") == "aten::linear"
+    assert await reached("up") == GEMM
+    assert await reached("end") == "last"
+    assert await reached("pageup") == GEMM
+    assert await reached("pagedown") == "last"
+
+
+async def test_a_click_on_a_line_goes_where_it_leads(host):
+    await host.pilot.press("enter")
+    await host.reach_page("input shapes  ")
+    y = next(y for y, line in enumerate(host.page().splitlines()) if GEMM in line)
+    await host.pilot.click("#ops-lines", offset=(5, y))
+    await host.reach_page("launched by")
+
+
+@pytest.mark.keys("ops.timeline")
+async def test_t_shows_the_longest_call_at_once(host, analysis):
+    await host.pilot.press("t")
+    assert [analysis.trace.name_of(row) for row in host.opened] == ["aten::addmm"]
+    await host.pilot.press("k", "t")
+    assert analysis.trace.name_of(host.opened[1]) == GEMM
+    await host.pilot.press("v")
+    await host.reach(lambda: host.lines()[0].startswith("call"))
+    await host.pilot.press("home", "t")
+    assert analysis.trace.name_of(host.opened[2]) == "aten::linear"
+
+
+@pytest.mark.keys("ops.open")
+async def test_o_opens_a_node_of_the_tree(host):
+    await in_tree(host)
+    await host.pilot.press("o")
+    await host.reach_page("called by")
+    assert "aten::linear" in host.page()
+    assert "aten::addmm" not in host.page().split("launched")[0]
+
+
+async def test_a_page_without_shapes_and_lines_says_so(tmp_path):
+    app = Host(op_analysis(tmp_path, details=False))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.pilot = pilot
+        await pilot.pause()
+        await pilot.press("enter")
+        await app.reach_page("--shapes records them")
+        assert "--stacks records them" in app.page()
+        await pilot.press("k", "enter")
+        await app.reach_page("does not say how it was launched")
+
+
+# What leaves it
+
+
+@pytest.mark.keys("ops.save")
+async def test_the_table_as_csv_is_exact_and_whole(host):
+    await host.pilot.press("k", "s")
+    await host.pilot.press("k", "slash", *"add", "enter", "s")
+    kernels, ops = host.saved
+    assert (kernels.stem, ops.stem) == ("kernels", "ops-by-name")
+    found = list(csv.DictReader(io.StringIO(kernels.text)))
+    assert [row["kernel"] for row in found] == [GEMM, ADD]
+    assert found[0]["total (ns)"] == "1440000"
+    assert float(found[0]["share"]) == 1440 / 1500
+    assert [row["op"] for row in csv.DictReader(io.StringIO(ops.text))] == [
+        "aten::addmm",
+        "aten::add",
+    ]
+
+
+async def test_the_tree_as_csv_keeps_its_depth(host):
+    await in_tree(host)
+    await host.pilot.press("right", "s")
+    assert [line.split(",")[0] for line in host.saved[0].text.splitlines()[:3]] == [
+        "call",
+        "aten::linear",
+        " aten::addmm",
+    ]
+
+
+def test_nothing_is_overwritten(tmp_path):
+    first = save_new("a", tmp_path, "ops")
+    second = save_new("b", tmp_path, "ops")
+    assert (first.name, second.name) == ("ops.csv", "ops-2.csv")
+    assert (first.read_text(), second.read_text()) == ("a", "b")
+
+
+async def test_saving_says_where(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(write_op_trace(tmp_path)) as (app, pilot):
+        await pilot.press("3")
+        await until_shown(pilot, "aten::addmm")
+        await pilot.press("s")
+        await until(pilot, lambda: list(tmp_path.glob("layer-ops-by-name.csv")), "the file")
+        await until(pilot, lambda: any("saved" in n.message for n in app._notifications))
+
+
+@pytest.mark.keys("ops.copy('name')", "ops.copy('table')")
+async def test_copying_reaches_the_clipboard_and_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TMUX", raising=False)
+    async with opened(write_op_trace(tmp_path)) as (app, pilot):
+        await pilot.press("3")
+        await until_shown(pilot, "aten::addmm")
+        await pilot.press("y")
+        kept = tmp_path / "cache" / "copied.txt"
+        await until(pilot, lambda: kept.exists() and kept.read_text() == "aten::addmm")
+        assert app.clipboard == "aten::addmm"
+        assert kept.stat().st_mode & 0o077 == 0
+        await pilot.press("Y")
+        await until(pilot, lambda: kept.read_text().startswith("op,calls"))
+        await pilot.press("enter")
+        await until_shown(pilot, "on the timeline")
+        await pilot.press("y")
+        await until(pilot, lambda: "on the timeline" in kept.read_text())
+
+
+def test_tmux_is_handed_the_text(tmp_path, monkeypatch):
+    program = tmp_path / "tmux"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncat > {tmp_path}/given\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("TMUX", "socket,1,0")
+    assert copying.hand_to_tmux("aten::mm")
+    assert (tmp_path / "asked").read_text() == "load-buffer -w -\n"
+    assert (tmp_path / "given").read_text() == "aten::mm"
+    monkeypatch.delenv("TMUX")
+    assert not copying.hand_to_tmux("aten::mm")
+
+
+@pytest.mark.keys("app.return")
+async def test_the_timeline_leads_back_to_the_page(tmp_path):
+    async with opened(write_op_trace(tmp_path)) as (app, pilot):
+        await pilot.press("3")
+        await until_shown(pilot, "aten::addmm")
+        await pilot.press("enter")
+        await until_shown(pilot, "on the timeline")
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: app.current_mode == "timeline")
+        await until_shown(pilot, "aten::addmm")
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.current_mode == "ops")
+        assert "on the timeline" in text_of(app)
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.screen.query_one(VirtualTable).display)

@@ -16,7 +16,7 @@ from perftui_tui.panes.cpu import cpu
 from perftui_tui.panes.disk_network import disk, network
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
-from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import budget_bar
 from perftui_tui.panes.step_time import step_time
@@ -152,10 +152,15 @@ def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
 
 def test_the_cost_of_recording_is_shown_beside_its_budget(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, profile={"overhead": 0.005})
-    cost = RecordingCost(3 * MS, 1000 * MS, 0.005)
+    cost = RecordingCost(3 * MS, 4 * MS, 1000 * MS, 0.005)
     assert snapshot.recording is not None
     assert snapshot.recording.budget == 0.005
-    assert step_time(replace(snapshot, recording=cost)).notes == ("perftui 0.3 % of 0.5 %",)
+    assert step_time(replace(snapshot, recording=cost)).notes[0] == "perftui 0.3 % of 0.5 %"
+    unsure = step_time(replace(snapshot, recording=replace(cost, at_most=21 * MS)))
+    assert unsure.notes[0] == "perftui ≤2.1 % of 0.5 %"
+    # As wide as the pane is in 120 columns.
+    drawn = draw_chart(unsure, 38, 7)
+    assert "perftui ≤2.1 % of 0.5 %" in plain(drawn[-1])
 
 
 @pytest.mark.parametrize("name", METERS)

@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
-from tests.tui.driving import until
+from tests.tui.driving import until, until_shown
+from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, START, write_run
+from tests.tui.test_memory_screen import OVER, three_lines
+from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.snapshot
@@ -96,6 +100,79 @@ def test_a_trace(
     size: tuple[int, int],
 ) -> None:
     assert picture(snap_compare, write_trace(tmp_path, steps=24), screen, size, *keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_memory(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = write_run(tmp_path, gpu=True, workers=2, **OVER)
+    rank = RunLayout(root).rank(0)
+    rank.memory.mkdir()
+    (rank.memory / "peak.pickle").write_bytes(three_lines())
+    assert picture(snap_compare, root, "memory", size)
+
+
+def test_memory_without_a_gpu(snap_compare: Compare, tmp_path: Path) -> None:
+    assert picture(snap_compare, write_run(tmp_path), "memory", (80, 24))
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_ranks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = write_ranks(tmp_path, 5, 7, 65, 4, 6, 5)
+    assert picture(snap_compare, root, "ranks", size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_runs(
+    snap_compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    # Elsewhere in the terminal stands where the runs are: that must not change with each test.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("perftui_tui.screens.runs.shown_directory", lambda path: path.name)
+    runs = Path("runs").absolute()
+    root = write_run(runs)
+    before = {"started_ns": START - 10**12, "wait_ms": 2, "workers": 4}
+    write_run(runs, run_id="20231113-101010-other", name="num_workers 0 -> 4", **before, **OVER)
+    (runs / "20231112-000000-bad").mkdir()
+    (runs / "20231112-000000-bad" / "run.json").write_text("{")
+    assert picture(snap_compare, root, "runs", size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_a_played_run(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = write_run(tmp_path, gpu=True, workers=2, **OVER)
+    keys = ("P", "left", "shift+left", "shift+left")
+    assert picture(snap_compare, root, "overview", size, *keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_a_chart_to_study(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = write_run(tmp_path, gpu=True, workers=2)
+    keys = ("C", "n", "n", "n", "left", "plus", "plus")
+    assert picture(snap_compare, root, "overview", size, *keys)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [(("v", "E"), "▾ aten::linear"), (("k", "enter"), "grid and block")],
+    ids=["tree", "page"],
+)
+def test_operators_opened(
+    snap_compare: Compare,
+    tmp_path: Path,
+    keys: tuple[str, ...],
+    words: str,
+    size: tuple[int, int],
+) -> None:
+    async def opened(pilot: Pilot[None]) -> None:
+        await settled("ops")(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(0.3)
+        await until_shown(pilot, words)
+
+    app = PerftuiApp(write_op_trace(tmp_path), clock=lambda: NOW)
+    assert snap_compare(app, terminal_size=size, run_before=opened)
 
 
 def test_nothing_yet(snap_compare: Compare, tmp_path: Path) -> None:

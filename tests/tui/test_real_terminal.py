@@ -105,6 +105,7 @@ def test_the_script_outlives_the_app(
     assert output_of(tmp_path).count(b"tick") == 40
 
 
+@pytest.mark.keys("app.suspend_process")
 def test_everything_is_drawn_again_after_a_suspension(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:

@@ -192,6 +192,7 @@ async def test_the_comparison_waits_until_a_question_is_answered(
         await until_shown(pilot, "FASTER")
 
 
+@pytest.mark.keys("compare.rerun")
 async def test_a_start_that_fails_leaves_the_chosen_baseline(
     ended: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +217,7 @@ async def test_a_start_that_fails_leaves_the_chosen_baseline(
         assert not app.trials.is_starting
 
 
+@pytest.mark.keys("diagnosis.rerun", "compare.undo_fix")
 async def test_a_source_that_was_restored_is_not_run_as_written(
     ended: Path, recorder: Recorder
 ) -> None:

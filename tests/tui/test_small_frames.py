@@ -65,7 +65,9 @@ def test_every_theme_can_be_asked_for_by_its_name() -> None:
     assert [f"perftui-{name}" for name in line.THEMES] == [theme.name for theme in THEMES]
 
 
-@pytest.mark.parametrize("screen", ["overview", "diagnosis", "log", "compare"])
+@pytest.mark.parametrize(
+    "screen", ["overview", "diagnosis", "log", "compare", "memory", "ranks", "runs"]
+)
 async def test_ascii_means_ascii(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screen: str
 ) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,13 +8,17 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.widgets import Input, Static
 
 from perftui.analysis.analyse import analyse
+from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Trace, Track
 from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.themes import DEFAULT_THEME, THEMES
 from perftui_tui.widgets.cells import text_of
+from perftui_tui.widgets.detail_pane import DetailPane
 from perftui_tui.widgets.row_view import RowView
+from perftui_tui.widgets.summary_detail import HINT
 from perftui_tui.widgets.timeline import Timeline
-from perftui_tui.widgets.timeline_rows import label_width
+from perftui_tui.widgets.timeline_head import label_width
 from perftui_tui.widgets.viewport import Viewport
 
 MS = 1_000_000
@@ -49,6 +54,9 @@ def trace_with(read_arguments=lambda row: {"Input Dims": [row, 8]}):
 class Host(App):
     def __init__(self, analysis):
         super().__init__()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DEFAULT_THEME
         self.analysis = analysis
 
     def compose(self):
@@ -71,7 +79,7 @@ class Host(App):
         return "\n".join(text_of(row) for row in self.timeline.rows)
 
     def detail(self):
-        return str(self.query_one("#timeline-detail", Static).render())
+        return self.query_one(DetailPane).text
 
     def selected(self):
         return None if self.state.selected is None else self.state.selected.row
@@ -109,6 +117,7 @@ async def test_a_legend_says_what_colours_mean(host):
     assert " ".join(legend.split()) == "█ gemm/conv █ other kernel █ operator █ runtime call"
 
 
+@pytest.mark.keys("timeline.zoom(1)", "timeline.zoom(-1)", "timeline.pan(-1)", "timeline.pan(1)")
 async def test_zoom_and_pan(host):
     await host.press("w", "w")
     assert host.state.view.span == 25 * MS
@@ -123,6 +132,7 @@ async def test_zoom_and_pan(host):
     assert is_whole(host.state.view)
 
 
+@pytest.mark.keys("timeline.edge(1)", "timeline.edge(-1)", "timeline.whole")
 async def test_whole_beginning_and_end(host):
     await host.press("w", "end")
     assert host.state.view.end == 100 * MS
@@ -132,6 +142,7 @@ async def test_whole_beginning_and_end(host):
     assert is_whole(host.state.view)
 
 
+@pytest.mark.keys("timeline.event(1)", "timeline.event(-1)")
 async def test_events_and_their_detail(host):
     await host.press("full_stop")
     assert host.selected() == 4
@@ -145,6 +156,7 @@ async def test_events_and_their_detail(host):
     assert host.selected() == 4
 
 
+@pytest.mark.keys("timeline.gap(1)", "timeline.gap(-1)", "timeline.largest_gap", "timeline.fit")
 async def test_gaps(host):
     await host.press("n")
     assert host.state.selected.is_gap
@@ -159,6 +171,7 @@ async def test_gaps(host):
     assert host.state.selected.is_gap
 
 
+@pytest.mark.keys("timeline.threshold(1)", "timeline.threshold(-1)")
 async def test_threshold(host):
     await host.press("plus", "plus", "plus", "plus")
     assert "gaps>100 ms" in host.text()
@@ -168,6 +181,7 @@ async def test_threshold(host):
     assert "idle 30.0 ms" in host.text()
 
 
+@pytest.mark.keys("timeline.lane(1)", "timeline.lane(-1)", "timeline.page(1)", "timeline.page(-1)")
 async def test_lanes_by_arrow_and_page(host):
     await host.press("down")
     assert host.state.lane.depth == 0
@@ -178,6 +192,7 @@ async def test_lanes_by_arrow_and_page(host):
 
 
 @pytest.mark.parametrize("key", ["e", "enter"])
+@pytest.mark.keys("timeline.fold")
 async def test_fold(host, key):
     await host.press("down", key, key)
     assert "depth 1" not in host.text()
@@ -186,6 +201,7 @@ async def test_fold(host, key):
     assert "depth 1" in host.text()
 
 
+@pytest.mark.keys("timeline.follow(1)", "timeline.follow(-1)")
 async def test_launch_and_kernel(host):
     await host.press("full_stop", "left_square_bracket")
     assert host.selected() == 1
@@ -193,6 +209,12 @@ async def test_launch_and_kernel(host):
     assert host.selected() == 4
 
 
+@pytest.mark.keys(
+    "timeline.search.search",
+    "timeline.search.close_search",
+    "timeline.match(1)",
+    "timeline.match(-1)",
+)
 async def test_search(host):
     await host.press("slash", "L", "a", "u", "n", "c", "h", "enter")
     assert host.selected() == 1
@@ -215,7 +237,7 @@ def cell(host, time_ms, lane):
     """Screen offset of a time on the lane so many rows below the first."""
     columns = host.timeline.size.width - label_width(host.timeline.size.width)
     x = label_width(host.timeline.size.width) + host.state.view.column(time_ms * MS, columns)
-    return x, len(host.timeline.rows) - len(host.state.shown()) + lane
+    return x, len(host.timeline.rows) - len(host.state.on_screen()) + lane
 
 
 async def test_a_click_selects_an_event_or_a_gap(host):
@@ -338,3 +360,248 @@ async def test_a_burst_of_keys_draws_few_frames(host, monkeypatch):
         host.timeline.action_pan(-1)
     await host.settle()
     assert 1 <= len(drawn) <= 10
+
+
+@pytest.mark.keys("timeline.mark")
+async def test_marks_are_measured(host):
+    await host.press("full_stop", "m")
+    assert "marks" in host.text()
+    await host.press("m")
+    assert host.detail().startswith("measured 15 ms\nfrom 5 ms to 20 ms")
+    assert "GPU 0  busy 15.0 ms (100 %)  idle 0 ns (0 %)  1 activity" in host.detail()
+    await host.press("escape")
+    assert host.state.marks.range is None
+    assert host.detail().startswith("gemm")
+
+
+@pytest.mark.keys("timeline.measure")
+async def test_what_is_in_view_is_measured_where_nothing_is_selected(host):
+    await host.press("M")
+    assert host.detail().startswith("measured 100 ms")
+    assert "GPU 0  busy 65.0 ms (65.0 %)  idle 35.0 ms (35.0 %)  2 activities" in host.detail()
+
+
+@pytest.mark.keys("timeline.same_name(1)", "timeline.same_name(-1)")
+async def test_by_name_from_event_to_event(host):
+    await host.press("full_stop", "left_square_bracket", "greater_than_sign")
+    assert host.selected() == 3
+    await host.press("less_than_sign")
+    assert host.selected() == 1
+    await host.press("less_than_sign")
+    assert "no further event of this name here" in said(host)
+
+
+def said(host):
+    return {notification.message for notification in host._notifications}
+
+
+def with_steps(*spans):
+    analysis = analyse(trace_with())
+    steps = [Step(at, low * MS, high * MS, 2 * at) for at, (low, high) in enumerate(spans)]
+    return replace(analysis, steps=tuple(steps))
+
+
+@pytest.mark.keys(
+    "timeline.step(1)", "timeline.step(-1)", "timeline.slow_step(1)", "timeline.slow_step(-1)"
+)
+async def test_steps_and_slow_steps():
+    app = Host(with_steps((0, 30), (30, 95)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.pilot = pilot
+        await app.settle()
+        assert "│step 1 65.0 ms" in app.text()
+        await app.press("right_parenthesis")
+        assert app.selected() == 0
+        await app.press("right_parenthesis")
+        assert app.selected() == 2
+        assert app.state.view.start < 30 * MS < 95 * MS < app.state.view.end
+        await app.press("left_parenthesis")
+        assert app.selected() == 0
+        await app.press("right_curly_bracket")
+        assert app.selected() == 2
+        await app.press("right_curly_bracket")
+        assert "no further step took 33.0 ms or more, a tenth above the median" in said(app)
+        await app.press("left_curly_bracket")
+        assert app.selected() == 2
+
+
+async def test_without_steps_it_says_so(host):
+    await host.press("right_parenthesis", "right_curly_bracket")
+    assert said(host) == {"no steps are marked in this trace"}
+
+
+@pytest.mark.keys("timeline.hide", "timeline.show_hidden")
+async def test_hide_and_show(host):
+    await host.press("H")
+    assert "GPU 0 stream 7" not in host.text()
+    assert "1 hidden: U shows them" in str(host.query_one("#timeline-legend", Static).render())
+    await host.press("H")
+    assert "this is the last one shown" in said(host)
+    await host.press("U")
+    assert "GPU 0 stream 7" in host.text()
+    assert "hidden" not in str(host.query_one("#timeline-legend", Static).render())
+    await host.press("U")
+    assert "nothing is hidden" in said(host)
+
+
+async def test_what_is_hidden_stays_so_in_the_next_window(host):
+    await host.press("H")
+    host.view.show(analyse(trace_with()))
+    await host.settle()
+    assert "GPU 0 stream 7" not in host.text()
+
+
+def lanes(host):
+    return [text_of(row)[:8].strip() for row in host.timeline.rows[-3:]]
+
+
+@pytest.mark.keys("timeline.reorder(1)", "timeline.reorder(-1)", "timeline.pin")
+async def test_move_and_pin(host):
+    assert lanes(host) == ["▶GPU 0 s", "main", "depth"]
+    await host.press("J")
+    assert lanes(host) == ["main", "depth", "▶GPU 0 s"]
+    await host.press("J")
+    assert "it cannot move further" in said(host)
+    await host.press("p")
+    assert lanes(host) == ["▶GPU 0 s", "main", "depth"]
+    await host.press("down")
+    assert lanes(host) == ["^GPU 0 s", "▶main", "depth"]
+    await host.press("up", "p", "K")
+    assert lanes(host) == ["▶GPU 0 s", "main", "depth"]
+
+
+async def test_escape_takes_away_the_selection_last(host):
+    await host.press("full_stop", "escape")
+    assert host.selected() is None
+    assert HINT in host.detail()
+
+
+async def test_matches_are_counted_and_marked(host):
+    await host.press("slash", "L", "a", "u", "n", "c", "h", "enter")
+    assert "2 events match 'Launch'" in said(host)
+    assert "found 1/2" in host.text()
+    await host.press("semicolon")
+    assert "found 2/2" in host.text()
+    await host.press("slash", "n", "o", "n", "e", "enter")
+    assert "0 events match 'none'" in said(host)
+    await host.press("slash", "enter")
+    assert "found" not in host.text()
+
+
+@pytest.mark.keys(
+    "timeline.search.scroll_detail(1)",
+    "timeline.search.scroll_detail(-1)",
+    "timeline.search.tall_detail",
+    "timeline.search.copy_detail",
+)
+async def test_the_detail_scrolls_grows_and_is_copied(host):
+    copied = []
+    host.copy_to_clipboard = copied.append
+    await host.press("y")
+    assert copied == [host.detail()]
+    pane = host.query_one(DetailPane)
+    height = pane.size.height
+    await host.pilot.resize_terminal(80, 12)
+    await host.settle()
+    await host.press("v")
+    assert pane.scroll_offset.y > 0
+    await host.press("V")
+    assert pane.scroll_offset.y == 0
+    await host.press("V")
+    assert "that is all there is" in said(host)
+    small = pane.size.height
+    await host.press("i")
+    assert pane.size.height > small
+    await host.press("i")
+    assert pane.size.height == small < height
+
+
+async def test_lanes_take_the_rows_that_they_need_and_the_detail_the_rest(host):
+    rows = len(host.timeline.rows)
+    assert host.timeline.size.height == rows
+    assert host.query_one(DetailPane).size.height == 40 - rows - 2
+    await host.press("down", "enter", "enter")
+    assert host.timeline.size.height == rows - 1
+
+
+async def test_a_click_on_a_line_of_the_detail_goes_there(host):
+    lines = host.detail().splitlines()
+    place = next(at for at, line in enumerate(lines) if "30.0 ms" in line)
+    await host.pilot.click(DetailPane, offset=(5, place + 1))
+    await host.settle()
+    assert host.state.selected.is_gap
+    assert (host.state.selected.start, host.state.selected.end) == (20 * MS, 50 * MS)
+
+
+async def test_a_click_on_a_name_selects_the_lane(host):
+    _, y = cell(host, 0, 2)
+    await host.pilot.click(Timeline, offset=(2, y))
+    await host.settle()
+    assert host.state.lane.depth == 1
+    assert host.selected() is None
+
+
+async def test_a_double_click_fits(host):
+    await host.pilot.click(Timeline, offset=cell(host, 60, 0), times=2)
+    await host.settle()
+    assert host.selected() == 5
+    assert (host.state.view.start, host.state.view.end) == (40 * MS, 100 * MS)
+
+
+async def drag(host, start, end, **how):
+    await host.pilot.mouse_down(Timeline, offset=start, **how)
+    await host.pilot.hover(Timeline, offset=end)
+    await host.pilot.mouse_up(Timeline, offset=end, **how)
+    await host.settle()
+
+
+async def test_a_drag_with_shift_or_on_the_ruler_measures(host):
+    # 100 columns, so that each is a millisecond.
+    await host.pilot.resize_terminal(100 + label_width(125), 40)
+    await host.settle()
+    (x, y), (end, _) = cell(host, 25, 0), cell(host, 50, 0)
+    await drag(host, (x, y), (end, y), shift=True)
+    assert host.state.marks.range == (25 * MS, 50 * MS)
+    assert host.detail().startswith("measured 25 ms")
+    assert is_whole(host.state.view)
+    (x, _), (end, _) = cell(host, 75, 0), cell(host, 50, 0)
+    await drag(host, (x, 1), (end, 1))
+    assert host.state.marks.range == (50 * MS, 75 * MS)
+
+
+async def test_the_minimap_moves_the_view(host):
+    x, _ = cell(host, 75, 0)
+    await host.pilot.click(Timeline, offset=(x, 0))
+    await host.settle()
+    assert host.state.view.span == 10 * MS
+    assert host.state.view.start < 75.5 * MS < host.state.view.end
+    await drag(host, (x, 0), (label_width(120), 0))
+    assert host.state.view.start == 0
+
+
+async def test_a_click_on_a_step_or_a_phase_measures_it():
+    app = Host(with_steps((0, 30), (30, 95)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.pilot = pilot
+        await app.settle()
+        x, _ = cell(app, 50, 0)
+        await pilot.click(Timeline, offset=(x, 2))
+        await app.settle()
+        assert app.state.marks.range == (30 * MS, 95 * MS)
+        assert text_of(app.timeline.rows[3]).startswith("phases")
+        await pilot.click(Timeline, offset=(x, 3))
+        await app.settle()
+        assert app.state.marks.range == (30 * MS, 90 * MS)
+
+
+async def test_no_colours_and_sixteen_show_the_same_words():
+    app = Host(with_steps((0, 30), (30, 95)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.pilot = pilot
+        await app.settle()
+        await app.press("full_stop")
+        before = app.text()
+        app.theme = "perftui-ansi"
+        await app.settle()
+        assert app.text() == before
+        assert all(app.timeline._style(name) for row in app.timeline.rows for _, name in row)

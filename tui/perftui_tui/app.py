@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import App, SystemCommand
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
 from perftui_tui import messages
+from perftui_tui.ascii_filter import AsciiFilter
 from perftui_tui.baseline import Baseline
 from perftui_tui.dialogs import quit as leaving
-from perftui_tui.dialogs.help import HelpDialog
+from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
+from perftui_tui.key_overrides import NO_OVERRIDES, Overrides
 from perftui_tui.key_table import SCREENS
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, use
 from perftui_tui.output.source import OutputSource
 from perftui_tui.output.tail import Output
 from perftui_tui.palette_commands import palette_commands
+from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.playback import Playback
+from perftui_tui.rank_traces import RankTraces
 from perftui_tui.reading_thread import Clock, ReadingThread
 from perftui_tui.recorder_requests import RecorderRequests
 from perftui_tui.screens.by_name import screens
@@ -40,6 +46,7 @@ from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.ncu.model import KernelMetrics
     from perftui.trace.ranks import RankFile
 
 
@@ -69,13 +76,17 @@ class PerftuiApp(App[None]):
         *,
         replay: bool = False,
         theme: str = DEFAULT_THEME,
+        keys: Overrides = NO_OVERRIDES,
         clock: Clock = time.time_ns,
     ) -> None:
         super().__init__()
         for one in THEMES:
             self.register_theme(one)
         self.theme = theme
+        self.own_keys = keys
+        use(keys)
         self.set_class(RowView.ascii_only, "-ascii")
+        self._ascii, self._no_color = AsciiFilter(), NoColor()
         self.target = target
         self.is_replay = replay
         self.failure: str | None = None
@@ -88,6 +99,13 @@ class PerftuiApp(App[None]):
         self.trials = Trials(self)
         self.source_fixes = SourceFixes(self)
         self.baseline = Baseline(self)
+        self.rank_traces = RankTraces(self)
+        self.playback = Playback(self)
+        self.rank_number = 0
+        """The rank of a run that is shown."""
+        self.own: Path | None = target if target.is_dir() else None
+        """The run that the command was started for, or that was started in the app: leaving asks
+        about it, whichever run is on screen."""
         self.notes: tuple[str, ...] = ()
         """What is said at the start: which of several traces this is."""
         self.ranks: tuple[RankFile, ...] = ()
@@ -96,6 +114,10 @@ class PerftuiApp(App[None]):
         self.attached_to: Path | None = None
         """The run that somebody else started and we only watch, however it is left."""
         self._place: tuple[int, int, int | None] | None = None
+        self.trail: tuple[str, ...] = ()
+        """The screens that led to this one, the first of them first: where ``back`` goes."""
+        self.kernel_metrics: KernelMetrics | None = None
+        """What ncu measured of the kernels, where that was given too."""
         self.newest: Snapshot | None = None
         """What was received last; the screens show an older one while the picture is held."""
         self.preview: TraceAnalysis | None = None
@@ -105,6 +127,9 @@ class PerftuiApp(App[None]):
 
     def on_mount(self) -> None:
         """Install the screens, each made when first visited, and begin to read."""
+        self.set_keymap({name: ",".join(keys) for name, keys in self.own_keys.keys.items()})
+        for complaint in self.own_keys.complaints:
+            self.warn(complaint)
         for name, make in screens().items():
             self.add_mode(name, make)
         self.switch_mode(SCREENS[0])
@@ -116,6 +141,7 @@ class PerftuiApp(App[None]):
     def open(self, target: Path) -> None:
         """Show another run or trace from now on."""
         self.close()
+        self.playback.stop()
         self.target = target
         self.output = self._newest_output = Output()
         self.newest = self.preview = None
@@ -123,13 +149,29 @@ class PerftuiApp(App[None]):
         self.paused = False
         if target.is_dir():
             self._sources = (
-                RunSource(target, self.post_message, self._clock),
+                RunSource(target, self.post_message, self._clock, self.rank_number),
                 OutputSource(target / "output.log", self.post_message),
             )
         else:
             self._sources = (TraceSource(target, self.post_message, self._clock),)
         for source in self._sources:
             source.start()
+
+    def open_run(self, root: Path, *, is_live: bool) -> None:
+        """Show another recorded run; one that lives is only watched, unless it is our own."""
+        self.rank_number = 0
+        if self.own == self.attached_to:
+            self.own = None
+        self.attached_to = root if is_live and root != self.own else None
+        self.is_replay = not is_live
+        self.open(root)
+
+    def show_rank(self, rank: int) -> None:
+        """Show another rank of the run on all screens."""
+        if rank != self.rank_number:
+            self.rank_number = rank
+            self.open(self.target)
+            self.notify(f"rank {rank} on all screens", timeout=2)
 
     def close(self) -> None:
         """Stop reading."""
@@ -140,6 +182,8 @@ class PerftuiApp(App[None]):
     def on_unmount(self) -> None:
         """Stop reading when the app ends, and start nothing that nobody would see."""
         self.trials.cancel()
+        self.rank_traces.stop()
+        self.playback.stop()
         self.close()
 
     def _resumed(self, _app: App[object]) -> None:
@@ -162,9 +206,15 @@ class PerftuiApp(App[None]):
         """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
         if message.snapshot.source != self.target:
             return
-        self.newest, self.preview = message.snapshot, None
+        if message.snapshot.as_of is not None:
+            if self.playback.takes(message.snapshot):
+                self.snapshot = message.snapshot
+            return
+        is_first, self.newest, self.preview = self.newest is None, message.snapshot, None
         self.requests.watch(message.snapshot)
-        if self.paused:
+        if is_first and message.snapshot.is_memory_alone:
+            self.action_show("memory")
+        if self.paused or not self.playback.finished(message.snapshot):
             return
         # A run that is over is told of once: that picture is never skipped.
         if not message.snapshot.phase.is_live or not self._terminal_is_behind():
@@ -198,6 +248,10 @@ class PerftuiApp(App[None]):
             if screen is not None and screen.is_composed:
                 screen.show_preview(message.analysis)
 
+    def on_ranks_read(self, message: messages.RanksRead) -> None:
+        """The trace of one more rank has been read."""
+        self.rank_traces.take(message)
+
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
         """Say how far reading a trace has come."""
         if isinstance(self.screen, RunScreen) and self.screen.is_composed:
@@ -228,9 +282,22 @@ class PerftuiApp(App[None]):
     # Moving about
 
     def action_show(self, name: str) -> None:
-        """Go to a screen by its name."""
-        if isinstance(self.screen, RunScreen) and self.current_mode != name:
+        """Go to a screen by its name; it was chosen, so no way leads back from it."""
+        self._go(name, ())
+
+    def follow(self, name: str) -> None:
+        """Go to the screen that something on this one leads to; ``backspace`` leads back."""
+        if self.current_mode != name:
+            self._go(name, (*self.trail, self.current_mode))
+
+    def _go(self, name: str, trail: tuple[str, ...]) -> None:
+        if not isinstance(self.screen, RunScreen):
+            return
+        self.trail = trail
+        if self.current_mode != name:
             self.switch_mode(name)
+        else:
+            self.refresh_screen()
 
     def action_next_screen(self, step: int) -> None:
         """Go to the next screen, or by ``step`` -1 to the one before."""
@@ -240,7 +307,12 @@ class PerftuiApp(App[None]):
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
         """Show a stretch of the trace (ns since its start) on the timeline."""
         self._place = (start, end, row)
-        self.action_show("timeline")
+        self.follow("timeline")
+
+    def action_return(self) -> None:
+        """Back to the screen that led here."""
+        if self.trail:
+            self._go(self.trail[-1], self.trail[:-1])
 
     def take_place(self) -> tuple[int, int, int | None] | None:
         """The stretch to go to, once."""
@@ -255,7 +327,7 @@ class PerftuiApp(App[None]):
         """Keys, and what this screen shows."""
         screen = self.screen
         if isinstance(screen, RunScreen):
-            self.push_screen(HelpDialog(screen.NAME, screen.HELP))
+            self.push_screen(HelpDialog(screen.NAME, screen.HELP, pane_of(screen.focused)))
 
     def action_next_theme(self) -> None:
         """The next of our own themes."""
@@ -264,15 +336,90 @@ class PerftuiApp(App[None]):
         self.theme = names[(at + 1) % len(names)]
         self.notify(f"theme {self.theme}", timeout=2)
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's, and ASCII last, where the terminal has no more.
+
+        With NO_COLOR Textual turns colours into greys, which are colours too: here none are left.
+        """
+        filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]
+        if self.no_color:
+            filters.append(self._no_color)
+        return [*filters, self._ascii] if RowView.ascii_only else filters
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Textual's commands, and ours."""
-        yield from super().get_system_commands(screen)
+        for command in super().get_system_commands(screen):
+            # Our own picture says where it lies.
+            if command.title != "Screenshot":
+                yield command
         yield from palette_commands(self, screen)
+
+    # Taking something along
+
+    def action_picture(self) -> None:
+        """Save a picture of the screen, with what lies over it, in the current directory."""
+        from perftui_tui.table_files import save_new
+
+        try:
+            path = save_new(
+                self.export_screenshot(), Path.cwd(), f"perftui-{self.current_mode}", ".svg"
+            )
+        except OSError as error:
+            self.warn(f"the picture cannot be saved here: {error.strerror or error}")
+            return
+        self.notify(f"a picture of this screen is in {path}", timeout=6, markup=False)
+
+    # Charts to study
+
+    def action_study(self, name: str = "") -> None:
+        """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
+        from perftui_tui.dialogs.study import StudyScreen
+        from perftui_tui.studies import studies
+
+        if not isinstance(self.screen, RunScreen):
+            return
+        found = studies(self.snapshot) if self.snapshot is not None else ()
+        if not found:
+            self.warn("nothing to chart yet: no step and no sample has been recorded")
+            return
+        self.push_screen(StudyScreen(found, name or self.screen.STUDY))
+
+    def on_snapshot_pane_clicked(self, message: SnapshotPane.Clicked) -> None:
+        """Open the chart of the pane that was clicked."""
+        self.action_study(message.study)
+
+    # Playing a saved run
+
+    def action_playback(self) -> None:
+        """Begin to play, or give the keys to the bar, or back to the screen."""
+        if not self.playback.is_on:
+            reason = self.playback.begin()
+            if reason:
+                self.warn(reason)
+                return
+            self.refresh_screen()
+        screen = self._base_screen()
+        if screen is not None and screen is self.screen:
+            screen.change_keys()
+
+    def take_played(self, snapshot: Snapshot) -> None:
+        """Show the run as it is known now, at the end of what is played."""
+        self.snapshot = snapshot
+        self.refresh_bar()
+
+    def refresh_bar(self) -> None:
+        """Draw where the playing stands."""
+        screen = self._base_screen()
+        if screen is not None and screen.is_composed:
+            screen.show_position()
 
     # Doing things to the run
 
     def action_pause(self) -> None:
-        """Hold the picture, or catch up."""
+        """Hold the picture, or catch up; where a run is played, hold it or go on."""
+        if self.playback.is_on:
+            self.playback.toggle()
+            return
         self.paused = not self.paused
         if not self.paused:
             self.output = self._newest_output
@@ -284,7 +431,7 @@ class PerftuiApp(App[None]):
     def action_capture(self) -> None:
         """Ask the training for a profiled window at its next step."""
         snapshot = self.newest
-        if snapshot is None or snapshot.run is None or not snapshot.phase.is_live:
+        if snapshot is None or snapshot.run is None or not snapshot.goes_on:
             self.notify("only a running training can be profiled", severity="warning")
             return
         self.requests.capture(snapshot)
@@ -297,18 +444,18 @@ class PerftuiApp(App[None]):
         if script is None:
             self.exit()
         else:
-            self.push_screen(leaving.QuitDialog(script, self.target), self._leave)
+            self.push_screen(leaving.QuitDialog(script, self.own or self.target), self._leave)
 
     def _running_script(self) -> str | None:
         """The script that still runs; None where nothing does.
 
         Before the first snapshot the manifest is asked: a training must not be left by accident.
         """
-        if self.target == self.attached_to:
+        if self.own is None or self.own == self.attached_to:
             return None
-        if self.newest is not None:
+        if self.newest is not None and self.newest.source == self.own:
             return self.newest.title if self.newest.phase.is_live else None
-        return leaving.running_script(self.target)
+        return leaving.running_script(self.own)
 
     def _leave(self, answer: str | None) -> None:
         if answer == leaving.STOP:

@@ -47,7 +47,7 @@ def _key(finding: Finding, evidence: Evidence) -> Key:
         finding.fixes,
         loader,
         evidence.has_gpu,
-        evidence.ranks,
+        evidence.ranks_here,
         *_cores(evidence),
         repr(manifest.overrides) if manifest else "",
         _modified(Path(loader.file) if loader and loader.file else None),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perftui_tui.key_overrides import Overrides, written
 from perftui_tui.key_table import KEYS, Key
 
 if TYPE_CHECKING:
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
     from perftui_tui.snapshot import Snapshot
 
-NEEDS_A_RUN = frozenset({"try_fix", "write_fix", "undo_fix", "rerun", "swap"})
+NEEDS_A_RUN = frozenset({"try_fix", "write_fix", "undo_fix", "rerun", "swap", "playback"})
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 
@@ -20,7 +22,9 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
     anything to fix, no gaps."""
     if snapshot is None:
         return frozenset()
-    useless = frozenset() if snapshot.phase.is_live else NEEDS_A_RUN_NOW
+    useless = frozenset() if snapshot.goes_on else NEEDS_A_RUN_NOW
+    if snapshot.goes_on or not snapshot.train_steps:
+        useless |= {"playback"}
     if snapshot.run is None:
         useless |= NEEDS_A_RUN
     options = [option for found in snapshot.options.values() for option in found]
@@ -32,18 +36,45 @@ def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
     return useless if has_gaps else useless | {"show_gap"}
 
 
+_current: tuple[Key, ...] = KEYS
+
+
+def use(overrides: Overrides) -> None:
+    """Take a person's own keys for all that is shown from now on; the app binds them itself."""
+    global _current
+    _current = tuple(_own(key, overrides) for key in KEYS)
+
+
+def _own(key: Key, overrides: Overrides) -> Key:
+    keys = overrides.keys.get(key.name)
+    if keys is None:
+        return key
+    return replace(key, keys=",".join(keys), shown_as=written(keys[0]))
+
+
+def current_keys() -> tuple[Key, ...]:
+    """The table with a person's own keys."""
+    return _current
+
+
+def shown_key(name: str) -> str:
+    """How the key of an action is written in a hint; ``name`` as in ``ops.filter``."""
+    return next(key.display for key in _current if key.name == name)
+
+
 def keys_of(scope: str) -> tuple[Key, ...]:
     """The rows of the table for one scope."""
-    return tuple(key for key in KEYS if key.scope == scope)
+    return tuple(key for key in _current if key.scope == scope)
 
 
 def keys_on(screen: str) -> tuple[Key, ...]:
     """The rows of the table for a screen and all its parts."""
-    return tuple(key for key in KEYS if key.scope.partition(".")[0] == screen)
+    return tuple(key for key in _current if key.scope.partition(".")[0] == screen)
 
 
 def bindings(scope: str) -> list[BindingType]:
-    """The bindings of one scope."""
+    """The bindings of one scope, each with the name by which a person's own keys replace its
+    keys."""
     from textual.binding import Binding
 
     return [
@@ -55,6 +86,8 @@ def bindings(scope: str) -> list[BindingType]:
             key_display=key.display,
             priority=key.priority,
             tooltip=key.help,
+            id=key.name,
         )
-        for key in keys_of(scope)
+        for key in KEYS
+        if key.scope == scope
     ]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perftui.analysis.model import TraceAnalysis
+    from perftui.diagnosis.ranks import RankTable
     from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.output.tail import Output
     from perftui_tui.snapshot import Snapshot
@@ -76,3 +77,17 @@ class OutputReceived(Message):
     def can_replace(self, message: Message) -> bool:
         """The newest view holds everything an older one does, within bounds."""
         return isinstance(message, OutputReceived)
+
+
+class RanksRead(Message):
+    """One more of the ranks' traces at ``paths`` has been read; ``done`` so far."""
+
+    def __init__(self, paths: tuple[tuple[int, Path], ...], table: RankTable, done: int) -> None:
+        super().__init__()
+        self.paths = paths
+        self.table = table
+        self.done = done
+
+    def can_replace(self, message: Message) -> bool:
+        """A later table holds all of an earlier one."""
+        return isinstance(message, RanksRead)

@@ -10,7 +10,8 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from perftui.trace.text import printable
-from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS
+from perftui_tui.key_table import LONG_NAMES, SCREENS
+from perftui_tui.keymap import current_keys
 
 if TYPE_CHECKING:
     from perftui.trace.ranks import RankFile
@@ -22,7 +23,7 @@ def palette_commands(app: PerftuiApp, screen: Screen[object]) -> Iterator[System
     for name, title in zip(SCREENS, LONG_NAMES, strict=True):
         yield SystemCommand(title, f"The {title} screen", _show(app, name))
     # A key may stand in several parts; the one that has the focus comes first.
-    waiting = {(key.action, key.help): key for key in KEYS if "show(" not in key.action}
+    waiting = {(key.action, key.help): key for key in current_keys() if "show(" not in key.action}
     for active in screen.active_bindings.values():
         key = waiting.pop((active.binding.action, active.binding.tooltip), None)
         if key is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ class RecorderRequests:
             self._app.notify("requested: a window is profiled at the next step")
 
     def stop(self) -> None:
-        """Ask for an interrupt of the training."""
+        """Ask for an interrupt of the training that is our own, whichever is on screen."""
         from perftui.run.control import STOP
 
-        self._request(STOP)
+        self._request(STOP, self._app.own)
 
     def started(self, size: Size) -> None:
         """A run has been started in a terminal of ``size``."""
@@ -62,13 +63,13 @@ class RecorderRequests:
             self._told = size
             self._request(RESIZE, rows=size.height, columns=size.width)
 
-    def _request(self, kind: str, **data: int) -> bool:
+    def _request(self, kind: str, root: Path | None = None, **data: int) -> bool:
         """Whether the request could be left for the recorder; else why not is said."""
         from perftui.run.control import request
         from perftui.run.layout import RunLayout
 
         try:
-            request(RunLayout(self._app.target), kind, **data)
+            request(RunLayout(root or self._app.target), kind, **data)
         except OSError as error:
             self._app.warn(f"the run cannot be reached: {error}")
             return False

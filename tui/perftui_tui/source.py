@@ -32,16 +32,19 @@ class RunSource(ReadingThread):
     again and again: its training may go on.
     """
 
-    def __init__(self, path: Path, post: Post, clock: Clock = time.time_ns) -> None:
+    def __init__(
+        self, path: Path, post: Post, clock: Clock = time.time_ns, rank_number: int = 0
+    ) -> None:
         super().__init__(path, post)
         self._clock = clock
+        self._rank_number = rank_number
         self._failures = 0
 
     def read(self) -> None:
         """Post a picture for each read."""
         from perftui_tui.run_view import RunView
 
-        view = RunView(self.path, self._clock, self.stopped.is_set)
+        view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number)
         before = 0.0
         while not self.stopped.is_set():
             began = time.thread_time()

@@ -1,4 +1,4 @@
-"""The thread that reads a trace file."""
+"""The thread that reads a file: a trace, or a snapshot of GPU memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui_tui.messages import LoadProgressed, PreviewReceived, SnapshotReceived, SourceFailed
 from perftui_tui.reading_thread import Clock, Post, ReadingThread
+from perftui_tui.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
@@ -27,10 +28,14 @@ class TraceSource(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
+        from perftui.report.kind import Kind, kind_of
         from perftui.trace.errors import TraceError
         from perftui_tui.trace_view import view_trace
 
         try:
+            if kind_of(self.path) is Kind.MEMORY_SNAPSHOT:
+                self._read_memory()
+                return
             snapshot = view_trace(
                 self.path, self._clock(), self._progressed, self.stopped.is_set, self._previewed
             )
@@ -40,6 +45,24 @@ class TraceSource(ReadingThread):
             self.tell(SourceFailed(named))
         else:
             self.tell(SnapshotReceived(snapshot))
+
+    def _read_memory(self) -> None:
+        """Post who holds the memory.
+
+        Raises:
+            LoadCancelled: it was stopped meanwhile.
+        """
+        from perftui_tui.held_memory import read_memory
+
+        def progressed(read: int, whole: int) -> None:
+            self._progressed(read / whole if whole else 1.0)
+
+        held, problem = read_memory(self.path, self.stopped.is_set, progressed)
+        if problem is not None:
+            self.tell(SourceFailed(problem))
+            return
+        shown = Snapshot(self.path, Phase.TRACE, self.path.name, self._clock(), held=held)
+        self.tell(SnapshotReceived(shown))
 
     def _previewed(self, analysis: TraceAnalysis) -> None:
         self.tell(PreviewReceived(self.path, analysis))

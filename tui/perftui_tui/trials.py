@@ -110,7 +110,7 @@ class Trials:
             if answer == YES:
                 self._start(run, change)
 
-        running = snapshot.phase.is_live
+        running = snapshot.goes_on
         steady = snapshot.diagnosis.steady_steps
         if running and steady < FEWEST_STEPS:
             body = [*body, (), Prose(_too_early(steady), "warn")]
@@ -145,6 +145,7 @@ class Trials:
         app.baseline.snapshot = app.newest
         self._compare_when_steady = True
         app.is_replay = False
+        app.own, app.attached_to = root, None
         app.requests.started(size)
         app.open(root)
 
@@ -153,7 +154,7 @@ class Trials:
         from perftui.run.control import STOP, request
         from perftui.run.layout import RunLayout
 
-        self._app.target = root
+        self._app.target = self._app.own = root
         if self._app.is_stopping:
             request(RunLayout(root), STOP)
 

@@ -5,7 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perftui.analysis.analyse import analyse
+from perftui.analysis.lanes import build_lanes
 from perftui.trace.model import NONE, Trace, Track
+from perftui_tui.widgets.timeline_state import TimelineState
+
+MS = 1_000_000
 
 
 def _column(events, key, default, kind=np.int64):
@@ -51,3 +56,28 @@ def make_trace():
         )
 
     return make
+
+
+@pytest.fixture
+def trace(make_trace):
+    """Two operators, their launches, and three activities with a gap of 30 ms among them."""
+    launch = {"category": "cuda_runtime", "depth": 1, "parent": 0}
+    copy = {"category": "gpu_memcpy", "bytes": 4096}
+    return make_trace(
+        ("aten::mm", 0, 0, 10 * MS),
+        ("cudaLaunchKernel", 0, 2 * MS, MS, launch | {"correlation": 5}),
+        ("aten::item", 0, 30 * MS, 60 * MS),
+        ("cudaLaunchKernel", 0, 31 * MS, MS, launch | {"correlation": 6, "parent": 2}),
+        ("cudaStreamSynchronize", 0, 60 * MS, 20 * MS, launch | {"parent": 2}),
+        ("gemm", 1, 5 * MS, 15 * MS, {"correlation": 5}),
+        ("Memcpy DtoH", 1, 50 * MS, 10 * MS, copy | {"correlation": 6}),
+        ("relu", 1, 60 * MS + 100, 5 * MS),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def state(trace):
+    """All of it in view, on a screen of ten lanes."""
+    state = TimelineState(analyse(trace), build_lanes(trace))
+    state.resized(10)
+    return state

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.analysis.analyse import without_tables
+from perftui.analysis.intervals import Intervals
 from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import DEVICE, Lane, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
@@ -11,9 +15,20 @@ from perftui_tui.widgets.cells import merged, text_of
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.gap_words import DeviceGaps, IdleTime, largest_gap_row
 from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
-from perftui_tui.widgets.lane_groups import ShownLane, shown_lanes
-from perftui_tui.widgets.navigation import Selection
-from perftui_tui.widgets.timeline_rows import Scene, head_rows, label_width, lane_row
+from perftui_tui.widgets.lane_groups import shown_lanes
+from perftui_tui.widgets.matches import find_matches
+from perftui_tui.widgets.navigation import Selection, event
+from perftui_tui.widgets.phase_row import phase_cells
+from perftui_tui.widgets.time_marks import TimeMarks
+from perftui_tui.widgets.timeline_head import (
+    Scene,
+    head_rows,
+    label_width,
+    minimap,
+    minimap_index,
+)
+from perftui_tui.widgets.timeline_rows import lane_rows
+from perftui_tui.widgets.timeline_state import TimelineState
 from perftui_tui.widgets.viewport import Viewport
 
 MS = 1_000_000
@@ -29,16 +44,29 @@ def drawn(trace, lane, view, columns, glyphs=COLOURED):
     return "".join(glyph for glyph, _ in cells)
 
 
-def scene(trace, gaps=(), steps=(), ascii_only=False):
-    return Scene(trace, KindsOfTrace(trace), DeviceGaps(gaps), steps, Glyphs(ascii_only))
+def scene(trace, gaps=(), steps=(), ascii_only=False, **more):
+    return Scene(trace, KindsOfTrace(trace), DeviceGaps(gaps), steps, Glyphs(ascii_only), **more)
 
 
-def lane_text(trace, width=60, threshold=1000, selected=True, mark=None, **options):
-    lane = build_lanes(trace)[0]
-    last = int((trace.start + trace.duration).max())
-    view = options.pop("view", Viewport.whole(0, last))
-    row = lane_row(scene(trace, **options), ShownLane(lane), view, width, threshold, selected, mark)
-    return text_of(row)
+def state_of(trace, threshold=0, view=None, selected=None):
+    """Everything in view, on a screen of ten lanes; gaps count from 1 µs on."""
+    state = TimelineState(without_tables(trace), build_lanes(trace))
+    state.resized(10)
+    state.change_threshold(threshold - 2)
+    state.view = view or state.view
+    state.selected = selected
+    return state
+
+
+def lane_text(trace, width=60, threshold=0, place=0, **options):
+    state = state_of(trace, threshold, options.pop("view", None))
+    return text_of(lane_rows(scene(trace, **options), state, width)[place])
+
+
+def head(trace, state, width=60, **options):
+    """By name what each row above the lanes says."""
+    rows = head_rows(scene(trace, **options), state, width)
+    return {each.name: text_of(each.row) for each in rows}
 
 
 def test_dense_columns_show_their_busy_share(make_trace):
@@ -131,10 +159,26 @@ def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     text = lane_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)])
     assert "├─ idle 30.0 ms input wait ──┤" in text
     assert "├─────── idle 30.0 ms ───────┤" in lane_text(trace, width=60)
-    assert "idle" not in lane_text(trace, width=60, selected=False)
-    assert "idle" not in lane_text(trace, width=60, threshold=100 * MS)
+    assert "idle" not in lane_text(trace, width=60, threshold=6)
     ascii_text = lane_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)], ascii_only=True)
     assert "<- idle 30.0 ms input wait -->" in ascii_text
+
+
+def test_gaps_are_said_on_the_selected_lane_and_on_whole_devices(make_trace):
+    trace = make_trace(("a", 0, 0, 10 * MS), ("b", 0, 40 * MS, 8 * MS), ("k", 1, 0, 48 * MS))
+    assert "idle" not in lane_text(trace, place=1)
+    state = state_of(trace)
+    state.move_lane(1)
+    assert "idle 30.0 ms" in text_of(lane_rows(scene(trace), state, 60)[1])
+
+
+def test_a_gap_says_what_the_host_was_in_where_there_is_room(make_trace):
+    trace = make_trace(
+        ("loader.next", 0, 9 * MS, 30 * MS), ("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS)
+    )
+    known = replace(gap(10 * MS, 40 * MS), operator_row=0)
+    assert "idle 30.0 ms input wait in loader.next" in lane_text(trace, width=100, gaps=[known])
+    assert "idle 30.0 ms input wait ─" in lane_text(trace, width=60, gaps=[known])
 
 
 def test_a_gap_that_goes_on_has_no_end(make_trace):
@@ -155,28 +199,195 @@ def test_an_idle_stream_of_a_busy_device_has_no_cause():
 
 def test_head_says_where_one_is(make_trace):
     trace = make_trace(("a", 1, 0, 40 * MS), ("b", 1, 60 * MS, 40 * MS))
-    lane = build_lanes(trace)[0]
     steps = (Step(3, 0, 50 * MS, 0), Step(4, 50 * MS, 100 * MS, 1))
-    view = Viewport(0, 50 * MS, 0, 100 * MS)
-    mark = Selection(0, 40 * MS, 0, lane)
-    rows = [text_of(r) for r in head_rows(scene(trace, steps=steps), lane, view, 60, 50_000, mark)]
-    assert rows[0].split()[:2] == ["view", "50.0"]
-    assert rows[0].count("━") == rows[0].count("─")
-    assert "▼" in rows[1]
-    assert "│step 3 50.0 ms" in rows[2]
-    assert rows[3].startswith("gaps>50 µs")
-    assert [len(row) for row in rows] == [60] * 4
+    state = state_of(trace, threshold=2, view=Viewport(0, 50 * MS, 0, 100 * MS))
+    state.select_row(0)
+    rows = head(trace, state, steps=steps, whole=minimap_index(state.lanes))
+    assert list(rows) == ["minimap", "ruler", "steps", "gaps"]
+    assert rows["minimap"].startswith("50.0 ms  ")
+    wide = head(trace, state, 80, whole=minimap_index(state.lanes))
+    assert wide["minimap"].startswith("view 50.0 ms  ")
+    assert "▼" in rows["ruler"]
+    assert "│step 3 50.0 ms" in rows["steps"]
+    assert rows["gaps"].startswith("gaps>50 µs")
+    assert {len(row) for row in rows.values()} == {60}
+
+
+def test_the_minimap_is_of_all_and_shows_the_view(make_trace):
+    trace = make_trace(("a", 1, 0, 50), ("b", 1, 50, 25), ("c", 1, 99, 1))
+    index = minimap_index(build_lanes(trace))
+    view = Viewport(20, 40, 0, 100)
+    cells = minimap(index, view, 10, COLOURED)
+    assert "".join(glyph for glyph, _ in cells) == "██[]███▄ ▁"
+    assert [at for at, (_, style) in enumerate(cells) if style == "view"] == [2, 3]
+    whole = minimap(index, Viewport.whole(0, 100), 10, COLOURED)
+    assert "".join(glyph for glyph, _ in whole) == "███████▄ ▁"
+    point = minimap(index, Viewport(81, 82, 0, 100), 10, Glyphs(ascii_only=True))
+    assert [at for at, (glyph, _) in enumerate(point) if glyph == "|"] == [8]
+
+
+def test_of_a_thread_the_minimap_shows_the_calls_and_not_the_step(make_trace):
+    trace = make_trace(
+        ("step", 0, 0, 100), ("a", 0, 10, 5, {"depth": 1, "parent": 0}),
+        ("b", 0, 20, 5, {"depth": 1, "parent": 0}),
+    )  # fmt: skip
+    assert minimap_index(build_lanes(trace)).start.tolist() == [10, 20]
+    assert minimap_index([]) is None
+
+
+def phases(**spans):
+    columns = {name: np.asarray(span, np.int64).reshape(-1, 2) for name, span in spans.items()}
+    return {name: Intervals(pairs[:, 0], pairs[:, 1]) for name, pairs in columns.items()}
+
+
+def test_phases_are_named_where_they_fit(make_trace):
+    trace = make_trace(("a", 1, 0, 1000))
+    known = phases(input_wait=[(0, 500)], forward=[(500, 990)], optimizer=[(990, 1000)])
+    row = head(trace, state_of(trace), width=52, phases=known)["phases"]
+    assert row == "phases       data wait           forward             ▂"[:12] + row[12:]
+    assert row[12:].split() == ["data", "wait", "forward"]
+    ascii_row = head(trace, state_of(trace), width=52, phases=known, ascii_only=True)["phases"]
+    assert ascii_row[12:] == "[data wait DDDDDDDDD[forward FFFFFFFFFF"[:40] + ascii_row[51:]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.integers(0, 2)), min_size=1),
+    st.integers(1, 60),
+)
+def test_every_column_has_the_phase_that_fills_most_of_it(stretches, columns):
+    spans, now = ([], [], []), 0
+    for idle, length, which in stretches:
+        spans[which].append((now + idle, now + idle + length))
+        now += idle + length
+    names = ("input_wait", "forward", "backward")
+    known = phases(**dict(zip(names, spans, strict=True)))
+    cells = phase_cells(known, Viewport.whole(0, now), columns, Glyphs(colours=False))
+    styles = [style.removeprefix("phase-") for _, style in cells]
+    for at, style in enumerate(styles):
+        low, high = now * at // columns, now * (at + 1) // columns
+        shares = [sum(max(0, min(e, high) - max(s, low)) for s, e in of) for of in spans]
+        most = max(shares)
+        assert style == (names[shares.index(most)] if most else "")
+
+
+def test_marks_and_what_lies_between_them(make_trace):
+    trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 60 * MS))
+    state = state_of(trace)
+    assert "range" not in head(trace, state)
+    state.marks = TimeMarks(20 * MS)
+    assert "├ 20 ms" in head(trace, state)["range"]
+    state.marks = TimeMarks(20 * MS, 60 * MS)
+    assert head(trace, state)["range"] == (
+        "marks                ├──── 40.0 ms ─────┤                   "
+    )
+    state.marks = TimeMarks(60 * MS, 60 * MS + 5)
+    assert "│ 5 ns" in head(trace, state)["range"]
+    state.view = Viewport(30 * MS, 50 * MS, 0, 100 * MS)
+    state.marks = TimeMarks(20 * MS, 60 * MS)
+    assert "─ 40.0 ms ─" in head(trace, state)["range"]
+    assert not set("├┤") & set(head(trace, state)["range"])
+
+
+def test_marks_outside_the_view_are_pointed_to(make_trace):
+    trace = make_trace(("a", 1, 0, 100 * MS))
+    state = state_of(trace, view=Viewport(40 * MS, 50 * MS, 0, 100 * MS))
+    state.marks = TimeMarks(10 * MS, 20 * MS)
+    assert "◄ 10.0 ms " in head(trace, state)["range"]
+    state.marks = TimeMarks(60 * MS, 80 * MS)
+    assert head(trace, state)["range"].endswith(" 20.0 ms ►")
+
+
+def test_marks_go_through_idle_time_alone(make_trace):
+    trace = make_trace(("a", 0, 0, 50 * MS), ("k", 1, 50 * MS, 50 * MS))
+    state = state_of(trace, threshold=6)
+    state.marks = TimeMarks(25 * MS, 75 * MS)
+    device, thread = (text_of(row) for row in lane_rows(scene(trace), state, 60))
+    assert (device.index("│"), thread.index("│")) == (24, 48)
+    assert device.count("│") == thread.count("│") == 1
+
+
+def test_what_a_search_found_is_marked_and_counted(make_trace):
+    trace = make_trace(("mm", 1, 0, 30 * MS), ("relu", 1, 50 * MS, 10 * MS), ("mm", 1, 90 * MS, MS))
+    state = state_of(trace)
+    state.matches = find_matches(trace, "MM")
+    row = head(trace, state)["found"]
+    assert row.startswith("found 2 ")
+    assert [at for at, glyph in enumerate(row) if glyph == "▾"] == [12, 12 + 47]
+    styles = {style for _, style in lane_rows(scene(trace), state, 60)[0]}
+    assert "match" in styles
+    assert "kernel" in styles
+    state.next_match(1)
+    assert head(trace, state)["found"].startswith("found 1/2")
 
 
 def test_a_pointer_hides_no_part_of_a_number(make_trace):
     trace = make_trace(("a", 1, 0, 100 * MS))
-    lane = build_lanes(trace)[0]
-    view = Viewport.whole(0, 100 * MS)
+    state = state_of(trace)
     for start in range(0, 100 * MS, 2 * MS):
-        mark = Selection(start, start, 0, lane)
-        row = text_of(head_rows(scene(trace), lane, view, 100, 50_000, mark)[1])
-        words = row.replace("▼", "").replace("╷", " ").split()
+        state.selected = Selection(start, start, 0, state.lane)
+        words = head(trace, state, 100)["ruler"].replace("▼", "").replace("╷", " ").split()
         assert all(word in ("0", "20", "40", "60", "80", "ms", "ns") for word in words)
+
+
+def linked(make_trace, wait=30 * MS):
+    launch = {"category": "cuda_runtime", "correlation": 5, "depth": 1, "parent": 0}
+    return make_trace(
+        ("aten::mm", 0, 0, 100 * MS),
+        ("launch", 0, 20 * MS, 10 * MS, launch),
+        ("gemm", 1, 20 * MS + wait, 40 * MS, {"correlation": 5}),
+    )
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_an_arrow_joins_a_call_and_its_kernel(make_trace, row):
+    trace = linked(make_trace)
+    state = state_of(trace, threshold=6)
+    state.select_row(row)
+    device, op, call = (text_of(each) for each in lane_rows(scene(trace), state, 112))
+    begin, head = label_width(112) + 18, label_width(112) + 45
+    assert device[begin:head] == "┌" + "─" * (head - begin - 2) + "►"
+    assert op[begin] == "│"
+    assert "launch" in call
+    styles = [style for each in lane_rows(scene(trace), state, 112) for _, style in each]
+    assert any(style.startswith("linked") for style in styles)
+    assert any(style.startswith("selected") for style in styles)
+
+
+def test_an_arrow_in_ascii(make_trace):
+    trace = linked(make_trace)
+    state = state_of(trace, threshold=6)
+    state.select_row(1)
+    rows = [text_of(each) for each in lane_rows(scene(trace, ascii_only=True), state, 112)]
+    assert "+-------" in rows[0]
+    assert "->[gemm" in rows[0]
+    assert rows[1][label_width(112) + 18] == "|"
+
+
+def test_an_arrow_points_to_what_is_outside_the_view(make_trace):
+    trace = linked(make_trace)
+    state = state_of(trace, threshold=6)
+    state.select_row(1)
+    state.view = Viewport(0, 40 * MS, 0, 100 * MS)
+    assert "10.0 ms ►" in text_of(lane_rows(scene(trace), state, 112)[0])
+    state.select_row(2)
+    state.view = Viewport(50 * MS, 90 * MS, 0, 100 * MS)
+    assert "◄ 30.0 ms" in text_of(lane_rows(scene(trace), state, 112)[2])
+
+
+def test_an_arrow_hides_no_work(make_trace):
+    """Kernels that ran while this one waited in the queue stay to be seen."""
+    trace = make_trace(
+        ("launch", 0, 0, 10, {"category": "cuda_runtime", "correlation": 5}),
+        ("busy", 1, 20, 50),
+        ("gemm", 1, 80, 20, {"correlation": 5}),
+    )
+    state = state_of(trace)
+    without = text_of(lane_rows(scene(trace), state, 112)[0])
+    state.select_row(2)
+    drawn = text_of(lane_rows(scene(trace), state, 112)[0])
+    pairs = list(zip(without, drawn, strict=True))
+    assert all(one == other for one, other in pairs[label_width(112) :] if one.isalnum())
+    assert without != drawn
 
 
 @pytest.mark.parametrize("width", [20, 80, 120, 200])
@@ -188,11 +399,9 @@ def test_rows_are_as_wide_as_the_screen(make_trace, width):
 
 def test_the_selected_event_is_drawn_as_such(make_trace):
     trace = make_trace(("a", 1, 0, 50), ("b", 1, 50, 50))
-    lane = build_lanes(trace)[0]
-    row = lane_row(
-        scene(trace), ShownLane(lane), Viewport.whole(0, 100), 40, 1000, True,
-        Selection(50, 100, 1, lane),
-    )  # fmt: skip
+    state = state_of(trace)
+    state.selected = event(trace, state.lane, 1)
+    row = lane_rows(scene(trace), state, 40)[0]
     assert [style for _, style in row if style.startswith("selected-") or style == "selected"]
 
 
@@ -220,9 +429,9 @@ def test_blanks_take_no_colour_of_their_own():
 
 def test_a_selected_gap_is_drawn_as_such(make_trace):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
-    lane, view = build_lanes(trace)[0], Viewport.whole(0, 48 * MS)
-    mark = Selection(10 * MS, 40 * MS, -1, lane)
-    row = lane_row(scene(trace), ShownLane(lane), view, 60, 1000, True, mark)
+    state = state_of(trace)
+    state.selected = Selection(10 * MS, 40 * MS, -1, state.lane)
+    row = lane_rows(scene(trace), state, 60)[0]
     assert [text.strip() for text, style in row if style == "selected"] == [
         "├─────── idle 30.0 ms ───────┤"
     ]
@@ -231,9 +440,5 @@ def test_a_selected_gap_is_drawn_as_such(make_trace):
 
 def test_overlapping_work_of_a_stream_has_a_lane_of_its_own(make_trace):
     trace = make_trace(("a", 1, 0, 100), ("b", 1, 50, 100))
-    lanes = shown_lanes(build_lanes(trace), 10, {})
-    labels = [
-        text_of(lane_row(scene(trace), each, Viewport.whole(0, 150), 80, 1000, False, None))[:16]
-        for each in lanes
-    ]
-    assert labels == [" GPU 0 stream 7 ", "   overlapping  "]
+    labels = [text_of(row)[:16] for row in lane_rows(scene(trace), state_of(trace), 80)]
+    assert labels == ["▶GPU 0 stream 7 ", "   overlapping  "]

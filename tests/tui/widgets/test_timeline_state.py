@@ -1,50 +1,21 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import MARKS, build_lanes
+from perftui.analysis.lanes import build_lanes
+from perftui.analysis.model import Step
 from perftui.trace.model import NONE
-from perftui_tui.widgets.event_detail import (
-    argument_line,
-    event_lines,
-    gap_lines,
-    panel_lines,
-    self_time,
-)
-from perftui_tui.widgets.navigation import event, launched_row, launching_row, named_rows
+from perftui_tui.widgets.matches import find_matches
+from perftui_tui.widgets.navigation import same_name
+from perftui_tui.widgets.time_marks import TimeMarks
 from perftui_tui.widgets.timeline_state import TimelineState
-from tests.core.diagnosis.looks import ORIGIN, at_wall, run_with
 
 MS = 1_000_000
 
 
 def is_whole(view):
     return (view.start, view.end) == (view.first, view.last)
-
-
-@pytest.fixture
-def trace(make_trace):
-    launch = {"category": "cuda_runtime", "depth": 1, "parent": 0}
-    copy = {"category": "gpu_memcpy", "bytes": 4096}
-    return make_trace(
-        ("aten::mm", 0, 0, 10 * MS),
-        ("cudaLaunchKernel", 0, 2 * MS, MS, launch | {"correlation": 5}),
-        ("aten::item", 0, 30 * MS, 60 * MS),
-        ("cudaLaunchKernel", 0, 31 * MS, MS, launch | {"correlation": 6, "parent": 2}),
-        ("cudaStreamSynchronize", 0, 60 * MS, 20 * MS, launch | {"parent": 2}),
-        ("gemm", 1, 5 * MS, 15 * MS, {"correlation": 5}),
-        ("Memcpy DtoH", 1, 50 * MS, 10 * MS, copy | {"correlation": 6}),
-        ("relu", 1, 60 * MS + 100, 5 * MS),
-    )  # fmt: skip
-
-
-@pytest.fixture
-def state(trace):
-    state = TimelineState(analyse(trace), build_lanes(trace))
-    state.resized(10)
-    return state
 
 
 def selected_name(state):
@@ -82,55 +53,6 @@ def test_the_largest_gap_comes_into_sight(state):
     assert state.largest_gap()
     assert state.selected.is_gap
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
-    assert "GPU 0 idle 30.0 ms" in gap_lines(state.analysis, state.gaps, state.selected)[0]
-
-
-def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
-    state.largest_gap()
-    analysis = replace(state.analysis, trace=replace(state.analysis.trace, wall_origin=ORIGIN))
-    run = run_with(at_wall((25, 20, "/home/a/train.py", 8), (45, 100, "/home/a/train.py", 9)))
-    said = gap_lines(analysis, state.gaps, state.selected, run)
-    assert "main thread at /home/a/train.py:8 for 67 % of it (2 looks)" in said
-    elsewhere = run_with(at_wall((55, 20, "/home/a/train.py", 8)))
-    unnamed = gap_lines(analysis, state.gaps, state.selected, elsewhere)
-    assert unnamed == gap_lines(state.analysis, state.gaps, state.selected)
-
-
-def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, monkeypatch):
-    state.largest_gap()
-    unlisted = replace(state.selected, start=51 * MS, end=52 * MS)
-    assert "other streams" in gap_lines(state.analysis, state.gaps, unlisted)[1]
-    monkeypatch.setattr("perftui_tui.widgets.event_detail.MOST", len(state.analysis.gaps))
-    shorter = replace(unlisted, end=unlisted.start + 50)
-    assert "cause not known" in gap_lines(state.analysis, state.gaps, shorter)[1]
-    assert "other streams" in gap_lines(state.analysis, state.gaps, unlisted)[1]
-
-
-def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
-    trace = make_trace(
-        ("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS), ("relu", 1, 20 * MS, 5 * MS)
-    )
-    state = TimelineState(analyse(trace), build_lanes(trace))
-    for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
-        state.select_at(state.lane, clicked * MS, (clicked + 1) * MS)
-        said = gap_lines(state.analysis, state.gaps, state.selected)
-        assert f"{words} of GPU 0" in said[1]
-
-
-def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
-    mark = {"category": "gpu_user_annotation"}
-    trace = make_trace(
-        ("forward", 1, 0, 10 * MS, mark),
-        ("gemm", 1, 0, 50 * MS),
-        ("backward", 1, 20 * MS, MS, mark),
-    )
-    state = TimelineState(analyse(trace), build_lanes(trace))
-    ranges = next(lane for lane in state.lanes if lane.kind == MARKS)
-    state.select_at(ranges, 15 * MS, 16 * MS)
-    assert gap_lines(state.analysis, state.gaps, state.selected) == [
-        "nothing recorded for 10.0 ms",
-        "GPU 0 stream 7  from 10 ms to 20 ms",
-    ]
 
 
 def test_a_gap_too_short_to_see_is_closed_in_on(make_trace):
@@ -180,16 +102,10 @@ def test_from_a_kernel_to_its_launch_and_back(state):
     assert not state.follow_launch(-1)
 
 
-def test_an_operator_leads_to_its_first_kernel(trace):
-    assert launched_row(trace, 0) == 5
-    assert launched_row(trace, 2) == 6
-    assert launched_row(trace, 4) == NONE
-    assert launching_row(trace, 6) == 3
-    assert launching_row(trace, 7) == NONE
-
-
 def test_search_goes_round(state):
-    assert state.search("CUDA") == 3
+    assert not state.next_match(1)
+    state.matches = find_matches(state.trace, "CUDA")
+    assert len(state.matches) == 3
     starts = []
     for _ in range(4):
         assert state.next_match(1)
@@ -197,14 +113,138 @@ def test_search_goes_round(state):
     assert starts == [2, 31, 60, 2]
     state.next_match(-1)
     assert state.selected.start // MS == 60
-    assert state.search("") == 0
+    state.matches = find_matches(state.trace, "")
     assert not state.next_match(1)
 
 
-def test_named_rows_are_in_time_order(trace):
-    starts = trace.start[named_rows(trace, "E")]
-    assert len(starts) == 8
-    assert np.all(starts[1:] >= starts[:-1])
+def test_from_an_event_to_the_next_of_its_name(state):
+    state.select_row(1)
+    assert state.same_name(1)
+    assert state.selected.row == 3
+    assert not state.same_name(1)
+    assert state.same_name(-1)
+    assert state.selected.row == 1
+    assert not state.same_name(-1)
+    state.largest_gap()
+    assert not state.same_name(1)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_next_of_a_name_among_very_many(make_trace, step, monkeypatch):
+    monkeypatch.setattr("perftui_tui.widgets.navigation._AT_ONCE", 3)
+    wanted = {0, 1, 5, 11, 12, 19}
+    trace = make_trace(*(("a" if at in wanted else "b", 1, 10 * at, 5) for at in range(20)))
+    for row in sorted(wanted):
+        further = [at for at in wanted if (at - row) * step > 0]
+        expected = (min if step > 0 else max)(further, default=NONE)
+        assert same_name(trace, row, step) == expected
+
+
+def with_steps(state, *spans):
+    steps = tuple(Step(at, start * MS, end * MS, 0) for at, (start, end) in enumerate(spans))
+    return TimelineState(replace(state.analysis, steps=steps), state.lanes)
+
+
+def test_from_step_to_step_and_to_the_slow_ones(state):
+    state = with_steps(state, (0, 20), (20, 40), (40, 70), (70, 89))
+    shown = []
+    while state.next_step(1):
+        shown.append((state.view.start // MS, -(-state.view.end // MS)))
+        state.selected = None
+    assert shown == [(0, 24), (18, 42), (37, 73), (67, 90)]
+    state.whole()
+    assert state.next_slow_step(1)
+    assert (state.view.start, state.view.end) == (37 * MS, 73 * MS)
+    assert not state.next_slow_step(1)
+    assert not with_steps(state).next_step(1)
+
+
+def test_marks_around_a_selection(state):
+    state.next_event(1)
+    state.mark()
+    assert state.marks == TimeMarks(5 * MS)
+    assert state.marks.range is None
+    state.mark()
+    assert state.marks.range == (5 * MS, 20 * MS)
+    state.next_event(1)
+    state.mark()
+    assert state.marks == TimeMarks(50 * MS)
+    state.select_row(0)
+    state.mark()
+    assert state.marks.range == (0, 50 * MS)
+
+
+def test_marks_without_a_selection(state):
+    state.mark()
+    assert state.marks == TimeMarks(45 * MS)
+    state.mark_selection()
+    assert state.marks.range == (0, 90 * MS)
+    state.mark_range(500 * MS, -5)
+    assert state.marks.range == (0, 90 * MS)
+
+
+def test_clearing_takes_away_one_thing_at_a_time(state):
+    state.next_event(1)
+    state.mark()
+    state.matches = find_matches(state.trace, "cuda")
+    assert state.clear()
+    assert state.marks == TimeMarks()
+    assert state.clear()
+    assert state.matches is None
+    assert state.clear()
+    assert state.selected is None
+    assert not state.clear()
+
+
+def labels(state):
+    return [shown.lane.label for shown in state.on_screen() if shown.leads]
+
+
+def test_hiding_and_showing_again(state):
+    assert labels(state) == ["GPU 0 stream 7", "main"]
+    assert state.hide_lane()
+    assert labels(state) == ["main"]
+    assert state.lane.label == "main"
+    assert state.hidden_count == 1
+    assert not state.hide_lane()
+    assert state.show_hidden()
+    assert labels(state) == ["GPU 0 stream 7", "main"]
+    assert not state.show_hidden()
+
+
+def test_what_is_selected_comes_back_from_hiding(state):
+    state.hide_lane()
+    assert state.select_row(5)
+    assert labels(state) == ["GPU 0 stream 7", "main"]
+
+
+def test_moving_lanes(state):
+    assert not state.reorder(-1)
+    assert state.reorder(1)
+    assert labels(state) == ["main", "GPU 0 stream 7"]
+    assert state.lane.label == "GPU 0 stream 7"
+    assert not state.reorder(1)
+
+
+def test_pinned_lanes_stay_while_others_scroll(state):
+    state.move_lane(1)
+    state.pin_lane()
+    assert labels(state) == ["main", "GPU 0 stream 7"]
+    state.pin_lane()
+    assert labels(state) == ["GPU 0 stream 7", "main"]
+    state.pin_lane()
+    state.fold()
+    state.fold()
+    state.resized(2)
+    state.scroll(5)
+    assert labels(state)[0] == "main"
+    assert not state.reorder(1)
+
+
+def test_the_order_of_lanes_outlives_a_trace(state):
+    state.hide_lane()
+    again = TimelineState(state.analysis, state.lanes, state.order)
+    assert labels(again) == ["main"]
 
 
 def test_folding_hides_deeper_lanes_and_keeps_a_lane_selected(state):
@@ -253,45 +293,3 @@ def test_a_click_selects_an_event_or_the_gap(state):
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
     state.select_at(state.lane, 0, MS)
     assert (state.selected.start, state.selected.end) == (0, 5 * MS)
-
-
-def test_the_detail_of_an_event(trace):
-    lanes = build_lanes(trace)
-    name, facts, callers = event_lines(trace, event(trace, lanes[0], 6))
-    assert name == "Memcpy DtoH"
-    assert facts == (
-        "gpu_memcpy (copy)  GPU 0 stream 7  start 50 ms  duration 10.0 ms"
-        "  gap before 30.0 ms  gap after 100 ns  4.00 KiB  correlation 6"
-    )
-    assert callers == "in cudaLaunchKernel < aten::item"
-
-
-def test_self_time_leaves_out_calls(trace):
-    assert self_time(trace, 2) == (60 - 1 - 20) * MS
-    lane = build_lanes(trace)[1]
-    facts = event_lines(trace, event(trace, lane, 0))[1]
-    assert "self 9.00 ms" in facts
-    assert "gap before" not in facts
-
-
-def test_arguments_are_one_harmless_line():
-    line = argument_line({"Input Dims": [[8, 3]], "evil": "a\x1b[2J\nb", "long": "x" * 999})
-    assert "Input Dims=[[8, 3]]" in line
-    assert line.isprintable()
-    assert len(line) < 300
-
-
-def test_a_panel_never_overflows_and_shows_figures_whole():
-    lines = [
-        "name " * 30,
-        "start 1 ms  duration 24.2 ms  gap before 3.00 µs",
-        "in " + "f < " * 60,
-        "args",
-    ]
-    for height in (3, 4, 8):
-        rows = panel_lines(lines, 30, height)
-        assert len(rows) <= height
-        assert all(len(row) <= 30 for row in rows)
-        assert rows[0].startswith("name name")
-    assert panel_lines(lines, 30, 8)[1:3] == ["start 1 ms  duration 24.2 ms", "gap before 3.00 µs"]
-    assert panel_lines(lines, 30, 8)[-1] == "args"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from textual.app import App
 
+from perftui_tui.screens.ops import OpsTable
 from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.table_rows import LEFT, Column, TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
@@ -36,7 +37,7 @@ class Host(App):
         self.seen = []
 
     def compose(self):
-        yield VirtualTable()
+        yield OpsTable()
 
     def on_mount(self):
         self.table = self.query_one(VirtualTable)
@@ -74,6 +75,14 @@ async def test_titles_stand_over_their_columns(host):
     assert len(header) == len(row)
 
 
+@pytest.mark.keys(
+    "ops.table.move(1)",
+    "ops.table.move(-1)",
+    "ops.table.edge(1)",
+    "ops.table.edge(-1)",
+    "ops.table.page(1)",
+    "ops.table.page(-1)",
+)
 async def test_keys_move_the_selection(host):
     await host.pilot.press("down", "down", "up")
     assert host.table.selected_name == "op998"
@@ -86,6 +95,7 @@ async def test_keys_move_the_selection(host):
     assert host.table.selected_name == "op999"
 
 
+@pytest.mark.keys("ops.table.reverse", "ops.table.sort(-1)", "ops.table.sort(1)")
 async def test_keys_change_the_order_and_keep_the_selection(host):
     await host.pilot.press("down", "R")
     assert "calls ▲" in host.lines()[0]

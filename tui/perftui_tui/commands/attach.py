@@ -30,7 +30,7 @@ def attach(line: CommandLine) -> int:
         raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints how it stands")
     from perftui_tui.commands.show import show
 
-    return show(root, line, is_replay=True, attached=True)
+    return show(root, line, is_replay=True, attached=True, notes=_elsewhere(root))
 
 
 def _live_run(line: CommandLine) -> Path:
@@ -54,6 +54,14 @@ def _live_run(line: CommandLine) -> Path:
         raise UsageError(f"there is no recorded run in {runs}; name a run or its directory")
     root, manifest = readable[0]
     raise UsageError(f"no training runs in {runs}; the newest, {_over(root, manifest)}")
+
+
+def _elsewhere(root: Path) -> tuple[str, ...]:
+    """Where the run is recorded, if that is another host, and whether it still is."""
+    from perftui.run.history import entry_of, recorded_where
+
+    where = recorded_where(entry_of(root))
+    return (where,) if where else ()
 
 
 def _checked(root: Path) -> Path:

@@ -65,6 +65,10 @@ def _command(line: CommandLine) -> int:
         from perftui_tui.commands.demo import demo
 
         return demo(line)
+    if line.action == "keys":
+        from perftui_tui.commands.keys import keys
+
+        return keys(line)
     from perftui_tui.commands.run import run
 
     return run(line)

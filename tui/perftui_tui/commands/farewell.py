@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from perftui.run.layout import RunLayout
@@ -34,7 +35,18 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
     tell(f"  run     {root}")
     again = "replay" if manifest.status.is_over else "attach"
     tell(f"  again   perftui {again} {shlex.quote(str(root))}")
+    for what, path in _others(RunLayout(root)):
+        tell(f"  {what:<7} perftui {shlex.quote(str(path))}")
     return 0 if is_replay or not manifest.status.is_over else exit_code(manifest)
+
+
+def _others(layout: RunLayout) -> Iterator[tuple[str, Path]]:
+    """What lies in the run and opens by itself."""
+    for rank in layout.ranks():
+        for path in sorted(layout.rank(rank).memory.glob("*.pickle")):
+            yield "memory", path
+    for path in layout.nsys_reports():
+        yield "nsys", path
 
 
 def exit_code(manifest: Manifest) -> int:

@@ -10,8 +10,21 @@ from pathlib import Path
 
 from perftui_tui.commands.failure import UsageError
 
-COMMANDS = ("replay", "attach", "report", "runs", "demo")
-FLAGS = ("headless", "nvtx", "no-profile", "stacks", "shapes", "memory", "ascii", "json")
+COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys")
+FLAGS = (
+    "headless",
+    "nvtx",
+    "no-profile",
+    "stacks",
+    "shapes",
+    "memory",
+    "modules",
+    "memory-snapshot",
+    "nsys",
+    "syncs",
+    "ascii",
+    "json",
+)
 VALUES = (
     "python",
     "runs",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 from perftui_tui.commands.target import Target, find_target
 from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
+
+if TYPE_CHECKING:
+    from perftui.trace.ncu.model import KernelMetrics
 
 
 def replay(line: CommandLine) -> int:
@@ -28,20 +32,38 @@ def replay(line: CommandLine) -> int:
         return print_report(target, line)
     from perftui_tui.commands.show import show
 
-    return show(target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks)
+    metrics = _metrics(target, line)
+    return show(
+        target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks, metrics=metrics
+    )
+
+
+def _metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
+    """What ncu measured, for the kernels of the Ops screen."""
+    if "ncu" not in line.values:
+        return None
+    from perftui_tui.commands.report import kind, read_metrics
+
+    special = kind(target)
+    if special is not None:
+        raise UsageError(f"--ncu joins metrics to a trace; {target.path} is a {special.value}")
+    return read_metrics(Path(line.values["ncu"]))
 
 
 def why_no_screen(target: Target, line: CommandLine) -> str | None:
     """Why the app cannot or shall not show it; None where it can."""
+    from perftui.report.kind import Kind
     from perftui_tui.commands.report import kind
 
     reason = why_headless(line)
     if reason is not None:
         return reason
     special = kind(target)
+    if special is Kind.MEMORY_SNAPSHOT and "ncu" not in line.values:
+        return None
     if special is not None:
         return f"there is no screen for a {special.value} yet"
-    return "there is no screen for kernel metrics yet" if "ncu" in line.values else None
+    return None
 
 
 def check(target: Path) -> None:

@@ -78,7 +78,7 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
     from perftui.report.subject import SubjectError, load_subject
     from perftui.report.text import render
 
-    measured = None if metrics is None else _measured(Path(metrics))
+    measured = None if metrics is None else read_metrics(Path(metrics))
     try:
         subject = load_subject(target.path, exporting=_teller(target.path.name))
         if measured is not None and subject.analysis is None:
@@ -106,7 +106,12 @@ def _teller(name: str) -> Callable[[Exporting], None]:
     return told
 
 
-def _measured(path: Path) -> KernelMetrics:
+def read_metrics(path: Path) -> KernelMetrics:
+    """What ncu measured.
+
+    Raises:
+        UsageError: the file cannot be read, or is no report of it.
+    """
     from perftui.trace.errors import TraceError
     from perftui.trace.ncu.load import load_ncu
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.interpreter import interpreter
 from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.options import check_options
 from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
@@ -96,6 +97,9 @@ def _options(line: CommandLine) -> AgentOptions:
 
     flags = line.flags
     first_step, window_steps = line.steps()
+    check_options(line, first_step)
+    if "nsys" in flags:
+        _check_nsys()
     return AgentOptions(
         profile="no-profile" not in flags,
         window_steps=window_steps,
@@ -105,8 +109,21 @@ def _options(line: CommandLine) -> AgentOptions:
         shapes="shapes" in flags,
         stacks="stacks" in flags,
         memory="memory" in flags,
+        modules="modules" in flags,
+        memory_snapshot="memory-snapshot" in flags,
+        nsys="nsys" in flags,
+        syncs="syncs" in flags,
         max_steps=line.number("max-steps"),
     )
+
+
+def _check_nsys() -> None:
+    from perftui.recorder.nsys import NsysError, find_nsys
+
+    try:
+        find_nsys()
+    except NsysError as error:
+        raise UsageError(str(error)) from error
 
 
 def _script(word: str) -> Path:

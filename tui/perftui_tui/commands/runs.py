@@ -16,7 +16,7 @@ def runs(line: CommandLine) -> int:
     Raises:
         UsageError: it names several, or what is no directory.
     """
-    from perftui.run.history import list_runs
+    from perftui.run.history import list_runs, recorded_where
     from perftui.trace.text import printable
 
     directory = _directory(line)
@@ -32,7 +32,10 @@ def runs(line: CommandLine) -> int:
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest.started_ns / 1e9))
         code = "" if manifest.exit_code is None else f" {manifest.exit_code}"
         status = f"{manifest.status.value}{code}"
-        print(printable(f"{entry.run_id:<40} {status:<14} {started}  {manifest.script}"))
+        name = f"  {manifest.name}" if manifest.name else ""
+        line_of_run = f"{entry.run_id:<40} {status:<14} {started}  {manifest.script}{name}"
+        elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
+        print(printable(f"{line_of_run}{elsewhere}"))
     return 0
 
 

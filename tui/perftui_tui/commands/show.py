@@ -13,6 +13,7 @@ from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
 
 if TYPE_CHECKING:
+    from perftui.trace.ncu.model import KernelMetrics
     from perftui.trace.ranks import RankFile
     from perftui_tui.app import PerftuiApp
 
@@ -28,18 +29,20 @@ def show(
     attached: bool = False,
     notes: tuple[str, ...] = (),
     ranks: tuple[RankFile, ...] = (),
+    metrics: KernelMetrics | None = None,
 ) -> int:
     """Show the run or trace at ``target`` until the user leaves; returns the exit code.
 
     ``attached`` watches a run that somebody else started: leaving it asks nothing. ``notes`` are
-    said in the app, and the traces of ``ranks`` can be opened there.
+    said in the app, and the traces of ``ranks`` can be opened there. ``metrics`` are what ncu
+    measured of the kernels.
     """
     is_run = target.is_dir()
     try:
         splash()
         app = _make_app(target, line, is_replay=is_replay and not attached)
         app.attached_to = target if attached else None
-        app.notes, app.ranks = notes, ranks
+        app.notes, app.ranks, app.kernel_metrics = notes, ranks, metrics
         app.run()
     except KeyboardInterrupt:
         leave_splash()
@@ -56,18 +59,20 @@ def show(
         return 2
     if not is_run:
         return app.return_code or 0
-    is_replay = is_replay and app.target == target
-    return farewell(app.target, is_replay=is_replay, stopping=app.is_stopping)
+    if is_replay and app.own in (None, target):
+        return farewell(app.target, is_replay=True, stopping=app.is_stopping)
+    return farewell(app.own or app.target, is_replay=False, stopping=app.is_stopping)
 
 
 def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp:
     no_color = os.environ.get("NO_COLOR")
     theme = theme_name(line)
     from perftui_tui.app import PerftuiApp
+    from perftui_tui.key_file import key_file, read_overrides
     from perftui_tui.widgets.row_view import RowView
 
     RowView.ascii_only = draws_ascii(line)
-    app = PerftuiApp(target, replay=is_replay, theme=theme)
+    app = PerftuiApp(target, replay=is_replay, theme=theme, keys=read_overrides(key_file()))
     if no_color is not None:
         # Textual takes the variable out of the environment; a training started again needs it.
         os.environ["NO_COLOR"] = no_color

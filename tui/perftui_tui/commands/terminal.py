@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from perftui_tui.commands.line import CommandLine
 
@@ -33,10 +34,20 @@ def draws_ascii(line: CommandLine) -> bool:
 
 
 def theme_name(line: CommandLine) -> str:
-    """The theme asked for; without colours (NO_COLOR) the terminal's own palette."""
+    """The theme asked for; else the terminal's own palette where it is to show no colours
+    (NO_COLOR), or has sixteen of them: ours would be mapped to them one by one, several to the
+    same."""
     if "theme" in line.values:
         return f"perftui-{line.values['theme']}"
-    return "perftui-ansi" if os.environ.get("NO_COLOR") else "perftui-dark"
+    is_plain = os.environ.get("NO_COLOR") or has_sixteen_colours(os.environ)
+    return "perftui-ansi" if is_plain else "perftui-dark"
+
+
+def has_sixteen_colours(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal says of itself no more than that it has colours."""
+    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return False
+    return environment.get("TERM", "").rpartition("-")[2] not in ("256color", "kitty", "direct")
 
 
 def splash() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.rows import Row, row
+from perftui_tui.rows import Row, Span, row, wrap
 
 YES, NO = "yes", "no"
 
@@ -65,9 +65,21 @@ def describe(option: FixOption) -> list[Row | Prose]:
 
 def risk_row(risks: Sequence[Risk]) -> Row:
     """The risks of a fix in words."""
+    return row(("Risk  ", "dim"), _risks(risks))
+
+
+def risk_rows(risks: Sequence[Risk], cells: int, indent: str) -> list[Row]:
+    """The same in rows of at most ``cells``, broken at blanks."""
+    label = row(indent, ("Risk  ", "dim"))
+    words, style = _risks(risks)
+    first, *others = wrap(words, cells, style, " " * (len(indent) + 6))
+    return [(*label, *first[1:]), *others]
+
+
+def _risks(risks: Sequence[Risk]) -> Span:
     if not risks:
-        return row(("Risk  ", "dim"), ("none known: results stay the same", "good"))
-    return row(("Risk  ", "dim"), (", ".join(risk.value for risk in risks), "warn"))
+        return ("none known: results stay the same", "good")
+    return (", ".join(risk.value for risk in risks), "warn")
 
 
 def diff_rows(patch: Patch) -> list[Row]:

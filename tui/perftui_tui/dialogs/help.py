@@ -1,19 +1,36 @@
-"""The help panel: what this screen shows, and every key, from the one table."""
+"""The help panel: this screen, the pane that has the focus, all keys, and every number."""
 
 from __future__ import annotations
 
+from textual.widget import Widget
+
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.help_texts import BY_SCREEN, PANES, Entry
 from perftui_tui.key_table import Key
 from perftui_tui.keymap import keys_of, keys_on
 from perftui_tui.rows import Row, row
 
 
 class HelpDialog(ChoiceDialog):
-    """Help for one screen."""
+    """Help for one screen; ``pane`` is the part that has the focus, as the table of keys names
+    it."""
 
-    def __init__(self, screen: str, text: str) -> None:
+    def __init__(self, screen: str, text: str, pane: str = "") -> None:
         choices = (Choice(("escape", "question_mark", "?", "q", "f1"), "close", "close"),)
-        super().__init__(f"Help: {screen}", (Prose(text), (), *help_rows(screen)), choices)
+        entry = PANES.get(pane)
+        focused = (*_entry(entry), ()) if entry is not None else ()
+        body = (Prose(text), (), *focused, *help_rows(screen), *metric_rows(screen))
+        super().__init__(f"Help: {screen}", body, choices)
+
+
+def pane_of(focused: Widget | None) -> str:
+    """The scope of the part that has the focus, by the names of its bindings; empty for none."""
+    for node in focused.ancestors_with_self if focused is not None else ():
+        for binding in node._bindings.key_to_bindings.values():
+            scope = (binding[0].id or "").removesuffix(f".{binding[0].action}")
+            if scope in PANES:
+                return scope
+    return ""
 
 
 def help_rows(screen: str) -> list[Row]:
@@ -24,7 +41,24 @@ def help_rows(screen: str) -> list[Row]:
         row(("Everywhere", "bold")),
         *(_key(key) for key in keys_of("app")),
         row(("  ctrl+p     ", "accent"), "Command palette: every command, and all themes"),
+        (),
+        row(("While a saved run is played", "bold")),
+        *(_key(key) for key in keys_of("app.bar")),
+        (),
+        row(("In charts", "bold")),
+        *(_key(key) for key in keys_of("app.study")),
     ]
+
+
+def metric_rows(screen: str) -> list[Row | Prose]:
+    """What each number of the screen means."""
+    entries = BY_SCREEN[screen]
+    title: list[Row | Prose] = [(), row(("What the numbers mean", "bold"))] if entries else []
+    return [*title, *(line for entry in entries for line in _entry(entry))]
+
+
+def _entry(entry: Entry) -> tuple[Row | Prose, ...]:
+    return row((entry.name, "accent")), Prose(entry.text, indent="  ")
 
 
 def _key(key: Key) -> Row:

@@ -30,7 +30,9 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     rows = [_device(one, cells) for one in devices[:LISTED]]
     if len(devices) > LISTED:
         rows.append(row((f"and {len(devices) - LISTED} more devices: 2 shows all", "dim")))
-    if not devices:
+    if snapshot.is_memory_alone:
+        rows.append(row(("no times in a memory snapshot", "dim")))
+    elif not devices:
         rows.append(row(("no GPU activity in this trace; times are CPU times", "dim")))
     if len(snapshot.step_ms) >= CHARTED_FROM:
         rows += draw_line(step_time(snapshot), cells)

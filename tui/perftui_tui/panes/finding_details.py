@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui.diagnosis import words
-from perftui.diagnosis.main_thread import MainThread
+from perftui.diagnosis.lines import LinesByTime
 from perftui.diagnosis.model import Fact, Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
-from perftui_tui.dialogs.fix import diff_rows, risk_row
+from perftui_tui.dialogs.fix import diff_rows, risk_rows
 from perftui_tui.format import quantity, share
 from perftui_tui.panes.findings import headlines
 from perftui_tui.rows import Row, crop, fold, row, wrap
@@ -63,7 +63,12 @@ def details(
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
             rows += _fixes(options, chosen, written, cells)
-    return [*rows, *_main_thread(snapshot, cells), *_not_judged(snapshot, cells)]
+    return [
+        *rows,
+        *_main_thread(snapshot, cells),
+        *_syncs(snapshot, cells),
+        *_not_judged(snapshot, cells),
+    ]
 
 
 def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -71,6 +76,16 @@ def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
     if snapshot.main_thread is not None:
         looks = f"about {words.several(snapshot.main_thread.looks, 'look')} at the steady steps"
         rows += _lines("Where the main thread is", looks, snapshot.main_thread, cells)
+    if snapshot.window_thread is not None:
+        looks = f"about {words.several(snapshot.window_thread.looks, 'look')} in profiled steps"
+        rows += _lines("Where the main thread is", looks, snapshot.window_thread, cells)
+    if snapshot.worker_lines is not None:
+        found = snapshot.worker_lines
+        looks = (
+            f"{words.percent(found.busy)} of their time, "
+            f"about {words.several(found.making.looks, 'look')}"
+        )
+        rows += _lines("Where the workers make batches", looks, found.making, cells)
     for gaps in snapshot.gap_lines:
         looks = f"{words.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
         title = f"Where it was while the GPU idled, {gaps.cause.value}"
@@ -78,13 +93,28 @@ def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
     return rows
 
 
-def _lines(title: str, looks: str, thread: MainThread, cells: int) -> list[Row]:
+def _lines(title: str, looks: str, thread: LinesByTime, cells: int) -> list[Row]:
     rows: list[Row] = [(), crop(row((title, "bold"), (f"   {looks}", "dim")), cells)]
     for line in thread.listed:
         part = f"  {share(line.held, thread.covered):>6}  "
         inside = f"  {line.function}" if line.function else ""
         rows.append(crop(row(part, line.source, (inside, "dim")), cells))
     return rows
+
+
+def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
+    found = snapshot.syncs
+    if found is None:
+        return []
+    over = f"   over {words.several(found.steps, 'profiled step')}"
+    rows: list[Row] = [(), crop(row((found.title, "bold"), (over, "dim")), cells)]
+    if not found.on_gpu:
+        rows.append(row(("  this training used no GPU: nothing waited", "dim")))
+    for call in found.calls:
+        often = f"  {call.count / found.steps:>6.1f} a step  "
+        time = f"{format_ns(call.time // found.steps) if call.time >= 0 else '?':>7}  "
+        rows.append(crop(row(often, time, f"{call.call}  ", (call.source, "dim")), cells))
+    return rows if found.calls else [*rows, row(("  none", "dim"))]
 
 
 def _cost(finding: Finding, cells: int) -> list[Row]:
@@ -136,7 +166,7 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     is_written = written == option.fix
     rows = wrap(option.explanation, cells, "", "     ")
     if option.is_possible:
-        rows.append(row("     ", *risk_row(option.risks)))
+        rows += risk_rows(option.risks, cells, "     ")
     can = [
         key
         for key, there in (

@@ -66,6 +66,8 @@ def _notes(snapshot: Snapshot) -> set[str]:
 
 
 def _nothing_yet(snapshot: Snapshot) -> str:
+    if snapshot.is_memory_alone:
+        return "no finding: nothing is judged by a memory snapshot alone"
     if snapshot.phase.is_live:
         return snapshot.diagnosis.progress or "nothing to judge yet"
     return "no finding: " + (snapshot.diagnosis.progress or "see 4 for what was not judged and why")

@@ -65,12 +65,26 @@ def _notes(snapshot: Snapshot, number: int) -> list[str]:
     whole = latest(table, f"gpu{number}.memory_total")
     if used is not None:
         notes.append(f"mem {format_bytes(used)}" + (f" of {format_bytes(whole)}" if whole else ""))
+    notes += _allocator(snapshot)
     power = latest(table, f"gpu{number}.power")
     if power is not None:
         notes.append(f"{power:.0f} W")
     temperature = latest(table, f"gpu{number}.temperature")
     if temperature is not None:
         notes.append(f"{temperature:.0f} °C")
+    return notes
+
+
+def _allocator(snapshot: Snapshot) -> list[str]:
+    """The most that PyTorch's tensors held, and whether its memory ran short."""
+    use = snapshot.memory
+    if use is None:
+        return []
+    notes = [f"peak {format_bytes(use.peak_allocated)}"]
+    if use.retries:
+        notes.append(f"{use.retries:,} alloc retries")
+    if use.failures:
+        notes.append(f"{use.failures:,} failed")
     return notes
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from perftui.diagnosis.loader_work import LoaderWork, loader_work
 from perftui.diagnosis.policy import Policy
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import percent, rate
@@ -16,6 +13,7 @@ from perftui_tui.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from perftui.diagnosis.loader_facts import LoaderFacts
+    from perftui.diagnosis.loader_work import LoaderWork
     from perftui.run.table import Table
 
 HIGH_SHARE = Policy.input_warning
@@ -50,6 +48,11 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     """What the newest batches took to make; None where the run does not say."""
     if facts is None or not facts.numbers or not len(workers):
         return None
+    # The first frame has no numbers to reckon with, and importing numpy takes longer than drawing.
+    import numpy as np
+
+    from perftui.diagnosis.loader_work import loader_work
+
     workers = workers.where(np.arange(len(workers)) >= len(workers) - RECENT_ROWS)
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]
     during = (int(newest[0]) - RECENT_NS, int(newest[0]) + 1) if len(newest) else None
@@ -73,7 +76,11 @@ def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[st
         shares,
         limit="100 %",
         total=total,
-        notes=(f"{format_ns(per_step)}/step", *_configuration(ready, facts), *effort),
+        notes=(
+            f"{format_ns(per_step)}/step, last {len(waits[-RECENT_STEPS:])}",
+            *_configuration(ready, facts),
+            *effort,
+        ),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from rich.cells import cell_len
 
-from perftui_tui.charts.area import area, sparkline
+from perftui_tui.charts.area import area, resample, sparkline
 from perftui_tui.panes.steady_bins import steady_bins
 from perftui_tui.rows import Row, Span, crop, fit, row, spread, width, wrap
 
@@ -38,6 +40,8 @@ class Meter:
     absent: str = ""
     total: int = 0
     """Values of the whole series, of which ``values`` are the newest."""
+    marked: tuple[bool, ...] = ()
+    """Which of ``values`` stand out, empty for none: a chart marks their columns."""
 
     @property
     def chart_style(self) -> str:
@@ -72,9 +76,33 @@ def draw_chart(meter: Meter, cells: int, height: int, *, live: bool = False) -> 
         row((_axis(meter, y, chart_height), "dim"), (line, meter.chart_style))
         for y, line in enumerate(chart)
     ]
+    if any(meter.marked):
+        marks = _marked_columns(meter, chart_width, live)
+        rows[0] = (rows[0][0], *_with_marks(chart[0], marks, meter.chart_style))
     reading = _reading(meter)
     notes = _fitting(meter.notes, cells - width(reading) - 2)
     return [*rows, spread(reading, row((notes, "dim")), cells)]
+
+
+MARK = "!"
+
+
+def _marked_columns(meter: Meter, columns: int, live: bool) -> list[bool]:
+    """Which columns of the chart hold a value that stands out: its bins are those of the values."""
+    marks = tuple(map(float, meter.marked))
+    binned = _columns(replace(meter, values=marks), columns, live)
+    return [value > 0 for value in resample(binned, columns)]
+
+
+def _with_marks(line: str, marks: Sequence[bool], style: str) -> list[Span]:
+    """The top row of a chart, with a mark over the columns that stand out."""
+    cells = [
+        (MARK, "warn") if mark else (cell, style) for cell, mark in zip(line, marks, strict=True)
+    ]
+    return [
+        ("".join(text for text, _ in group), name)
+        for name, group in itertools.groupby(cells, key=itemgetter(1))
+    ]
 
 
 def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from textual import events
+from textual.message import Message
+
 from perftui_tui.rows import Row
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
@@ -12,7 +15,17 @@ Draw = Callable[[Snapshot, int, int], Sequence[Row]]
 
 
 class SnapshotPane(RowView):
-    """Draws ``draw`` whenever it is shown a snapshot or its size changes."""
+    """Draws ``draw`` whenever it is shown a snapshot or its size changes.
+
+    ``study`` names the chart that a click opens; empty for none.
+    """
+
+    class Clicked(Message):
+        """The pane was clicked, and its chart is to be opened."""
+
+        def __init__(self, study: str) -> None:
+            super().__init__()
+            self.study = study
 
     def __init__(
         self,
@@ -21,8 +34,10 @@ class SnapshotPane(RowView):
         title: str = "",
         id: str | None = None,  # noqa: A002 - Textual's name
         classes: str | None = None,
+        study: str = "",
     ) -> None:
         super().__init__(id=id, classes=classes)
+        self._study = study
         self._draw = draw
         self._snapshot: Snapshot | None = None
         if title:
@@ -32,6 +47,11 @@ class SnapshotPane(RowView):
         """Draw ``snapshot``; nothing is repainted that it does not change."""
         self._snapshot = snapshot
         self._redraw()
+
+    def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
+        """Open the chart."""
+        if self._study:
+            self.post_message(self.Clicked(self._study))
 
     def on_resize(self) -> None:
         """Draw again at the new size."""

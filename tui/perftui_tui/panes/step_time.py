@@ -12,6 +12,10 @@ UNSTEADY_RATIO = 1.5
 """p95 over p50 from which steps are called uneven: one in twenty takes half as long again."""
 
 
+SLOW_RATIO = UNSTEADY_RATIO
+"""A step is called slow from so many times the median on."""
+
+
 def step_time(snapshot: Snapshot) -> Meter:
     """Durations of the newest steps; the note says what perftui itself cost."""
     values = snapshot.step_ms
@@ -24,7 +28,8 @@ def step_time(snapshot: Snapshot) -> Meter:
         even = budget.p95 < UNSTEADY_RATIO * budget.p50
         word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
     reading = format_ns(values[-1] * 1e6)
-    overhead = _overhead(snapshot)
+    usual = sorted(values)[(len(values) - 1) // 2]
+    slow = tuple(value >= SLOW_RATIO * usual for value in values)
     return Meter(
         "Step",
         reading,
@@ -33,9 +38,16 @@ def step_time(snapshot: Snapshot) -> Meter:
         values,
         high=top,
         limit=_scale(top),
-        notes=(overhead,) if overhead else (),
+        notes=tuple(note for note in (_overhead(snapshot), _slow(slow)) if note),
         total=snapshot.train_steps,
+        marked=slow,
     )
+
+
+def _slow(slow: tuple[bool, ...]) -> str:
+    """How many of the steps that are charted are slow."""
+    count = sum(slow)
+    return f"! {count} slow (from {SLOW_RATIO:g}x the median)" if count else ""
 
 
 def _overhead(snapshot: Snapshot) -> str:
@@ -46,6 +58,9 @@ def _overhead(snapshot: Snapshot) -> str:
     if recording.budget is None:
         return f"perftui {share(recording.cost, recording.whole)}"
     cost = fine_percent(100 * recording.cost / recording.whole)
+    if recording.at_most > recording.budget * recording.whole:
+        # Steps scatter: whether the budget was kept is not known, but how much it was at most.
+        cost = f"≤{fine_percent(100 * recording.at_most / recording.whole)}"
     return f"perftui {cost} of {100 * recording.budget:g} %"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perftui.diagnosis.model import Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui_tui.format import elapsed
+from perftui_tui.keymap import shown_key
 from perftui_tui.rows import Row, Span, row, wrap
 from perftui_tui.snapshot import Phase, Snapshot
 
@@ -45,27 +46,41 @@ def _answer(top: Finding, snapshot: Snapshot) -> Row:
         possible = next((option for option in options if option.is_possible), None)
         return _do_this(possible, top) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY:
-        return row(_label("NEXT", "dim"), " nothing stands out; ", ("3", "key"), " shows the ops")
-    return row(_label("DO THIS", "accent"), " ", ("enter", "key"), " why, and what can be done")
+        return row(
+            _label("NEXT", "dim"),
+            " nothing stands out; ",
+            (_screen("ops"), "key"),
+            " shows the ops",
+        )
+    return row(
+        _label("DO THIS", "accent"),
+        " ",
+        (shown_key("overview.why"), "key"),
+        " why, and what can be done",
+    )
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:
     gain = top.best_speedup
     best = (f"   at best {gain:.2f}x faster", "good") if gain else ("", "")
-    keys: tuple[str | Span, ...] = ("  ", ("enter", "key"), " why")
+    keys: tuple[str | Span, ...] = ("  ", (shown_key("overview.why"), "key"), " why")
     if option.override is not None:
-        keys = ("  ", ("a", "key"), " try it", *keys)
+        keys = ("  ", (shown_key("overview.try_fix"), "key"), " try it", *keys)
     return row(_label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
 
 
 def _not_possible(option: FixOption) -> Row:
     words = (f"{option.title} is not possible here", "bold")
-    return row(_label("NO FIX", "warn"), " ", words, "  ", ("enter", "key"), " why")
+    return row(
+        _label("NO FIX", "warn"), " ", words, "  ", (shown_key("overview.why"), "key"), " why"
+    )
 
 
 def _state(snapshot: Snapshot) -> tuple[str, str, str]:
     if snapshot.diagnosis.steady_steps and not snapshot.diagnosis.progress:
         return "NO FINDING", "accent", _nothing_found(snapshot)
+    if snapshot.is_memory_alone:
+        return "MEMORY", "accent", "a snapshot of the GPU's memory; it holds no times"
     phase, manifest = snapshot.phase, snapshot.manifest
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:
@@ -104,24 +119,35 @@ def _start_of_run(snapshot: Snapshot) -> str:
 def _how_far(snapshot: Snapshot) -> str:
     if snapshot.train_steps:
         steps = "step" if snapshot.train_steps == 1 else "steps"
-        return f"after {snapshot.train_steps} training {steps}, too few to judge"
+        return f"after {snapshot.train_steps} {steps}, too few to judge"
     if snapshot.torch_imported:
         return "without a training step"
     return "before it used torch"
 
 
 def _hint(snapshot: Snapshot) -> Row:
+    if snapshot.is_memory_alone:
+        return row(
+            _label("DO THIS", "accent"), " ", (_screen("memory"), "key"), " who holds the memory"
+        )
     if snapshot.phase is Phase.TRACE:
         return row(
             _label("DO THIS", "accent"),
             " ",
-            ("2", "key"),
+            (_screen("timeline"), "key"),
             " the timeline  ",
-            ("3", "key"),
+            (_screen("ops"), "key"),
             " the ops",
         )
     if snapshot.phase.is_live:
-        return row(_label("MEANWHILE", "dim"), " ", ("6", "key"), " the script's output")
+        return row(_label("MEANWHILE", "dim"), " ", (_screen("log"), "key"), " the script's output")
     if snapshot.manifest is not None and snapshot.manifest.message:
         return row(_label("REASON", "warn"), " ", snapshot.manifest.message)
-    return row(_label("DO THIS", "accent"), " ", ("6", "key"), " the script's last words")
+    return row(
+        _label("DO THIS", "accent"), " ", (_screen("log"), "key"), " the script's last words"
+    )
+
+
+def _screen(name: str) -> str:
+    """The key of a screen."""
+    return shown_key(f"app.show('{name}')")

@@ -7,6 +7,8 @@ from perftui_tui.snapshot import Phase, Snapshot
 
 def window_note(snapshot: Snapshot) -> str:
     """The window by its first step, or why there is none."""
+    if snapshot.is_memory_alone:
+        return "a memory snapshot holds no times: 7 shows who holds the memory"
     if snapshot.phase is Phase.TRACE:
         return snapshot.title
     rank = snapshot.rank

@@ -16,6 +16,9 @@ def screens() -> dict[str, Callable[[], Screen[None]]]:
         "diagnosis": _diagnosis,
         "compare": _compare,
         "log": _log,
+        "memory": _memory,
+        "ranks": _ranks,
+        "runs": _runs,
     }
 
 
@@ -53,3 +56,21 @@ def _log() -> Screen[None]:
     from perftui_tui.screens.log import LogScreen
 
     return LogScreen()
+
+
+def _memory() -> Screen[None]:
+    from perftui_tui.screens.memory import MemoryScreen
+
+    return MemoryScreen()
+
+
+def _ranks() -> Screen[None]:
+    from perftui_tui.screens.ranks import RanksScreen
+
+    return RanksScreen()
+
+
+def _runs() -> Screen[None]:
+    from perftui_tui.screens.runs import RunsScreen
+
+    return RunsScreen()

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
+from perftui_tui.copying import copy_text
 from perftui_tui.evidence_place import place_of
 from perftui_tui.keymap import bindings
 from perftui_tui.panes.finding_details import details, listing
@@ -178,8 +179,7 @@ class DiagnosisScreen(RunScreen):
         if option is None or option.patch is None:
             self.notify("there is no patch to copy", severity="warning")
             return
-        self.app.copy_to_clipboard(option.patch.diff())
-        self.notify("the patch is in the clipboard, where the terminal lets it")
+        copy_text(self.app, option.patch.diff(), "the patch")
 
 
 def _place(name: str, names: Sequence[str]) -> int:

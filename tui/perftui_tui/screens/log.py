@@ -10,9 +10,13 @@ from textual.widgets import Input
 
 from perftui_tui.keymap import bindings
 from perftui_tui.output.tail import Output
+from perftui_tui.rows import row
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.log_view import LogStatus, LogView
+from perftui_tui.widgets.row_view import RowView
+
+ALL_OUTPUT = "all of the output, also what came after this time: its lines bear no times"
 
 
 class LogScreen(RunScreen):
@@ -28,11 +32,13 @@ class LogScreen(RunScreen):
 
     DEFAULT_CSS = """
     LogScreen #log-search { height: 1; border: none; padding: 0; display: none; }
+    LogScreen #log-played { height: 1; display: none; overflow: hidden hidden; }
     LogScreen.-searching #log-search { display: block; }
     """
 
     def body(self) -> Iterable[Widget]:
-        """The lines, the search, the status line."""
+        """What is shown of a run that is played; the lines, the search, the status line."""
+        yield RowView(id="log-played")
         yield LogView(id="log-lines")
         yield Input(placeholder="search", id="log-search")
         yield LogStatus(id="log-status")
@@ -41,6 +47,7 @@ class LogScreen(RunScreen):
         """Take what has been printed already."""
         super().on_mount()
         self.query_one(Input).cursor_blink = False
+        self.query_one("#log-played", RowView).rows = [row((ALL_OUTPUT, "warn"))]
 
     def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the output is what matters here
         """Take the app's output."""
@@ -50,6 +57,13 @@ class LogScreen(RunScreen):
         """Draw ``output``."""
         self._view.show(output)
         self._show_status()
+
+    def show_position(self) -> None:
+        """Say what is shown while the other screens show an earlier time."""
+        super().show_position()
+        position = self.session.playback.position
+        is_earlier = position is not None and not position.is_end
+        self.query_one("#log-played").display = is_earlier
 
     @property
     def _view(self) -> LogView:

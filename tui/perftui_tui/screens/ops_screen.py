@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from textual import on
+from textual import on, work
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.trace.text import printable
 from perftui_tui.panes.window_note import window_note
 from perftui_tui.screens.ops import OpsView
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
+from perftui_tui.table_files import folder_for, save_new
 
 
 class OpsScreen(RunScreen):
-    """A table of operators, and one of kernels."""
+    """Tables of operators and kernels, and what is opened of them."""
 
     NAME = "ops"
     HELP = (
         "Operators with their self and total time on the CPU and the GPU, or kernels. Self leaves "
-        "out what an operator calls; device time is that of the kernels it launched. k changes "
-        "between the tables, / filters, < and > choose the column to sort by, R reverses, enter "
-        "shows the longest call of a row on the timeline."
+        "out what an operator calls; device time is that of the kernels it launched. g tells "
+        "operators apart by name, shapes, module or line, v shows who calls whom as a tree, k the "
+        "kernels. enter opens a row: its kernels, callers, shapes and places on the timeline; "
+        "backspace leads back. / filters, < and > (or a click on a title) choose the column to "
+        "sort by, R reverses, s saves the table. Whether a kernel uses tensor cores is told by its "
+        "name, the occupancy is the profiler's estimate, unless --ncu gave a measured one."
     )
 
     _shown: tuple[TraceAnalysis | None, str] | None = None
@@ -37,7 +43,7 @@ class OpsScreen(RunScreen):
         shown = (snapshot.analysis, window_note(snapshot))
         if shown != self._shown:
             self._shown = shown
-            self.query_one(OpsView).show(*shown)
+            self.query_one(OpsView).show(*shown, self.session.kernel_metrics)
 
     def on_screen_resume(self) -> None:
         """Catch up, and give the keys to the table."""
@@ -51,3 +57,34 @@ class OpsScreen(RunScreen):
             start = int(analysis.trace.start[event.row])
             end = start + int(analysis.trace.duration[event.row])
             self.session.go_to_place(start, end, event.row)
+            self.notify("backspace leads back", timeout=3)
+
+    @on(OpsView.SaveWanted)
+    def _save(self, event: OpsView.SaveWanted) -> None:
+        folder = folder_for(self.session.target)
+        stem = (
+            event.stem
+            if self.session.target.is_dir()
+            else f"{_stem(self.session.target)}-{event.stem}"
+        )
+        self._write(event.text, folder, stem)
+
+    @work(thread=True, exit_on_error=False, group="ops-save")
+    def _write(self, text: str, folder: Path, stem: str) -> None:
+        """Beside the screen: the disk may be a network away."""
+        try:
+            path = save_new(text, folder, stem)
+        except OSError as error:
+            reason = f"cannot save in {folder}: {error.strerror or error}"
+            self.app.call_from_thread(self.session.warn, printable(reason))
+            return
+        said = f"saved {printable(str(path))}"
+        self.app.call_from_thread(self.notify, said, markup=False, timeout=8)
+
+
+def _stem(trace: Path) -> str:
+    """The name of a trace without the endings that traces have."""
+    name = trace.name
+    for ending in (".gz", ".json", ".trace", ".pt", ".sqlite"):
+        name = name.removesuffix(ending)
+    return name or "trace"

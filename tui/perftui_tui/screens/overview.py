@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, shown_key
 from perftui_tui.output.tail import Output
 from perftui_tui.panes.activity import activity, activity_height
 from perftui_tui.panes.findings import findings
@@ -33,6 +33,18 @@ if TYPE_CHECKING:
 
 MOST_FINDING_ROWS = 10
 """Of a trace, border included; the Diagnosis screen has all."""
+
+STUDIES = {
+    "Step time": "step",
+    "GPU": "gpu",
+    "Data loader": "loader",
+    "CPU": "cpu",
+    "Disk": "disk",
+    "Network": "network",
+}
+"""The chart that a click on each pane opens."""
+
+NOT_PLAYED = Output(lines=("what is printed carries no times, so it is not played: 6 shows it",))
 
 
 class OverviewScreen(RunScreen):
@@ -93,7 +105,7 @@ class OverviewScreen(RunScreen):
     def body(self) -> Iterable[Widget]:
         """Everything between header and footer, top to bottom."""
         yield SnapshotPane(verdict, id="verdict")
-        yield SnapshotPane(step_bar, id="step-bar")
+        yield SnapshotPane(step_bar, id="step-bar", study="parts")
         meters = [self._meter(name, read) for name, read in METERS.items()]
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
@@ -106,7 +118,7 @@ class OverviewScreen(RunScreen):
 
     def _meter(self, name: str, read: Callable[[Snapshot], Meter]) -> SnapshotPane:
         draw, at = self._drawing(read), f"meter-{read.__name__}"
-        return SnapshotPane(draw, id=at, title=name, classes="meter")
+        return SnapshotPane(draw, id=at, title=name, classes="meter", study=STUDIES[name])
 
     def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
         """How one meter is drawn; beside the list of operators the GPU keeps its place."""
@@ -169,24 +181,31 @@ class OverviewScreen(RunScreen):
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings)
         title = f"Findings ({count})" if count else "Findings"
+        key = shown_key("app.show('diagnosis')")
+        opens = f"{key} opens Diagnosis"
         for name in ("#findings", "#trace-findings"):
             pane = self.query_one(name, SnapshotPane)
             if pane.border_title != title:
                 pane.border_title = title
-            if pane.border_subtitle != "4 opens Diagnosis":
-                pane.border_subtitle = "4 opens Diagnosis"
+            if pane.border_subtitle != opens:
+                pane.border_subtitle = opens
         gaps = self.query_one(GapList)
-        hint = "t shows it on the timeline" if gaps.gap is not None else ""
+        hint = (
+            f"{shown_key('overview.show_gap')} shows it on the timeline"
+            if gaps.gap is not None
+            else ""
+        )
         if gaps.border_subtitle != hint:
             gaps.border_subtitle = hint
 
     def show_output(self, output: Output) -> None:
-        """The log's end."""
-        self.query_one(LogTail).show(output)
+        """The log's end; where a run is played it cannot be told what had been printed by then."""
+        is_played = self.snapshot is not None and self.snapshot.as_of is not None
+        self.query_one(LogTail).show(NOT_PLAYED if is_played else output)
 
     def action_why(self) -> None:
         """Open the evidence of the first finding."""
-        self.session.action_show("diagnosis")
+        self.session.follow("diagnosis")
 
     def action_select_gap(self, step: int) -> None:
         """Select another gap of the list."""

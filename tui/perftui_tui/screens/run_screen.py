@@ -11,13 +11,14 @@ from textual.app import ComposeResult
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from perftui_tui.keymap import useless_actions
 from perftui_tui.output.tail import Output
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.header_line import HeaderLine
+from perftui_tui.widgets.keys_footer import KeysFooter
+from perftui_tui.widgets.playback_bar import PlaybackBar
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class RunScreen(Screen[None]):
 
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel."""
+
+    STUDY: ClassVar[str] = ""
+    """The chart that is opened first from here."""
 
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
         (0, "-narrow"),
@@ -63,8 +67,9 @@ class RunScreen(Screen[None]):
         """Header, the screen's own body, footer."""
         yield HeaderLine(self.NAME)
         yield from self.body()
+        yield PlaybackBar(id="playback")
         # The palette's mark in the footer is a block character.
-        yield Footer(show_command_palette=not RowView.ascii_only)
+        yield KeysFooter(show_command_palette=not RowView.ascii_only)
 
     def body(self) -> Iterable[Widget]:
         """The widgets between header and footer."""
@@ -79,6 +84,9 @@ class RunScreen(Screen[None]):
         """Catch up with what happened while another screen was shown."""
         self.refresh_state()
         self.session.trials.compare_when_steady()
+        if self.session.playback.is_on:
+            # A screen may first give the keys to a part of its own.
+            self.call_after_refresh(self.query_one(PlaybackBar).take_keys)
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
@@ -96,7 +104,8 @@ class RunScreen(Screen[None]):
 
     def useless_actions(self) -> frozenset[str]:
         """Actions that can do nothing with what is shown."""
-        return useless_actions(self.session.snapshot)
+        useless = useless_actions(self.session.snapshot)
+        return useless if self.session.trail else useless | {"return"}
 
     def refresh_state(self) -> None:
         """Take the app's snapshot and flags, while there are widgets to show them."""
@@ -104,13 +113,23 @@ class RunScreen(Screen[None]):
         if not self.is_composed or not header:
             return
         app = self.session
-        header.first().show(app.snapshot, app.paused, app.is_replay)
+        header.first().show(app.snapshot, app.paused, app.is_replay, app.trail)
         if app.snapshot is not None:
             self.snapshot = app.snapshot
+        self.show_position()
         useless = self.useless_actions()
         if useless != self._useless:
             self._useless = useless
             self.refresh_bindings()
+
+    def show_position(self) -> None:
+        """Draw where the playing of a run stands, if one is played."""
+        bar = self.query_one(PlaybackBar)
+        bar.show(self.session.playback.position)
+
+    def change_keys(self) -> None:
+        """Give the keys to the bar, or back to the part that had them."""
+        self.query_one(PlaybackBar).change_keys()
 
     def watch_snapshot(self, snapshot: Snapshot | None) -> None:
         """Hand the snapshot to every pane."""
@@ -121,6 +140,34 @@ class RunScreen(Screen[None]):
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""
+
+    def action_copy(self) -> None:
+        """Copy the selected row, else the text of the screen."""
+        from perftui_tui.copying import copy_text
+        from perftui_tui.taking import text_to_copy
+
+        text, what = text_to_copy(self)
+        if text:
+            copy_text(self.app, text, what)
+        else:
+            self.notify("there is nothing to copy yet", severity="warning")
+
+    def action_save_table(self) -> None:
+        """Save the table that has the focus as CSV, and say where."""
+        from perftui_tui.table_files import csv_text, folder_for, save_new
+        from perftui_tui.taking import shown_table
+
+        table = shown_table(self)
+        if table is None or not len(table.data):
+            self.notify("there is no table to save yet", severity="warning")
+            return
+        try:
+            text = csv_text(table.data, table.order)
+            path = save_new(text, folder_for(self.session.target), self.NAME)
+        except OSError as error:
+            self.session.warn(f"the table cannot be saved: {error.strerror or error}")
+            return
+        self.notify(f"saved {path}", timeout=6, markup=False)
 
     def show_output(self, output: Output) -> None:
         """Draw the script's output; nothing by default."""

@@ -9,6 +9,7 @@ from textual.widget import Widget
 from perftui.analysis.model import TraceAnalysis
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.screens.timeline_ranks import RankTrace, ranks_of_files, ranks_of_run
 from perftui_tui.snapshot import Snapshot
 
 
@@ -17,10 +18,14 @@ class TimelineScreen(RunScreen):
 
     NAME = "timeline"
     HELP = (
-        "One lane for each CPU thread and GPU stream of the newest profiled window. Zoomed out, "
-        "a column is as high as it was busy; zoomed in, events have their names. w and s zoom, "
-        "a and d pan (or the mouse: wheel, drag, click), n goes to the next gap, g to the largest, "
-        ". and , step through events, f fits the selected one, / searches, 0 shows all."
+        "One lane for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
+        "out, a column is as high as it was busy; zoomed in, events have their names. w and s "
+        "zoom, a and d pan (or the mouse: wheel, drag, click); n goes to the next gap, g to the "
+        "largest, . and , step through events, > and < through those of one name, } to the next "
+        "slow step, ] and [ from a call to its kernel and back, f fits, 0 shows all. m sets a "
+        "mark, a second m measures in between (or drag on the ruler, or with shift). H hides, "
+        "J and K move and p pins a lane, r shows all ranks. / searches. Below is all that is "
+        "known of what is selected: v scrolls it, y copies it."
     )
 
     def body(self) -> Iterable[Widget]:
@@ -42,7 +47,18 @@ class TimelineScreen(RunScreen):
         """Hand over the window; the same again leaves the view where it is."""
         view = self.query_one(TimelineView)
         view.run = snapshot.run
+        view.ranks = self._ranks(snapshot)
         view.show(snapshot.analysis)
+        if snapshot.run is not None and snapshot.analysis is None:
+            view.show_steps(snapshot.run)
         place = self.session.take_place()
         if place is not None:
             view.jump(*place)
+
+    def _ranks(self, snapshot: Snapshot) -> tuple[RankTrace, ...]:
+        """The traces that can be shown beside the one of the snapshot, itself among them."""
+        if snapshot.run is None:
+            return ranks_of_files(self.session.ranks)
+        if snapshot.analysis is None:
+            return ()
+        return ranks_of_run(snapshot.run, snapshot.analysis.trace.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from rich.cells import cell_len
 
@@ -18,23 +17,28 @@ BLANK: Cell = (" ", "")
 
 def merged(cells: Sequence[Cell]) -> Row:
     """Cells as runs. A blank joins the run on its left: fewer colour codes for the same picture."""
-    styles, current = [], ""
-    for glyph, style in cells:
-        if glyph != " " or _paints_blanks(style):
-            current = style
-        elif _paints_blanks(current):
-            current = ""
-        styles.append(current)
-    pairs = zip((glyph for glyph, _ in cells), styles, strict=True)
-    return tuple(
-        ("".join(glyph for glyph, _ in run), style)
-        for style, run in groupby(pairs, key=lambda pair: pair[1])
-    )
+    runs: list[tuple[str, str]] = []
+    begin, current, paints = 0, "", False
+    text = "".join([glyph for glyph, _ in cells])
+    for at, (glyph, style) in enumerate(cells):
+        if style == current and not (glyph == " " and paints and not style):
+            continue
+        if glyph == " " and not _paints_blanks(style):
+            if not paints:
+                continue
+            style = ""
+        if style != current:
+            if at > begin:
+                runs.append((text[begin:at], current))
+            begin, current, paints = at, style, _paints_blanks(style)
+    if len(text) > begin:
+        runs.append((text[begin:], current))
+    return tuple(runs)
 
 
 def _paints_blanks(style: str) -> bool:
     """Whether a blank in this style can be seen."""
-    return style.endswith("-name") or style == "selected-label"
+    return style.endswith("-name") or style == "selected-label" or style.startswith("part-")
 
 
 def text_of(row: Row) -> str:

@@ -1,63 +1,106 @@
-"""Everything that is known about one event or gap, as lines of text."""
+"""Everything that is known about one event, as lines of text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from textwrap import wrap
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from perftui.analysis.gaps import MOST
-from perftui.analysis.lanes import DEVICE, lane_label
-from perftui.analysis.model import Gap, TraceAnalysis
-from perftui.diagnosis import words
-from perftui.diagnosis.main_thread import line_of_gap
-from perftui.run.reader import RunSnapshot
+from perftui.analysis.lanes import lane_label
+from perftui.analysis.launches import Launches, rows_inside
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.units import format_bytes, format_ns
-from perftui_tui.format import share
+from perftui_tui.widgets.detail_lines import Line, Place, cut
 from perftui_tui.widgets.event_kinds import kind_of
-from perftui_tui.widgets.gap_words import DeviceGaps
-from perftui_tui.widgets.navigation import Selection, launching_row
+from perftui_tui.widgets.navigation import Selection, place_of
 
-_LONGEST_NAME = 48
+_LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""
 
-_LONGEST_VALUE = 200
-"""Characters of one argument: stacks and shapes of whole models run to thousands."""
+_SHORT_VALUE = 60
+"""Characters of an argument that shares a line with others."""
+
+_LONGEST_VALUE = 2_000
+"""Characters of one argument: those of whole models run to many thousands."""
+
+_STACKS = ("call stack", "stack", "python stack")
+"""Arguments that are frames, one behind the other."""
+
+_FIRST = ("input dims", "input type", "concrete inputs", "input strides", "module hierarchy")
+"""Arguments that say most about an operator: shapes before all."""
 
 
-def event_lines(trace: Trace, selected: Selection) -> list[str]:
-    """Name, figures and callers of an event; no line holds text that a terminal acts on."""
+def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[Line]:
+    """Name, figures, launch and callers of an event; no text that a terminal acts on."""
     row = selected.row
     name, category = trace.name_of(row), trace.categories[int(trace.category[row])]
     facts = [
         f"{printable(category) or 'no category'} ({kind_of(category, name).word})",
         printable(lane_label(trace.tracks[int(trace.track[row])])),
-        f"start {exact_ns(selected.start)}",
-        f"duration {format_ns(selected.end - selected.start)}",
+        f"start {exact_ns(int(trace.start[row]))}",
+        f"duration {exact_ns(int(trace.duration[row]))}",
         *_figures(trace, selected),
     ]
-    lines = [printable(name), "  ".join(facts)]
-    callers = caller_names(trace, row)
-    return [*lines, f"in {' < '.join(printable(c) for c in callers)}"] if callers else lines
+    callers = caller_names(trace, row, launches)
+    return [
+        Line(printable(name), "bold"),
+        Line("  ".join(facts), facts=True),
+        *_launch(trace, row, launches),
+        *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
+    ]
 
 
-def _figures(trace: Trace, selected: Selection) -> list[str]:
-    row, facts = selected.row, []
+def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
+    row = selected.row
     if not trace.tracks[int(trace.track[row])].is_device:
-        facts.append(f"self {format_ns(self_time(trace, row))}")
+        yield f"self {format_ns(self_time(trace, row))}"
     before, after = gaps_around(selected)
-    facts += [f"gap before {format_ns(before)}"] if before is not None else []
-    facts += [f"gap after {format_ns(after)}"] if after is not None else []
+    if before is not None:
+        yield f"gap before {format_ns(before)}"
+    if after is not None:
+        yield f"gap after {format_ns(after)}"
     if trace.bytes[row] != NONE:
-        facts.append(format_bytes(int(trace.bytes[row])))
+        yield format_bytes(int(trace.bytes[row]))
     if trace.correlation[row] != NONE:
-        facts.append(f"correlation {int(trace.correlation[row])}")
-    return facts
+        yield f"correlation {int(trace.correlation[row])}"
+
+
+def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
+    """The other end of the arrow, and how long the work waited for its turn."""
+    if trace.tracks[int(trace.track[row])].is_device:
+        call = launches.launching(row)
+        if call != NONE:
+            where = printable(lane_label(trace.tracks[int(trace.track[call])]))
+            waited = int(trace.start[row] - trace.start[call])
+            text = f"launched by {_name(trace, call)} ({where}), {_later(waited)}  [ goes there"
+            yield Line(text, "accent", place=_place(trace, call))
+        return
+    work = launches.launched(row)
+    if len(work):
+        first = int(work[0])
+        where = printable(lane_label(trace.tracks[int(trace.track[first])]))
+        more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
+        call = launches.launching(first)
+        waited = int(trace.start[first] - trace.start[row if call == NONE else call])
+        text = f"launched {_name(trace, first)}{more} ({where}), {_later(waited)}  ] goes there"
+        yield Line(text, "accent", place=_place(trace, first))
+
+
+def _later(waited: int) -> str:
+    """Clocks of host and device are joined by the driver, and off by a microsecond or two."""
+    if waited < 0:
+        return f"began {format_ns(-waited)} before the call, by its clock"
+    return f"began {format_ns(waited)} after the call"
+
+
+def _name(trace: Trace, row: int) -> str:
+    return cut(printable(trace.name_of(row)), _LONGEST_NAME)
+
+
+def _place(trace: Trace, row: int) -> Place:
+    start = int(trace.start[row])
+    return Place(start, start + int(trace.duration[row]), row)
 
 
 def self_time(trace: Trace, row: int) -> int:
@@ -65,25 +108,25 @@ def self_time(trace: Trace, row: int) -> int:
 
     Calls of one thread that nest do not overlap each other, so their times can be subtracted.
     """
-    low, high = np.searchsorted(trace.track, [trace.track[row], trace.track[row] + 1])
-    children = np.flatnonzero(trace.parent[low:high] == row) + low
-    return int(trace.duration[row]) - int(trace.duration[children].sum())
+    inside = slice(row, row + rows_inside(trace, row))
+    children = trace.duration[inside][trace.parent[inside] == row]
+    return int(trace.duration[row]) - int(children.sum())
 
 
 def gaps_around(selected: Selection) -> tuple[int | None, int | None]:
     """Idle nanoseconds on the lane before and after an event; None at the ends of the lane."""
     index = selected.lane.index
-    place = int(np.searchsorted(index.rows, selected.row))
+    place = place_of(selected.lane, selected.row)
     before = int(index.start[place] - index.end[place - 1]) if place else None
     last = place + 1 == len(index)
     return before, None if last else int(index.start[place + 1] - index.end[place])
 
 
-def caller_names(trace: Trace, row: int) -> list[str]:
+def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
     """Names of the callers, innermost first; of device activity, the call that launched it."""
     names = []
     if trace.tracks[int(trace.track[row])].is_device:
-        row = launching_row(trace, row)
+        row = launches.launching(row)
         if row == NONE:
             return []
         names.append(trace.name_of(row))
@@ -92,120 +135,32 @@ def caller_names(trace: Trace, row: int) -> list[str]:
     return names
 
 
-def argument_line(arguments: Mapping[str, Any]) -> str:
-    """The arguments of an event on one line."""
-    shown = (f"{key}={_shortened(value)}" for key, value in arguments.items())
-    return printable("  ".join(shown))
-
-
-def _shortened(value: Any) -> str:
-    return _cut(str(value), _LONGEST_VALUE)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def panel_lines(lines: Sequence[str], width: int, height: int) -> list[str]:
-    """``lines`` (a name, its figures, then the rest) for a panel: at most ``height`` lines.
-
-    Figures are wrapped between each other. Of the rest each gets one line, and what room is left
-    goes to the later ones first and to the name last, which is on the timeline too.
-    """
-    if width < 2:
-        return []
-    wrapped = [wrap(line, width) or [""] for line in lines]
-    if len(lines) > 1:
-        wrapped[1] = _wrapped_facts(lines[1], width)
-    keep = [1] * len(lines)
-    order = sorted(range(len(lines)), key=lambda index: (index == 0, index))
-    for index in order:
-        spare = max(height - sum(keep), 0)
-        keep[index] += min(len(wrapped[index]) - 1, spare)
-    shown = [
-        rows
-        if len(rows) == count
-        else [*rows[: count - 1], _cut(" ".join(rows[count - 1 :]), width)]
-        for rows, count in zip(wrapped, keep, strict=True)
-    ]
-    return [row for rows in shown for row in rows][:height]
-
-
-def _wrapped_facts(line: str, width: int) -> list[str]:
-    """Facts, which two blanks part, on lines of at most ``width``; none is parted from its unit."""
-    rows = [""]
-    for fact in line.split("  "):
-        longer = f"{rows[-1]}  {fact}" if rows[-1] else fact
-        if len(longer) <= width:
-            rows[-1] = longer
+def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
+    """Shapes first, short arguments together, long ones for themselves, stacks by frame."""
+    ordered = sorted(arguments.items(), key=lambda item: _importance(item[0]))
+    lines: list[Line] = []
+    short: list[str] = []
+    for key, value in ordered:
+        text = f"{printable(key)}={printable(cut(str(value), _LONGEST_VALUE))}"
+        if key.lower() in _STACKS and str(value):
+            lines += _frames(key, str(value))
+        elif key.lower() in _FIRST or len(text) > _SHORT_VALUE:
+            lines.append(Line(text))
         else:
-            rows.append(fact)
-    return [row for row in rows if row]
+            short.append(text.replace("  ", " "))
+    shapes = [line for line in lines if line.text.split("=")[0].lower() in _FIRST]
+    rest = [line for line in lines if line not in shapes]
+    together = [Line("  ".join(short), facts=True)] if short else []
+    return [*shapes, *together, *rest]
 
 
-def gap_lines(
-    analysis: TraceAnalysis,
-    gaps: DeviceGaps,
-    selected: Selection,
-    run: RunSnapshot | None = None,
-) -> list[str]:
-    """What is known about an idle stretch: how long, why, and what went on meanwhile.
-
-    In a window of ``run`` also where its main thread was, as far as it was looked at.
-    """
-    trace = analysis.trace
-    device = trace.tracks[selected.lane.track].device
-    size = format_ns(selected.end - selected.start)
-    times = f"from {exact_ns(selected.start)} to {exact_ns(selected.end)}"
-    gap = gaps.over(device, selected.start, selected.end)
-    # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
-    is_stream = selected.lane.kind == DEVICE and selected.lane.depth == 0
-    if gap is None and not is_stream:
-        return [f"nothing recorded for {size}", f"{printable(selected.lane.label)}  {times}"]
-    if gap is None:
-        return [f"stream idle {size}", f"{times}  {_why_no_gap(analysis, device, selected)}"]
-    cause = f"GPU {device} idle {format_ns(gap.duration)}: {gap.cause.value}"
-    phase = f", in {printable(gap.phase)}" if gap.phase else ""
-    return [cause + phase, times, *_main_thread(analysis, gap, run), *_surroundings(trace, gap)]
+def _importance(key: str) -> int:
+    low = key.lower()
+    return _FIRST.index(low) if low in _FIRST else len(_FIRST)
 
 
-def _main_thread(analysis: TraceAnalysis, gap: Gap, run: RunSnapshot | None) -> list[str]:
-    rank = run.rank() if run else None
-    thread = line_of_gap(run, rank.stacks, analysis, gap) if run and rank else None
-    if thread is None:
-        return []
-    line, looks = thread.lines[0], words.several(thread.looks, "look")
-    return [f"main thread at {line.source} for {share(line.held, gap.duration)} of it ({looks})"]
-
-
-def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> str:
-    """Why an idle stream is no gap of its device, which only lies between two activities.
-
-    What holds for more than half of the stretch is said.
-    """
-    active = next((one for one in analysis.activity if one.device == device), None)
-    if active is None:
-        return f"no activity of GPU {device} was recorded"
-    length = selected.end - selected.start
-    if 2 * (active.start - selected.start) > length:
-        return f"before the first activity of GPU {device}"
-    if 2 * (selected.end - active.end) > length:
-        return f"after the last activity of GPU {device}"
-    listed = [gap.duration for gap in analysis.gaps if gap.device == device]
-    if len(listed) >= MOST and length <= min(listed):
-        return f"cause not known: only the {MOST:,} longest gaps of GPU {device} are judged"
-    return f"other streams of GPU {device} were at work"
-
-
-def _surroundings(trace: Trace, gap: Gap) -> list[str]:
-    facts = [
-        f"{label} {_cut(printable(trace.name_of(row)), _LONGEST_NAME)}"
-        for label, row in (
-            ("meanwhile", gap.operator_row),
-            ("after", gap.previous_row),
-            ("before", gap.next_row),
-            ("launched by", gap.launch_row),
-        )
-        if row != NONE
-    ]
-    return ["  ".join(facts)] if facts else []
+def _frames(key: str, stack: str) -> Iterator[Line]:
+    yield Line(f"{printable(key)}:", "dim")
+    for frame in cut(stack, _LONGEST_VALUE).replace("\n", ";").split(";"):
+        if frame.strip():
+            yield Line(f"  {printable(frame.strip())}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import re
 
-from perftui.trace.model import Trace
+import numpy as np
+
+from perftui.trace.model import Ints, Trace
 
 
 class EventKind(enum.Enum):
@@ -25,20 +27,17 @@ class EventKind(enum.Enum):
     PYTHON = ("Y", "python")
     RANGE = ("U", "range")
 
-    @property
-    def letter(self) -> str:
-        """One capital letter, different for each kind."""
-        return self.value[0]
+    letter: str
+    """One capital letter, different for each kind."""
+    word: str
+    """What the legend says."""
+    style: str
+    """Name of the style that draws it."""
 
-    @property
-    def word(self) -> str:
-        """What the legend says."""
-        return self.value[1]
-
-    @property
-    def style(self) -> str:
-        """Name of the style that draws it."""
-        return self.name.lower()
+    def __init__(self, letter: str, word: str) -> None:
+        # Plain attributes: a frame asks for thousands, and a property takes ten times as long.
+        self.letter, self.word = letter, word
+        self.style = self.name.lower()
 
 
 _KERNELS = (
@@ -91,13 +90,16 @@ class KindsOfTrace:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._known: dict[tuple[int, int], EventKind] = {}
+        self._known: dict[int, EventKind] = {}
 
     def __getitem__(self, row: int) -> EventKind:
-        trace = self._trace
-        pair = (int(trace.category[row]), int(trace.name[row]))
-        kind = self._known.get(pair)
-        if kind is None:
-            kind = kind_of(trace.categories[pair[0]], trace.names[pair[1]])
-            self._known[pair] = kind
-        return kind
+        return self.of(np.array([row]))[0]
+
+    def of(self, rows: Ints) -> list[EventKind]:
+        """The kinds of several rows."""
+        trace, known, count = self._trace, self._known, max(len(self._trace.names), 1)
+        pairs = trace.category[rows].astype(np.int64) * count + trace.name[rows]
+        found = pairs.tolist()
+        for pair in set(found) - known.keys():
+            known[pair] = kind_of(trace.categories[pair // count], trace.names[pair % count])
+        return [known[pair] for pair in found]

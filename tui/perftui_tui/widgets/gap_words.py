@@ -11,10 +11,11 @@ import numpy as np
 
 from perftui.analysis.lanes import Lane
 from perftui.analysis.model import Gap
-from perftui.trace.model import Int64, Trace
+from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.text import printable
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS
 from perftui_tui.charts.units import format_ns
-from perftui_tui.widgets.cells import Cell, put
+from perftui_tui.widgets.cells import Cell, narrow, put
 from perftui_tui.widgets.viewport import Viewport
 
 THRESHOLDS = (1_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
@@ -71,6 +72,11 @@ class DeviceGaps:
         gap = self.over(device, idle.start, idle.end)
         return gap.cause.value if gap else ""
 
+    def meanwhile(self, device: int, idle: IdleTime) -> int:
+        """The row of what the launching thread was in over most of the gap; NONE if not known."""
+        gap = self.over(device, idle.start, idle.end)
+        return gap.operator_row if gap else NONE
+
 
 def draw_gaps(
     cells: list[Cell],
@@ -90,33 +96,30 @@ def draw_gaps(
         if idle.duration < threshold:
             continue
         open_left, open_right = idle.start < view.start, idle.end > view.end
-        words = gap_words(idle, gaps.cause(device, idle), last - first + 1)
-        put(cells, first, _bracketed(words, last - first + 1, open_left, open_right), "gap")
-    if ascii_only:
-        _to_ascii(cells)
+        row = gaps.meanwhile(device, idle)
+        inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
+        words = gap_words(idle, gaps.cause(device, idle), last - first + 1, inside)
+        text = bracketed(words, last - first + 1, open_left, open_right, ascii_only)
+        put(cells, first, text, "gap")
 
 
-def gap_words(idle: IdleTime, cause: str, width: int) -> str:
-    """The most that can be said in ``width`` cells, brackets included; empty where nothing fits."""
+def gap_words(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
+    """The most that can be said in ``width`` cells, brackets included; empty where nothing fits.
+
+    ``inside`` is the operator or range that the host was in meanwhile.
+    """
     size = format_ns(idle.duration)
-    for words in (f" idle {size} {cause} ", f" idle {size} ", f" {size} "):
-        if len(words) + 2 <= width and (cause or not words.endswith("  ")):
-            return words
-    return ""
+    known = (f" idle {size} {cause} ",) if cause else ()
+    more = (f" idle {size} {cause} in {inside} ",) if cause and inside else ()
+    candidates: tuple[str, ...] = (*more, *known, f" idle {size} ", f" {size} ")
+    return next((words for words in candidates if len(words) + 2 <= width), "")
 
 
-def _bracketed(words: str, width: int, open_left: bool, open_right: bool) -> str:
-    middle = words.center(width - 2, "─")
-    return ("─" if open_left else "├") + middle + ("─" if open_right else "┤")
-
-
-_ASCII = str.maketrans("─├┤", "-<>")
-
-
-def _to_ascii(cells: list[Cell]) -> None:
-    for index, (glyph, style) in enumerate(cells):
-        if style == "gap":
-            cells[index] = (glyph.translate(_ASCII), style)
+def bracketed(words: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
+    """``words`` between lines to both ends; an open end goes on outside."""
+    line, left, right = "-<>" if ascii_only else "─├┤"
+    middle = words.center(width - 2, line)
+    return (line if open_left else left) + middle + (line if open_right else right)
 
 
 def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:

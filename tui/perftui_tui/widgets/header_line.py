@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
@@ -18,21 +20,43 @@ if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
 
 NAME = " perftui "
-LONG_FROM = 100
-"""Columns from which the full names of screens fit beside the state."""
+STATE_CELLS = 14
+"""The longest word for how a run stands, ``recorder lost``, and a blank."""
 
-NAMED_FROM = 76
-"""Columns from which our own name, and the current screen's in full, fit as well."""
+
+def _cells(names: Sequence[str]) -> int:
+    return sum(len(f" {number} {name}") for number, name in enumerate(names, 1)) + 1
+
+
+LONG_FROM = len(NAME) + _cells(LONG_NAMES) + STATE_CELLS
+"""Columns from which the full names of all screens fit beside the state."""
+
+_LONGER = max(len(name) - len(s) for name, s in zip(LONG_NAMES, SHORT_NAMES, strict=True))
+
+SHORT_FROM = _cells(SHORT_NAMES) + _LONGER + STATE_CELLS
+"""Columns from which short names fit, that of the current screen in full; below it they are
+digits."""
+
+NAMED_FROM = SHORT_FROM + len(NAME)
+"""Columns from which our own name fits as well."""
+
+FACTS_FROM = 100
+"""Columns from which the state is told in full, with steps and time where there is room."""
 
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
     """Each screen with the span that stands for it, the current one by its full name."""
     names = LONG_NAMES if cells >= LONG_FROM else SHORT_NAMES
     spans = []
-    for at, screen in enumerate(SCREENS):
-        chosen = screen == current
-        name = LONG_NAMES[at] if chosen and cells >= NAMED_FROM else names[at]
-        spans.append((screen, (f" {at + 1} {name} ", "selected" if chosen else "")))
+    lead = " "
+    for number, (screen, name, title) in enumerate(zip(SCREENS, names, LONG_NAMES, strict=True), 1):
+        if screen == current:
+            spans.append((screen, (f"{lead}{number} {title} ", "selected")))
+            lead = ""
+            continue
+        shown = f" {name}" if cells >= SHORT_FROM else ""
+        spans.append((screen, (f"{lead}{number}{shown}", "")))
+        lead = " "
     return spans
 
 
@@ -55,26 +79,61 @@ def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Sp
         Phase.LOST: ("recorder lost", "bad"),
         Phase.TRACE: ("trace", "dim"),
     }
+    if snapshot.is_memory_alone:
+        return ("memory", "dim")
+    if snapshot.as_of is not None:
+        return (f"at {elapsed(snapshot.elapsed_ns)}", "accent")
     if paused and snapshot.phase.is_live:
         return ("▏▏paused", "warn")
     text, style = spans[snapshot.phase]
     return (text.replace("(exit ", "").rstrip(")"), style) if short else (text, style)
 
 
-def header(snapshot: Snapshot | None, current: str, paused: bool, replay: bool, cells: int) -> Row:
-    """The whole row; at 100 columns and more it names the script, its steps and its time."""
-    left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)))
-    if snapshot is None or cells < LONG_FROM:
+def header(
+    snapshot: Snapshot | None,
+    current: str,
+    paused: bool,
+    replay: bool,
+    cells: int,
+    trail: Sequence[str] = (),
+) -> Row:
+    """The whole row; where there is room it says which screens led here, and names the script, its
+    steps and its time."""
+    left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)), " ")
+    if snapshot is None or cells < FACTS_FROM:
         return spread(left, row(state(snapshot, paused, short=True), " "), cells)
     replayed = replay and snapshot.phase is not Phase.TRACE
     right = row(("replay ", "dim") if replayed else "", state(snapshot, paused), " ")
-    facts = []
+    room = cells - width(left) - width(right) - 2
+    way = crumbs(trail, current, room)
+    words = "  ".join(filter(None, (way, _facts(snapshot, room - cell_len(way) - 2))))
+    return spread(left, row((f"{words}  " if words else "", "dim"), *right), cells)
+
+
+def crumbs(trail: Sequence[str], current: str, room: int) -> str:
+    """The screens that led here, ``Overview > Diagnosis > Timeline``: the last of them at least."""
+    if not trail:
+        return ""
+    names = [LONG_NAMES[SCREENS.index(name)] for name in (*trail, current)]
+    for kept in (names, ["...", *names[-2:]], names[-2:]):
+        words = " > ".join(kept)
+        if cell_len(words) <= room:
+            return words
+    return ""
+
+
+def _facts(snapshot: Snapshot, room: int) -> str:
+    """As many as fit, the most telling first to stay; the script's name stands before them."""
+    facts: list[str] = []
     if snapshot.run is not None:
         facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
-    room = cells - width(left) - width(right) - 2
-    title = snapshot.title if len("  ".join([snapshot.title, *facts])) <= room else ""
-    words = "  ".join(part for part in (title, *facts) if part)
-    return spread(left, row((f"{words}  ", "dim"), *right), cells)
+        if snapshot.rank_number:
+            facts.insert(0, f"rank {snapshot.rank_number}")
+    for kept in ([snapshot.title, *facts], facts, facts[:1]):
+        words = "  ".join(kept)
+        if cell_len(words) <= room:
+            return words
+    return ""
 
 
 class HeaderLine(RowView):
@@ -95,10 +154,13 @@ class HeaderLine(RowView):
         super().__init__(id="header")
         self._current = current
         self._shown: tuple[Snapshot | None, bool, bool] = (None, False, False)
+        self._trail: tuple[str, ...] = ()
 
-    def show(self, snapshot: Snapshot | None, paused: bool, replay: bool) -> None:
-        """Draw the state of ``snapshot``."""
-        self._shown = (snapshot, paused, replay)
+    def show(
+        self, snapshot: Snapshot | None, paused: bool, replay: bool, trail: tuple[str, ...] = ()
+    ) -> None:
+        """Draw the state of ``snapshot``, and the screens that led here."""
+        self._shown, self._trail = (snapshot, paused, replay), trail
         self._redraw()
 
     def show_progress(self, name: str, done: float | Exporting) -> None:
@@ -123,4 +185,5 @@ class HeaderLine(RowView):
     def _redraw(self) -> None:
         snapshot, paused, replay = self._shown
         if self.size.width:
-            self.rows = [header(snapshot, self._current, paused, replay, self.size.width)]
+            cells = self.size.width
+            self.rows = [header(snapshot, self._current, paused, replay, cells, self._trail)]

@@ -8,11 +8,13 @@ import numpy as np
 
 from perftui.analysis.lane_index import edges
 from perftui.analysis.lanes import Lane
-from perftui.trace.model import Int32, Int64, Trace
+from perftui.trace.model import Int32, Int64, Ints, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
+from perftui_tui.charts.filled import all_filled_steps
 from perftui_tui.widgets.cells import BLANK, Cell, narrow, put
 from perftui_tui.widgets.event_kinds import KindsOfTrace
+from perftui_tui.widgets.matches import Matches
 from perftui_tui.widgets.viewport import Viewport
 
 _COLUMNS_PER_EVENT = 4
@@ -38,9 +40,15 @@ class Glyphs:
 
 
 def lane_cells(
-    trace: Trace, kinds: KindsOfTrace, lane: Lane, view: Viewport, columns: int, glyphs: Glyphs
+    trace: Trace,
+    kinds: KindsOfTrace,
+    lane: Lane,
+    view: Viewport,
+    columns: int,
+    glyphs: Glyphs,
+    found: Matches | None = None,
 ) -> list[Cell]:
-    """The lane in ``columns`` cells.
+    """The lane in ``columns`` cells; what a search ``found`` has a colour of its own.
 
     A column is blank only where the lane is idle all through it and full only where it is busy all
     through it; between the two it shows its busy share, in the kind of work that fills most of it.
@@ -48,51 +56,79 @@ def lane_cells(
     times = edges(view.start, view.end, columns)
     busy = lane.index.busy(view.start, view.end, columns)
     dominant = lane.index.dominant(view.start, view.end, columns)
-    cells = _density(kinds, busy, np.diff(times), dominant, glyphs)
-    rows = rows_in_view(lane, view)
-    if len(rows) * _COLUMNS_PER_EVENT <= columns:
-        for row in rows.tolist():
-            _draw_event(cells, trace, kinds, row, times, busy, glyphs)
+    styles = _Styles(trace, kinds, found)
+    cells = _density(styles, busy, np.diff(times), dominant, glyphs)
+    places = places_in_view(lane, view)
+    if len(places) * _COLUMNS_PER_EVENT <= columns:
+        index = lane.index
+        for place in places:
+            row, span = int(index.rows[place]), (int(index.start[place]), int(index.end[place]))
+            _draw_event(cells, trace, styles, row, span, times, busy, glyphs)
     return cells
 
 
-def rows_in_view(lane: Lane, view: Viewport) -> Int32:
-    """The lane's rows that overlap the view, in time order."""
+def places_in_view(lane: Lane, view: Viewport) -> range:
+    """Which events of the lane overlap the view, in time order."""
     index = lane.index
     first = int(np.searchsorted(index.end, np.int64(view.start), side="right"))
     behind = int(np.searchsorted(index.start, np.int64(view.end), side="left"))
-    return index.rows[first:behind]
+    return range(first, max(behind, first))
+
+
+@dataclass(frozen=True, eq=False)
+class _Styles:
+    """The style of a row: that of its kind of work, or of what was searched for."""
+
+    trace: Trace
+    kinds: KindsOfTrace
+    found: Matches | None
+
+    def __getitem__(self, row: int) -> str:
+        return self.of(np.array([row]))[0]
+
+    def of(self, rows: Ints) -> list[str]:
+        styles = [kind.style for kind in self.kinds.of(rows)]
+        if self.found is None:
+            return styles
+        matches = self.found.is_named[self.trace.name[rows]].tolist()
+        pairs = zip(styles, matches, strict=True)
+        return ["match" if is_match else style for style, is_match in pairs]
 
 
 def _density(
-    kinds: KindsOfTrace, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
+    styles: _Styles, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
 ) -> list[Cell]:
-    cells = []
-    for part, width, row in zip(busy.tolist(), widths.tolist(), dominant.tolist(), strict=True):
-        if part <= 0 or row < 0:
-            cells.append(BLANK)
-            continue
-        kind = kinds[row]
-        share = part / width if width else 1.0
-        glyph = kind.letter if share >= 0.5 else kind.letter.lower()
-        if not glyphs.ascii_only:
-            glyph = LOWER_EIGHTHS[filled_steps(share, 8)]
-        cells.append((glyph, kind.style))
+    cells = [BLANK] * len(busy)
+    filled = np.flatnonzero((busy > 0) & (dominant >= 0))
+    if not len(filled):
+        return cells
+    rows = dominant[filled]
+    shares = busy[filled] / np.maximum(widths[filled], 1)
+    if glyphs.ascii_only:
+        drawn = [
+            kind.letter if share >= 0.5 else kind.letter.lower()
+            for kind, share in zip(styles.kinds.of(rows), shares.tolist(), strict=True)
+        ]
+    else:
+        drawn = [LOWER_EIGHTHS[level] for level in all_filled_steps(shares, 8).tolist()]
+    for column, glyph, style in zip(filled.tolist(), drawn, styles.of(rows), strict=True):
+        cells[column] = (glyph, style)
     return cells
 
 
 def _draw_event(
     cells: list[Cell],
     trace: Trace,
-    kinds: KindsOfTrace,
+    styles: _Styles,
     row: int,
+    span: tuple[int, int],
     times: Int64,
     busy: Int64,
     glyphs: Glyphs,
 ) -> None:
     """One event over the density: its edges to an eighth of a cell, and its name."""
-    start, end = int(trace.start[row]), int(trace.start[row] + trace.duration[row])
-    style = kinds[row].style
+    start, end = span
+    style = styles[row]
     left = int(np.searchsorted(times, start, side="left"))
     right = int(np.searchsorted(times, end, side="right")) - 1
     edged = glyphs.edges and _draw_edges(cells, (start, end), (left, right), times, busy, style)

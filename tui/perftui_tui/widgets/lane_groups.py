@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.lanes import WHOLE, Lane
 
 FEWEST_DEPTHS = 3
 """Depths of a thread that stay shown however low the screen is."""
@@ -25,7 +25,7 @@ class ShownLane:
 
 def depth_limit(lanes: Sequence[Lane], rows: int) -> int:
     """The most depths a thread may have for all lanes to fit in ``rows``."""
-    depths = [len(list(group)) for _, group in groupby(lanes, key=_track)]
+    depths = [len(list(group)) for _, group in groupby(lanes, key=_group)]
     limit = max(depths, default=FEWEST_DEPTHS)
     while limit > FEWEST_DEPTHS and sum(min(depth, limit) for depth in depths) > rows:
         limit -= 1
@@ -42,9 +42,9 @@ def shown_lanes(
     """
     limit = depth_limit(lanes, rows)
     shown = []
-    for track, group in groupby(lanes, key=_track):
+    for (track, whole), group in groupby(lanes, key=_group):
         members = list(group)
-        kept = _kept(members, limit, open_tracks.get(track))
+        kept = _kept(members, limit, None if whole else open_tracks.get(track))
         hidden = len(members) - len(kept)
         for place, lane in enumerate(kept):
             last = place + 1 == len(kept)
@@ -65,5 +65,5 @@ def _fullest(lanes: list[Lane], limit: int) -> list[Lane]:
     return sorted(fullest, key=lambda lane: lane.depth)
 
 
-def _track(lane: Lane) -> int:
-    return lane.track
+def _group(lane: Lane) -> tuple[int, bool]:
+    return lane.track, lane.kind == WHOLE

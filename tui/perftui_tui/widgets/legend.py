@@ -21,12 +21,17 @@ def kinds_in(trace: Trace) -> list[EventKind]:
     return [kind for kind in EventKind if kind in held]
 
 
-def legend(timeline: Timeline, trace: Trace, ascii_only: bool, width: int) -> Text:
-    """One entry for each kind of work in ``trace``, in the colours of ``timeline``.
+def legend(timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0) -> Text:
+    """One entry for each kind of work in ``trace``, in the colours of ``timeline``, and how many
+    threads and streams are hidden.
 
     Lines are at most ``width`` cells and break between entries.
     """
     text, used = Text(), 0
+    if hidden:
+        words = f"{hidden} hidden: U shows them  "
+        text.append(words, "bold")
+        used = len(words)
     for kind in kinds_in(trace):
         cells = len(kind.word) + _ENTRY_EXTRA
         if used and used + cells > width:

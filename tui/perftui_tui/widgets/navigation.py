@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lanes import Lane
-from perftui.analysis.model import Gap
-from perftui.trace.categories import LAUNCHES
+from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.model import Gap, Step
 from perftui.trace.model import NONE, Int64, Trace
 from perftui_tui.widgets.viewport import Viewport
+
+_AT_ONCE = 1 << 16
+"""Names that are compared in one go: the next of the same name is mostly near."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def neighbour(
     else:
         place = int(np.searchsorted(index.start, np.int64(time), side="left")) - 1
     if selected is not None and selected.lane is lane and not selected.is_gap:
-        place = int(np.searchsorted(index.rows, selected.row)) + step
+        place = place_of(lane, selected.row) + step
     return event(trace, lane, int(index.rows[place])) if 0 <= place < len(index) else None
 
 
@@ -96,51 +98,59 @@ def _largest_of(lane: Lane) -> Selection | None:
     return Selection(int(lane.index.end[place]), int(lane.index.start[place + 1]), NONE, lane)
 
 
-def launched_row(trace: Trace, row: int) -> int:
-    """The device activity that ``row``, or the first call inside it, launched; NONE if none did."""
-    inside = _within(trace, row)
-    launching = inside[trace.correlation[inside] != NONE]
-    is_device = np.asarray([track.is_device for track in trace.tracks])[trace.track]
-    work = np.flatnonzero(is_device & (trace.correlation != NONE))
-    joined = np.isin(trace.correlation[launching], trace.correlation[work])
-    if not joined.any():
+def place_of(lane: Lane, row: int) -> int:
+    """Where the event of ``row`` is on its lane."""
+    if lane.kind == WHOLE:
+        return int(np.argmax(lane.index.rows == row))
+    return int(np.searchsorted(lane.index.rows, np.int32(row)))
+
+
+def same_name(trace: Trace, row: int, step: int) -> int:
+    """The next (1) or previous (-1) row of the same thread or stream with the name of ``row``.
+
+    NONE where there is no further one.
+    """
+    track, name = trace.track[row], trace.name[row]
+    if step > 0:
+        stop = int(np.searchsorted(trace.track, track, side="right"))
+        for begin in range(row + 1, stop, _AT_ONCE):
+            found = np.flatnonzero(trace.name[begin : min(begin + _AT_ONCE, stop)] == name)
+            if len(found):
+                return begin + int(found[0])
         return NONE
-    launch = launching[int(np.argmax(joined))]
-    place = int(np.argmax(trace.correlation[work] == trace.correlation[launch]))
-    return int(work[place])
+    first = int(np.searchsorted(trace.track, track, side="left"))
+    for behind in range(row, first, -_AT_ONCE):
+        begin = max(behind - _AT_ONCE, first)
+        found = np.flatnonzero(trace.name[begin:behind] == name)
+        if len(found):
+            return begin + int(found[-1])
+    return NONE
 
 
-def _within(trace: Trace, row: int) -> Int64:
-    """``row`` and the rows of its track that lie inside it."""
-    low, high = np.searchsorted(trace.track, [trace.track[row], trace.track[row] + 1])
-    starts, end = trace.start[low:high], trace.start[row] + trace.duration[row]
-    first = row - int(low)
-    last = int(np.searchsorted(starts, end, side="right"))
-    return np.arange(low + first, low + max(last, first + 1), dtype=np.int64)
+def next_step(
+    steps: Sequence[Step], selected: Selection | None, view: Viewport, step: int
+) -> Step | None:
+    """The first of ``steps`` that begins after where the person is (1), or the last before (-1).
 
-
-def launching_row(trace: Trace, row: int) -> int:
-    """The call on the CPU that launched the device activity ``row``; NONE if it is not there."""
-    if trace.correlation[row] == NONE:
-        return NONE
-    joined = np.flatnonzero(trace.correlation == trace.correlation[row])
-    calls = joined[trace.in_category(*LAUNCHES)[joined]]
-    return int(calls[0]) if len(calls) else NONE
+    That is the selection while it is in view, else the middle of the view; of all of the trace, its
+    beginning and its end.
+    """
+    if selected is not None and selected.end > view.start and selected.start < view.end:
+        time = selected.start
+    elif view.span == view.last - view.first:
+        time = view.first - 1 if step > 0 else view.last
+    else:
+        time = (view.start + view.end) // 2
+    if step > 0:
+        return next((one for one in steps if one.start > time), None)
+    return next((one for one in reversed(steps) if one.start < time), None)
 
 
 def lane_of(lanes: Sequence[Lane], trace: Trace, row: int) -> Lane | None:
-    """The lane that shows ``row``."""
+    """The lane that shows ``row`` with its own track's."""
     for lane in lanes:
-        if lane.track == trace.track[row]:
-            place = int(np.searchsorted(lane.index.rows, row))
+        if lane.track == trace.track[row] and lane.kind != WHOLE:
+            place = place_of(lane, row)
             if place < len(lane.index) and lane.index.rows[place] == row:
                 return lane
     return None
-
-
-def named_rows(trace: Trace, needle: str) -> Int64:
-    """Rows whose name contains ``needle``, in any case, by start."""
-    low = needle.casefold()
-    names = [number for number, name in enumerate(trace.names) if low in name.casefold()]
-    rows = np.flatnonzero(np.isin(trace.name, names)) if low else np.zeros(0, np.int64)
-    return rows[np.argsort(trace.start[rows], kind="stable")]

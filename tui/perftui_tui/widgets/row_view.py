@@ -14,7 +14,8 @@ from perftui_tui.palette import palette
 from perftui_tui.rows import Row, fit, safe
 
 ASCII_GLYPHS = str.maketrans(
-    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬", "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++"
+    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
+    "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
 )
 """What a terminal font without block characters shows instead."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ LEFT = "left"
 RIGHT = "right"
 GAP = 1
 """Blank cells between columns."""
+
+ROOMY = 30
+"""Cells in which the names of most operators can be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,22 @@ class Column:
     """Text under the column for the rows that are shown; None where a sum means nothing."""
     optional: int = 0
     """On a narrow screen the column with the highest number goes first; 0 always stays."""
+    bar: Callable[[int, int], str] | None = None
+    """Draws a row in so many cells. Such a column keeps its colours on the selected row, is sorted
+    by the one before it and stays out of files."""
+    widest: int = 0
+    """Cells that it grows to where the flexible column has enough."""
+    exact: Callable[[int], object] | None = None
+    """What a file holds of a row; None: its text."""
+    unit: str = ""
+    """Of ``exact``, for the title in a file."""
+
+    @cached_property
+    def ranks(self) -> Int64:
+        """Of words, the place of each row in their order, in any case; equal words share one."""
+        folded = [str(key).casefold() for key in self.keys]
+        places = {word: place for place, word in enumerate(sorted(set(folded)))}
+        return np.array([places[word] for word in folded], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +63,23 @@ class TableData:
     descending: bool = True
     empty: str = "nothing recorded"
     """Says why there are no rows."""
+    ids: Sequence[Hashable] = ()
+    """Identify rows whose names are not their own; empty where ``names`` do."""
+    parents: Int64 | None = None
+    """Of a tree the row above each, -1 at the top; rows below one stay below it in any order, and
+    are not filtered here. A row stands behind the one above it."""
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def id_of(self, row: int) -> Hashable:
+        """What tells the row from all others."""
+        return self.ids[row] if self.ids else self.names[row]
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """Names as a filter compares them."""
+        return [name.casefold() for name in self.names]
 
 
 EMPTY = TableData((), ())
@@ -53,21 +87,42 @@ EMPTY = TableData((), ())
 
 def ordered_rows(data: TableData, column: int, descending: bool, needle: str = "") -> Int64:
     """Rows whose name contains ``needle`` (any case), sorted by a column; equal keys keep order."""
-    rows = matching_rows(data.names, needle)
-    keys = data.columns[column].keys if data.columns else np.zeros(0, np.int64)
-    if isinstance(keys, np.ndarray):
-        chosen = -keys[rows] if descending else keys[rows]
-        return rows[np.argsort(chosen, kind="stable")]
-    words = sorted(rows.tolist(), key=lambda row: keys[row].casefold(), reverse=descending)
-    return np.asarray(words, np.int64)
+    keys = _sort_keys(data, column, descending)
+    if data.parents is not None:
+        return _in_tree(data.parents, keys)
+    rows = matching_rows(data, needle)
+    return rows[np.argsort(keys[rows], kind="stable")]
 
 
-def matching_rows(names: Sequence[str], needle: str) -> Int64:
+def _sort_keys(
+    data: TableData, column: int, descending: bool
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    if not data.columns:
+        return np.zeros(len(data), np.int64)
+    chosen = data.columns[column]
+    keys = chosen.keys if isinstance(chosen.keys, np.ndarray) else chosen.ranks
+    return -keys if descending else keys
+
+
+def _in_tree(parents: Int64, keys: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Int64:
+    """Rows from the top down, those below one parent in the order of their keys."""
+    below: dict[int, list[int]] = {}
+    for row in np.argsort(keys, kind="stable").tolist():
+        below.setdefault(int(parents[row]), []).append(row)
+    found: list[int] = []
+    waiting = below.get(-1, [])[::-1]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += below.get(found[-1], [])[::-1]
+    return np.asarray(found, np.int64)
+
+
+def matching_rows(data: TableData, needle: str) -> Int64:
     """Rows whose name contains ``needle``, in any case."""
     if not needle:
-        return np.arange(len(names), dtype=np.int64)
+        return np.arange(len(data), dtype=np.int64)
     low = needle.casefold()
-    return np.asarray([i for i, name in enumerate(names) if low in name.casefold()], np.int64)
+    return np.asarray([row for row, name in enumerate(data.folded) if low in name], np.int64)
 
 
 def shown_columns(columns: Sequence[Column], width: int, flexible: int = 24) -> list[int]:
@@ -86,9 +141,16 @@ def _needed(columns: Sequence[Column], shown: Sequence[int], flexible: int) -> i
 
 
 def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -> list[int]:
-    """Cells of each shown column; the flexible one takes what is left, at least one cell."""
+    """Cells of each shown column. The flexible one takes what is left, at least one cell; where it
+    has more than ``ROOMY``, columns that can grow take half of that."""
     rest = width - _needed(columns, shown, 0)
-    return [columns[index].width or max(rest, 1) for index in shown]
+    grown = {}
+    for index in shown:
+        spare = max(rest - ROOMY, 0) // 2
+        more = min(max(columns[index].widest - columns[index].width, 0), spare)
+        grown[index] = columns[index].width + more if columns[index].width else 0
+        rest -= more
+    return [grown[index] or max(rest, 1) for index in shown]
 
 
 def fit(text: str, width: int, align: str) -> str:

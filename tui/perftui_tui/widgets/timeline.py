@@ -1,29 +1,24 @@
-"""The timeline: lanes of a trace over time, moved by keys and mouse."""
+"""The timeline: lanes of a trace over time, moved by keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
+from perftui.analysis.slow_steps import slow_from
+from perftui_tui.charts.units import format_ns
 from perftui_tui.keymap import bindings
-from perftui_tui.widgets.timeline_canvas import TimelineCanvas
-from perftui_tui.widgets.timeline_rows import label_width
+from perftui_tui.widgets.timeline_mouse import TimelineMouse
 from perftui_tui.widgets.timeline_state import TimelineState
 
-_WHEEL_ZOOM = 0.8
 _KEY_ZOOM = 0.5
 
 
-class Timeline(TimelineCanvas, can_focus=True):
-    """Changes what its canvas draws by keys and mouse.
-
-    The wheel zooms at the pointer, with shift it pans, over the names it scrolls the lanes;
-    dragging pans, a click selects.
-    """
+class Timeline(TimelineMouse, can_focus=True):
+    """Changes what its canvas draws by keys, and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
@@ -34,134 +29,125 @@ class Timeline(TimelineCanvas, can_focus=True):
             super().__init__()
             self.reason = reason
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._drag_from: tuple[int, int, int] | None = None
+    class Marked(Message):
+        """Marks were set, or taken away: where there are two, what lies between is measured."""
 
-    def _act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
+    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
         """Change the state; where that did nothing and ``missing`` says what, tell so."""
         if self._state is None:
             return
+        marks = self._state.marks
         done = change(self._state)
         if done is False and missing:
             self.post_message(self.NothingFound(missing))
         self.changed()
+        if self._state.marks != marks:
+            self.post_message(self.Marked())
 
     def action_zoom(self, direction: int) -> None:
         """Zoom in (1) or out (-1)."""
-        self._act(lambda state: state.zoom(_KEY_ZOOM if direction > 0 else 1 / _KEY_ZOOM))
+        self.act(lambda state: state.zoom(_KEY_ZOOM if direction > 0 else 1 / _KEY_ZOOM))
 
     def action_pan(self, steps: int) -> None:
         """Pan by a fifth of the view."""
-        self._act(lambda state: state.pan(steps))
+        self.act(lambda state: state.pan(steps))
 
     def action_lane(self, steps: int) -> None:
         """Select another lane."""
-        self._act(lambda state: state.move_lane(steps))
+        self.act(lambda state: state.move_lane(steps))
 
     def action_page(self, pages: int) -> None:
         """Select a lane a screenful away."""
-        self._act(lambda state: state.move_lane(pages * state.lane_rows))
+        self.act(lambda state: state.move_lane(pages * state.lane_rows))
 
     def action_edge(self, direction: int) -> None:
         """Go to the beginning or the end."""
-        self._act(lambda state: state.to_edge(direction))
+        self.act(lambda state: state.to_edge(direction))
 
     def action_gap(self, step: int) -> None:
         """Select the next or previous gap."""
-        self._act(lambda state: state.next_gap(step), "no further gap that long on this lane")
+        self.act(lambda state: state.next_gap(step), "no further gap that long on this lane")
 
     def action_largest_gap(self) -> None:
         """Select the largest gap."""
-        self._act(lambda state: state.largest_gap(), "no gap on this lane")
+        self.act(lambda state: state.largest_gap(), "no gap on this lane")
 
     def action_event(self, step: int) -> None:
         """Select the next or previous event."""
-        self._act(lambda state: state.next_event(step), "no further event on this lane")
+        self.act(lambda state: state.next_event(step), "no further event on this lane")
+
+    def action_same_name(self, step: int) -> None:
+        """Select the next or previous event of the same name."""
+        selected = self._state.selected if self._state else None
+        if selected is None or selected.is_gap:
+            self.post_message(self.NothingFound("select an event first: < and > find its name"))
+            return
+        self.act(lambda state: state.same_name(step), "no further event of this name here")
+
+    def action_step(self, step: int) -> None:
+        """Show the next or previous step."""
+        self.act(lambda state: state.next_step(step), self._no_step("no further step"))
+
+    def action_slow_step(self, step: int) -> None:
+        """Show the next or previous step that is slower than the others."""
+        steps = self._state.analysis.steps if self._state else ()
+        bound = format_ns(slow_from(steps))
+        missing = f"no further step took {bound} or more, a tenth above the median"
+        self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
+
+    def _no_step(self, missing: str) -> str:
+        steps = self._state.analysis.steps if self._state else ()
+        return missing if steps else "no steps are marked in this trace"
 
     def action_fit(self) -> None:
         """Fit the selection, then everything."""
-        self._act(lambda state: state.fit())
+        self.act(lambda state: state.fit())
 
     def action_whole(self) -> None:
         """Show everything."""
-        self._act(lambda state: state.whole())
+        self.act(lambda state: state.whole())
 
     def action_follow(self, step: int) -> None:
         """From a launch to its kernel or back."""
         missing = "no kernel of this event" if step > 0 else "no launch of this event"
-        self._act(lambda state: state.follow_launch(step), f"{missing} in the trace")
+        self.act(lambda state: state.follow_launch(step), f"{missing} in the trace")
 
     def action_fold(self) -> None:
         """Show more or fewer depths of the selected thread."""
-        self._act(lambda state: state.fold())
+        self.act(lambda state: state.fold())
 
     def action_threshold(self, step: int) -> None:
         """Count only longer or also shorter gaps."""
-        self._act(lambda state: state.change_threshold(step))
+        self.act(lambda state: state.change_threshold(step))
 
     def action_match(self, step: int) -> None:
         """Select the next or previous event that the search found."""
-        self._act(lambda state: state.next_match(step), "no event with that name")
+        self.act(lambda state: state.next_match(step), "no event with that name")
 
-    def _columns(self) -> int:
-        return max(self.size.width - label_width(self.size.width), 1)
+    def action_mark(self) -> None:
+        """Set the first mark, then the second."""
+        self.act(lambda state: state.mark())
 
-    def _column(self, x: int) -> int:
-        return min(max(x - label_width(self.size.width), 0), self._columns() - 1)
+    def action_measure(self) -> None:
+        """Measure the selection, or what is in view."""
+        self.act(lambda state: state.mark_selection())
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Zoom in at the pointer, pan left with shift, or scroll the names."""
-        event.stop()
-        self._wheel(event, -1)
+    def action_clear(self) -> None:
+        """Take away marks, then matches, then the selection."""
+        self.act(lambda state: state.clear())
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Zoom out at the pointer, pan right with shift, or scroll the names."""
-        event.stop()
-        self._wheel(event, 1)
+    def action_hide(self) -> None:
+        """Hide the selected thread, stream or device."""
+        self.act(lambda state: state.hide_lane(), "this is the last one shown")
 
-    def _wheel(self, event: events.MouseEvent, direction: int) -> None:
-        if event.x < label_width(self.size.width):
-            self._act(lambda state: state.scroll(direction))
-        elif event.shift:
-            self._act(lambda state: state.pan(direction))
-        else:
-            factor = _WHEEL_ZOOM if direction < 0 else 1 / _WHEEL_ZOOM
-            column = self._column(event.x)
-            self._act(lambda s: s.zoom(factor, s.view.time(column, self._columns())))
+    def action_show_hidden(self) -> None:
+        """Show what was hidden."""
+        self.act(lambda state: state.show_hidden(), "nothing is hidden")
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin a click or a drag."""
-        if self._state is not None:
-            self._drag_from = (event.x, self._state.view.start, self._state.view.end)
-            self.capture_mouse()
+    def action_pin(self) -> None:
+        """Keep the selected thread, stream or device on top, or no more."""
+        self.act(lambda state: state.pin_lane())
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Pan while dragging."""
-        if self._state is not None and self._drag_from is not None:
-            x, start, end = self._drag_from
-            amount = (x - event.x) * (end - start) // self._columns()
-            if event.x != x:
-                self._act(
-                    lambda s: setattr(s, "view", s.view.showing(start + amount, end + amount))
-                )
-
-    def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Select what was clicked, unless it was a drag."""
-        origin, self._drag_from = self._drag_from, None
-        self.release_mouse()
-        if origin is not None and origin[0] == event.x:
-            self._click(event.x, event.y)
-
-    def _click(self, x: int, y: int) -> None:
-        state = self._state
-        if state is None:
-            return
-        place = y - (len(self._rows) - len(state.shown()[state.top : state.top + state.lane_rows]))
-        lanes = state.shown()[state.top :]
-        if not 0 <= place < len(lanes) or x < label_width(self.size.width):
-            return
-        column, columns, view = self._column(x), self._columns(), state.view
-        begin = view.start + column * view.span // columns
-        end = view.start + (column + 1) * view.span // columns
-        self._act(lambda s: s.select_at(lanes[place].lane, begin, end))
+    def action_reorder(self, step: int) -> None:
+        """Move the selected thread, stream or device."""
+        self.act(lambda state: state.reorder(step), "it cannot move further")

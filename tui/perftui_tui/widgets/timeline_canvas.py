@@ -12,13 +12,16 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from perftui_tui.charts.units import ASCII_TEXT
+from perftui_tui.palette import palette
 from perftui_tui.widgets.cells import Row
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.lane_cells import Glyphs
 from perftui_tui.widgets.navigation import Selection
+from perftui_tui.widgets.phase_row import Phases
 from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.throttle import Throttle
-from perftui_tui.widgets.timeline_rows import Scene, head_rows, lane_row
+from perftui_tui.widgets.timeline_head import HeadRow, Scene, head_rows, minimap_index
+from perftui_tui.widgets.timeline_rows import lane_rows
 from perftui_tui.widgets.timeline_state import TimelineState
 from perftui_tui.widgets.timeline_style import COMPONENTS, component_css
 
@@ -33,11 +36,16 @@ class TimelineCanvas(Widget):
         & > .timeline--label {{ color: $text-muted; }}
         & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
         & > .timeline--muted {{ color: $text-muted; }}
-        & > .timeline--view {{ color: $accent; text-style: bold; }}
+        & > .timeline--view {{ color: $primary; text-style: bold; }}
         & > .timeline--pointer {{ color: $accent; text-style: bold; }}
         & > .timeline--step {{ color: $text; }}
         & > .timeline--gap {{ color: $warning; }}
         & > .timeline--selected {{ color: $foreground; text-style: bold; }}
+        & > .timeline--linked {{ color: $accent; text-style: bold; }}
+        & > .timeline--arrow {{ color: $accent; text-style: bold; }}
+        & > .timeline--mark {{ color: $primary; text-style: bold; }}
+        & > .timeline--match {{ color: $warning; text-style: bold; }}
+        & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
         &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
         {component_css()}
     }}
@@ -53,7 +61,11 @@ class TimelineCanvas(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._state: TimelineState | None = None
+        self._phases: Phases = {}
         self._scene: Scene | None = None
+        self._head: list[HeadRow] = []
+        self.most_rows: int | None = None
+        """Rows that the canvas may take, and takes where it needs them; all it has if None."""
         self._rows: list[Row] = []
         self._styles: dict[str, Style] = {}
         self._throttle = Throttle(self._rebuild, self.set_timer)
@@ -68,9 +80,9 @@ class TimelineCanvas(Widget):
         """What is on screen, top to bottom."""
         return self._rows
 
-    def show(self, state: TimelineState | None) -> None:
-        """Show another trace, or none."""
-        self._state = state
+    def show(self, state: TimelineState | None, phases: Phases | None = None) -> None:
+        """Show another trace and its phases, or none."""
+        self._state, self._phases = state, phases or {}
         self._make_scene()
         self.changed()
 
@@ -78,14 +90,22 @@ class TimelineCanvas(Widget):
         if self._state is None:
             self._scene = None
             return
-        analysis = self._state.analysis
+        state = self._state
         self._scene = Scene(
-            analysis.trace,
-            KindsOfTrace(analysis.trace),
-            self._state.gaps,
-            analysis.steps,
+            state.trace,
+            KindsOfTrace(state.trace),
+            state.gaps,
+            state.analysis.steps,
             Glyphs(RowView.ascii_only, colours=not self.app.no_color),
+            self._phases,
+            minimap_index(state.lanes),
         )
+
+    def set_room(self, rows: int) -> None:
+        """Take at most so many rows, and no more than there is to show."""
+        if rows != self.most_rows:
+            self.most_rows = rows
+            self._rebuild()
 
     def changed(self) -> None:
         """The state has changed: draw it soon and tell what is selected."""
@@ -104,6 +124,10 @@ class TimelineCanvas(Widget):
     def _rebuild(self) -> None:
         """Make the rows and repaint those that differ from what is on screen."""
         old, self._rows = self._rows, self._make_rows()
+        if self.most_rows is not None and self._rows:
+            height = min(len(self._rows), self.most_rows)
+            if self.styles.height is None or self.styles.height.value != height:
+                self.styles.height = height
         if len(old) != len(self._rows):
             self.refresh()
             return
@@ -118,23 +142,11 @@ class TimelineCanvas(Widget):
         state, scene, size = self._state, self._scene, self.size
         if state is None or scene is None or not size.width:
             return []
-        head = head_rows(scene, state.lane, state.view, size.width, state.threshold, state.selected)
-        room = max(size.height - len(head), 1)
+        self._head = head_rows(scene, state, size.width)
+        room = max((self.most_rows or size.height) - len(self._head), 1)
         if room != state.lane_rows:
             state.resized(room)
-        lanes = state.shown()[state.top : state.top + room]
-        rows = head + [
-            lane_row(
-                scene,
-                shown,
-                state.view,
-                size.width,
-                state.threshold,
-                shown.lane is state.lane,
-                state.selected,
-            )
-            for shown in lanes
-        ]
+        rows = [*(each.row for each in self._head), *lane_rows(scene, state, size.width)]
         return [_in_ascii(row) for row in rows] if RowView.ascii_only else rows
 
     def render_line(self, y: int) -> Strip:
@@ -152,6 +164,11 @@ class TimelineCanvas(Widget):
         """The style of a kind or mark; ``-edge`` and ``-name`` of it are drawn in reverse."""
         if not name:
             return self.rich_style
+        if name.startswith("part-"):
+            return palette(self.app.theme_variables)[name]
+        if name.startswith("phase-"):
+            ground = palette(self.app.theme_variables)[f"part-{name.removeprefix('phase-')}"]
+            return self.rich_style + Style(color=ground.bgcolor)
         plain = name.removesuffix("-edge").removesuffix("-name")
         style = self.get_component_rich_style(f"timeline--{plain}")
         return style + Style(reverse=True) if plain != name else style

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from perftui.analysis.lanes import Lane
-from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.launches import Launches
+from perftui.analysis.model import Step, TraceAnalysis
+from perftui.analysis.slow_steps import slow_steps
 from perftui.trace.model import NONE
 from perftui_tui.widgets import navigation
 from perftui_tui.widgets.gap_words import THRESHOLDS, DeviceGaps, idle_around
-from perftui_tui.widgets.lane_groups import ShownLane, shown_lanes
+from perftui_tui.widgets.lane_list import LaneList
+from perftui_tui.widgets.lane_order import LaneOrder
+from perftui_tui.widgets.matches import Matches
 from perftui_tui.widgets.navigation import Selection
+from perftui_tui.widgets.time_marks import TimeMarks
 from perftui_tui.widgets.viewport import Viewport
 
 _PAN_SHARE = 5
 """A pan moves the view by this part of it."""
+
+_CLOSER = 10
+"""Of all of the trace, a click on the minimap shows this part."""
 
 _SEEN_SHARE = 40
 """A gap shorter than this part of the view cannot be seen: the view closes in on it."""
@@ -25,50 +31,35 @@ _USUAL_THRESHOLD = 2
 """Place in ``THRESHOLDS`` to begin with: gaps from 50 µs on are worth a look."""
 
 
-class TimelineState:
+class TimelineState(LaneList):
     """All that keys and mouse change. Knows nothing of the screen but the rows it has for lanes.
 
-    ``analysis`` must hold at least one event; ``lanes`` are those of its trace.
+    ``analysis`` must hold at least one event; ``lanes`` are those of its trace. ``order`` says what
+    is hidden, moved and pinned; ``launches`` are found here where they are not given.
     """
 
-    def __init__(self, analysis: TraceAnalysis, lanes: Sequence[Lane]) -> None:
-        self.analysis, self.trace, self.lanes = analysis, analysis.trace, tuple(lanes)
+    def __init__(
+        self,
+        analysis: TraceAnalysis,
+        lanes: Sequence[Lane],
+        order: LaneOrder | None = None,
+        launches: Launches | None = None,
+    ) -> None:
+        super().__init__(analysis.trace, lanes, order)
+        self.analysis = analysis
         self.gaps = DeviceGaps(analysis.gaps)
+        self.launches = launches or Launches(analysis.trace)
         last = int((self.trace.start + self.trace.duration).max())
         self.view = Viewport.whole(int(self.trace.start.min()), last)
-        self.lane = self.lanes[0]
         self.selected: Selection | None = None
-        self.top = 0
-        self.lane_rows = 1
+        self.marks = TimeMarks()
+        self.matches: Matches | None = None
         self._threshold = _USUAL_THRESHOLD
-        self._open_tracks: dict[int, bool] = {}
-        self._matches = np.zeros(0, np.int64)
-        self._shown: list[ShownLane] = []
-        self._shown_for: object = None
 
     @property
     def threshold(self) -> int:
         """Nanoseconds from which idle time counts as a gap."""
         return THRESHOLDS[self._threshold]
-
-    @property
-    def match_count(self) -> int:
-        """How many events the last search found."""
-        return len(self._matches)
-
-    def shown(self) -> list[ShownLane]:
-        """Lanes that are not folded away, of which those from ``top`` on are on screen."""
-        asked = (self.lane_rows, frozenset(self._open_tracks.items()))
-        if asked != self._shown_for:
-            # 0.4 s for 100,000 threads, and every key asks several times.
-            self._shown_for = asked
-            self._shown = shown_lanes(self.lanes, self.lane_rows, self._open_tracks)
-        return self._shown
-
-    def resized(self, lane_rows: int) -> None:
-        """The screen has room for so many lanes."""
-        self.lane_rows = max(lane_rows, 1)
-        self._reveal_lane()
 
     def zoom(self, factor: float, anchor: int | None = None) -> None:
         """Zoom about ``anchor``, or about the selection while it is in view, or the middle."""
@@ -84,6 +75,18 @@ class TimelineState:
     def pan(self, steps: int) -> None:
         """Move by a fifth of the view."""
         self.view = self.view.panned(steps * max(self.view.span // _PAN_SHARE, 1))
+
+    def show(self, start: int, end: int) -> None:
+        """Show a stretch of the same length, moved inside what there is."""
+        self.view = self.view.showing(start, end)
+
+    def centre_on(self, column: int, columns: int) -> None:
+        """Move to a column of a picture of the whole trace; from the whole, close in on it."""
+        whole = Viewport.whole(self.view.first, self.view.last)
+        time, span = whole.time(column, columns), self.view.span
+        if span == whole.span:
+            span //= _CLOSER
+        self.view = self.view.showing(time - span // 2, time + span - span // 2)
 
     def to_edge(self, direction: int) -> None:
         """Move to the beginning (-1) or the end (1) of the trace, keeping the zoom."""
@@ -104,33 +107,6 @@ class TimelineState:
         else:
             self.view = fitted
 
-    def move_lane(self, steps: int) -> None:
-        """Select the lane so many rows below."""
-        lanes = [shown.lane for shown in self.shown()]
-        place = lanes.index(self.lane) + steps
-        self.lane = lanes[min(max(place, 0), len(lanes) - 1)]
-        self._reveal_lane()
-
-    def scroll(self, rows: int) -> None:
-        """Scroll the lanes; the selected one may leave the screen."""
-        self.top = min(max(self.top + rows, 0), max(len(self.shown()) - self.lane_rows, 0))
-
-    def _reveal_lane(self) -> None:
-        lanes = [shown.lane for shown in self.shown()]
-        if self.lane not in lanes:
-            self.lane = [lane for lane in lanes if lane.track == self.lane.track][-1]
-        place = lanes.index(self.lane)
-        self.top = min(max(self.top, place - self.lane_rows + 1), place)
-        self.scroll(0)
-
-    def fold(self) -> None:
-        """Show all depths of the selected thread; then only the first; then as many as fit."""
-        states: dict[bool | None, bool | None] = {None: True, True: False, False: None}
-        state = states[self._open_tracks.pop(self.lane.track, None)]
-        if state is not None:
-            self._open_tracks[self.lane.track] = state
-        self._reveal_lane()
-
     def change_threshold(self, step: int) -> None:
         """Count only longer (1) or also shorter (-1) gaps."""
         self._threshold = min(max(self._threshold + step, 0), len(THRESHOLDS) - 1)
@@ -139,10 +115,8 @@ class TimelineState:
         """Select and bring into view, unfolding its thread; False where there is nothing."""
         if selection is None:
             return False
-        self.selected, self.lane = selection, selection.lane
-        if self.lane not in [shown.lane for shown in self.shown()]:
-            self._open_tracks[self.lane.track] = True
-        self._reveal_lane()
+        self.selected = selection
+        self.unfold(selection.lane)
         self.view = self.view.revealing(selection.start, selection.end)
         return True
 
@@ -181,8 +155,64 @@ class TimelineState:
         """From a call to what it launched (1), from a kernel to the call that launched it (-1)."""
         if self.selected is None or self.selected.is_gap:
             return False
-        follow = navigation.launched_row if step > 0 else navigation.launching_row
-        return self.select_row(follow(self.trace, self.selected.row))
+        if step < 0:
+            return self.select_row(self.launches.launching(self.selected.row))
+        launched = self.launches.launched(self.selected.row)
+        return bool(len(launched)) and self.select_row(int(launched[0]))
+
+    def same_name(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event of the selected one's name and thread."""
+        if self.selected is None or self.selected.is_gap:
+            return False
+        return self.select_row(navigation.same_name(self.trace, self.selected.row, step))
+
+    def next_step(self, step: int) -> bool:
+        """Show the next (1) or previous (-1) step."""
+        return self._show_step(self.analysis.steps, step)
+
+    def next_slow_step(self, step: int) -> bool:
+        """Show the next (1) or previous (-1) step that is slower than the others."""
+        return self._show_step(slow_steps(self.analysis.steps), step)
+
+    def _show_step(self, steps: Sequence[Step], step: int) -> bool:
+        found = navigation.next_step(steps, self.selected, self.view, step)
+        if found is None:
+            return False
+        if not self.select_row(found.row):
+            self.selected = None
+        self.view = self.view.fitted(found.start, found.end)
+        return True
+
+    def mark(self) -> None:
+        """Set a mark at the selection, or in the middle of the view."""
+        if self.selected is not None:
+            self.marks = self.marks.marked(self.selected.start, self.selected.end)
+        else:
+            middle = (self.view.start + self.view.end) // 2
+            self.marks = self.marks.marked(middle, middle)
+
+    def mark_selection(self) -> None:
+        """Set both marks around the selection, or around the view where nothing is selected."""
+        around = self.selected or self.view
+        self.marks = TimeMarks(around.start, around.end)
+
+    def mark_range(self, first: int, second: int) -> None:
+        """Set both marks, kept inside the trace."""
+        low, high = self.view.first, self.view.last
+        self.marks = TimeMarks(min(max(first, low), high), min(max(second, low), high))
+
+    def clear(self) -> bool:
+        """Take away the marks; else what a search found; else the selection. False where there is
+        none of them."""
+        if self.marks != TimeMarks():
+            self.marks = TimeMarks()
+        elif self.matches is not None:
+            self.matches = None
+        elif self.selected is not None:
+            self.selected = None
+        else:
+            return False
+        return True
 
     def jump(self, start: int, end: int, row: int | None) -> None:
         """Show ``start`` to ``end`` and select the gap that these bound, or ``row``."""
@@ -193,10 +223,13 @@ class TimelineState:
         self.view = self.view.fitted(start, end)
 
     def _lane_of_known_gap(self, start: int, end: int) -> Lane | None:
-        """The stream that ends the device's gap from ``start`` to ``end``, where that is one."""
+        """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
         for gap in self.analysis.gaps:
             if (gap.start, gap.end) == (start, end):
-                return navigation.lane_of(self.lanes, self.trace, gap.next_row)
+                tracks = self.trace.tracks
+                whole = (lane for lane in self.lanes if lane.kind == WHOLE)
+                device = next((w for w in whole if tracks[w.track].device == gap.device), None)
+                return device or navigation.lane_of(self.lanes, self.trace, gap.next_row)
         return None
 
     def _idle_lane(self, start: int, end: int) -> Lane:
@@ -206,24 +239,15 @@ class TimelineState:
                 return lane
         return self.lane
 
-    def search(self, needle: str) -> int:
-        """Find events by a part of their name; how many there are."""
-        self._matches = navigation.named_rows(self.trace, needle)
-        return self.match_count
-
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""
-        rows, selected = self._matches, self.selected
-        if not len(rows):
+        if self.matches is None:
             return False
-        same = np.flatnonzero(rows == selected.row) if selected is not None else rows[:0]
-        if len(same):
-            place = int(same[0]) + step
-        else:
-            here = self.view.start if selected is None else selected.start
-            behind = int(np.searchsorted(self.trace.start[rows], np.int64(here)))
-            place = behind if step > 0 else behind - 1
-        return self.select_row(int(rows[place % len(rows)]))
+        selected = self.selected
+        here = self.view.start if selected is None else selected.start
+        return self.select_row(
+            self.matches.beside(NONE if selected is None else selected.row, here, step)
+        )
 
     def select_at(self, lane: Lane, start: int, end: int) -> None:
         """Select what fills most of ``start`` to ``end`` on ``lane``, or the gap there."""

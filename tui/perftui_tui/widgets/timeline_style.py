@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from perftui_tui.widgets.event_kinds import EventKind
 
-MARKS = ("label", "selected-label", "muted", "view", "pointer", "step", "gap", "selected")
+MARKS = (
+    "label",
+    "selected-label",
+    "muted",
+    "view",
+    "pointer",
+    "step",
+    "gap",
+    "selected",
+    "linked",
+    "arrow",
+    "mark",
+    "match",
+    "match-mark",
+)
 """Styles that stand for no kind of work."""
 
 COMPONENTS = {f"timeline--{name}" for name in (*MARKS, *(kind.style for kind in EventKind))}

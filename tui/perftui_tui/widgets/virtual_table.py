@@ -1,41 +1,28 @@
-"""A table that draws only the rows on screen, so that its length costs nothing."""
+"""A table of which rows are selected, sorted and filtered by keys and mouse."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 import numpy as np
-from rich.segment import Segment
 from textual import events
-from textual.binding import BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import reactive
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
-from perftui_tui.charts.units import ASCII_TEXT
-from perftui_tui.keymap import bindings
-from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.table_rows import (
-    EMPTY,
-    TableData,
-    column_at,
-    column_widths,
-    ordered_rows,
-    row_text,
-    shown_columns,
-)
+from perftui.trace.model import Int64
+from perftui_tui.widgets.drawn_table import DrawnTable
+from perftui_tui.widgets.table_rows import TableData, column_at, ordered_rows
 
 _FRAME_ROWS = 2
 """The header above the rows and the sums below them, which do not scroll."""
 
 
-class VirtualTable(ScrollView, can_focus=True):
+class VirtualTable(DrawnTable, can_focus=True):
     """Rows of a ``TableData`` under a header and over a line of sums.
 
     Order, filter and selection are kept when new data of the same columns is shown; the selection
-    follows the row's name. The text of a cell is only asked for while it is on screen.
+    follows the row's name. The text of a cell is only asked for while it is on screen. Each screen
+    with a table derives its own, with the keys of its scope.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -44,6 +31,7 @@ class VirtualTable(ScrollView, can_focus=True):
         "virtual-table--cursor",
         "virtual-table--sums",
         "virtual-table--empty",
+        "virtual-table--bar",
     }
     DEFAULT_CSS = """
     VirtualTable {
@@ -55,13 +43,10 @@ class VirtualTable(ScrollView, can_focus=True):
         & > .virtual-table--cursor { background: $panel; text-style: bold; }
         & > .virtual-table--sums { text-style: bold; }
         & > .virtual-table--empty { color: $text-muted; }
+        & > .virtual-table--bar { color: $secondary; }
         &:focus > .virtual-table--cursor { color: $background; background: $primary; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
-
-    cursor: reactive[int] = reactive(0, repaint=False)
-    """Position of the selected row in the shown order."""
 
     class RowMessage(Message):
         """Something happened to one row of ``table``."""
@@ -83,26 +68,43 @@ class VirtualTable(ScrollView, can_focus=True):
     class RowSelected(RowMessage):
         """A row was opened with ``enter`` or by a click on the selection."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
-        self._data = EMPTY
-        self._order = np.zeros(0, np.int64)
-        self._sort_column = 0
-        self._descending = True
-        self._needle = ""
-
     def show(self, data: TableData) -> None:
         """Replace the data; order, filter and selection stay where the columns are the same."""
-        selected = self.selected_name
-        if [c.title for c in data.columns] != [c.title for c in self._data.columns]:
-            self._sort_column, self._descending = data.sort_column, data.descending
+        row = self.selected_row
+        selected = None if row is None else self._data.id_of(row)
+        self._keep_order(data)
         self._data = data
-        self._reorder(selected)
+        self._reorder(next((row for row in range(len(data)) if data.id_of(row) == selected), None))
+
+    def _keep_order(self, data: TableData) -> None:
+        """The order stays where the same kind of rows has the column that they are sorted by."""
+        before = [column.title for column in self._data.columns]
+        after = [column.title for column in data.columns]
+        if before and before[:1] == after[:1] and before[self._sort_column] in after:
+            self._sort_column = after.index(before[self._sort_column])
+        else:
+            self._sort_column, self._descending = data.sort_column, data.descending
 
     def filter(self, needle: str) -> None:
         """Show only rows whose name contains ``needle``, in any case."""
-        selected, self._needle = self.selected_name, needle
-        self._reorder(selected)
+        self._needle = needle
+        self._reorder(self.selected_row)
+
+    @property
+    def data(self) -> TableData:
+        """What is shown."""
+        return self._data
+
+    @property
+    def order(self) -> Int64:
+        """Rows of the data as they are shown, without those that a filter leaves out."""
+        return self._order
+
+    def select(self, row: int) -> None:
+        """Put the cursor on a row of the data, if it is shown."""
+        places = np.flatnonzero(self._order == row)
+        if len(places):
+            self._select(int(places[0]))
 
     @property
     def selected_row(self) -> int | None:
@@ -115,11 +117,11 @@ class VirtualTable(ScrollView, can_focus=True):
         row = self.selected_row
         return None if row is None else self._data.names[row]
 
-    def _reorder(self, selected: str | None) -> None:
+    def _reorder(self, selected: int | None) -> None:
         self._order = ordered_rows(self._data, self._sort_column, self._descending, self._needle)
         self.virtual_size = Size(0, len(self._order) + _FRAME_ROWS)
-        names = (self._data.names[row] for row in self._order.tolist())
-        self.cursor = next((i for i, name in enumerate(names) if name == selected), 0)
+        places = np.flatnonzero(self._order == (-1 if selected is None else selected))
+        self.cursor = int(places[0]) if len(places) else 0
         self._reveal()
         self._announce(self.RowHighlighted)
         self.refresh()
@@ -150,10 +152,16 @@ class VirtualTable(ScrollView, can_focus=True):
         last = len(self._order) - 1
         position = min(max(position, 0), max(last, 0))
         if position != self.cursor:
+            before, top = self.cursor, self.scroll_offset.y
             self.cursor = position
             self._reveal()
             self._announce(self.RowHighlighted)
-            self.refresh()
+            if self.scroll_offset.y != top:
+                self.refresh()
+                return
+            for changed in (before, position):
+                if 0 <= changed - top < self._body_height():
+                    self.refresh(Region(0, changed - top + 1, self.size.width, 1))
 
     def action_move(self, rows: int) -> None:
         """Move the selection by ``rows``."""
@@ -173,7 +181,7 @@ class VirtualTable(ScrollView, can_focus=True):
 
     def action_sort(self, step: int) -> None:
         """Sort by the next (1) or previous (-1) column on screen."""
-        shown = self._shown()
+        shown = [index for index in self._shown() if self._data.columns[index].bar is None]
         if shown:
             place = shown.index(self._sort_column) if self._sort_column in shown else 0
             self.sort_by(shown[(place + step) % len(shown)])
@@ -181,7 +189,7 @@ class VirtualTable(ScrollView, can_focus=True):
     def action_reverse(self) -> None:
         """Turn the order round."""
         self._descending = not self._descending
-        self._reorder(self.selected_name)
+        self._reorder(self.selected_row)
 
     def sort_by(self, column: int) -> None:
         """Sort by a column: numbers largest first, words from A; again turns it round."""
@@ -190,14 +198,15 @@ class VirtualTable(ScrollView, can_focus=True):
         else:
             self._descending = isinstance(self._data.columns[column].keys, np.ndarray)
         self._sort_column = column
-        self._reorder(self.selected_name)
+        self._reorder(self.selected_row)
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the header that was clicked, select a row, open the selected one."""
         if event.y == 0:
             place = column_at(self._widths(), event.x)
             if place is not None:
-                self.sort_by(self._shown()[place])
+                index = self._shown()[place]
+                self.sort_by(index - 1 if self._data.columns[index].bar else index)
             return
         position = event.y - 1 + self.scroll_offset.y
         if not 1 <= event.y <= self._body_height() or position >= len(self._order):
@@ -205,55 +214,3 @@ class VirtualTable(ScrollView, can_focus=True):
         if position == self.cursor:
             self._announce(self.RowSelected)
         self._select(position)
-
-    def _shown(self) -> list[int]:
-        return shown_columns(self._data.columns, self.scrollable_content_region.width)
-
-    def _widths(self) -> list[int]:
-        width = self.scrollable_content_region.width
-        return column_widths(self._data.columns, self._shown(), width)
-
-    def render_line(self, y: int) -> Strip:
-        """One line of the screen: header, row or sums."""
-        width = self.size.width
-        if y == 0:
-            return self._header().extend_cell_length(width, self.rich_style)
-        if y == self.size.height - 1:
-            return self._line(self._sums(), "virtual-table--sums")
-        position = y - 1 + self.scroll_offset.y
-        if position < len(self._order):
-            style = "virtual-table--cursor" if position == self.cursor else ""
-            return self._line(self._row(int(self._order[position])), style)
-        return self._line(self._empty() if y == 1 else "", "virtual-table--empty")
-
-    def _line(self, text: str, component: str) -> Strip:
-        style = self.get_component_rich_style(component) if component else self.rich_style
-        text = text.translate(ASCII_TEXT) if RowView.ascii_only else text
-        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
-
-    def _header(self) -> Strip:
-        arrow = ("v" if self._descending else "^") if RowView.ascii_only else None
-        arrow = arrow or ("▼" if self._descending else "▲")
-        segments = []
-        for index, width in zip(self._shown(), self._widths(), strict=True):
-            column, is_sorted = self._data.columns[index], index == self._sort_column
-            title = f"{column.title} {arrow}" if is_sorted else column.title
-            component = f"virtual-table--{'sorted' if is_sorted else 'header'}"
-            style = self.get_component_rich_style(component)
-            segments.append(Segment(row_text([title], [width], [column.align]) + " ", style))
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
-
-    def _row(self, row: int) -> str:
-        columns = [self._data.columns[index] for index in self._shown()]
-        texts = [column.text(row) for column in columns]
-        return row_text(texts, self._widths(), [column.align for column in columns])
-
-    def _sums(self) -> str:
-        columns = [self._data.columns[index] for index in self._shown()]
-        texts = ["" if c.total is None else c.total(self._order) for c in columns]
-        return row_text(texts, self._widths(), [column.align for column in columns])
-
-    def _empty(self) -> str:
-        if len(self._order):
-            return ""
-        return f"no name contains '{self._needle}'" if len(self._data) else self._data.empty

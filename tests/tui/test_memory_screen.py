@@ -1,0 +1,162 @@
+"""The Memory screen: by step, by the processes, and by who holds it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perftui.run.columns import EVENT_COLUMNS
+from perftui.run.journal import JournalWriter
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui.run.memory_use import MemoryUse
+from perftui_tui.charts.layers import HATCH, layers
+from perftui_tui.panes.memory import memory_chart, memory_now
+from perftui_tui.rows import plain
+from perftui_tui.snapshot import Phase, Snapshot
+from tests.core.trace.memory_files import Allocator, snapshot
+from tests.tui.driving import opened, until, until_shown
+from tests.tui.recorded import START, write_run
+
+OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+GIB = 1 << 30
+
+
+def three_lines() -> bytes:
+    """A snapshot in which line 12 holds most."""
+    allocator = Allocator()
+    allocator.alloc(3 * GIB, 12)
+    allocator.alloc(1 * GIB, 30)
+    allocator.free(allocator.alloc(2 * GIB, 44))
+    return pickle.dumps(snapshot(allocator))
+
+
+def use(allocated: list[int], reserved: list[int], **more: int) -> MemoryUse:
+    steps = np.arange(len(allocated), dtype=np.int64)
+    sizes = {"peak_allocated": max(allocated), "peak_step": 0, "peak_reserved": max(reserved)}
+    known = {"retries": 0, "failures": 0, **sizes, **more}
+    return MemoryUse(steps, np.array(allocated), np.array(reserved), **known)
+
+
+def shown(memory: MemoryUse | None) -> Snapshot:
+    return Snapshot(Path("run"), Phase.ENDED, "train.py", 0, memory=memory)
+
+
+def test_layers_tell_both_series_apart_without_colour() -> None:
+    rows = layers([1.0, 2.0], [4.0, 2.0], 4, 4.0)
+    texts = ["".join(text for text, _ in line) for line in rows]
+    assert texts == [f"{HATCH} ", f"{HATCH} ", f"{HATCH}█", "██"]
+    assert [inner for _, inner in rows[3]] == [True, True]
+
+
+def test_the_top_of_the_chart_is_the_peak() -> None:
+    rows = [plain(line) for line in memory_chart(shown(use([GIB, 2 * GIB], [4 * GIB] * 2)), 40, 10)]
+    assert rows[0].startswith(" 4.00 GiB┤")
+    assert rows[7].startswith("        0┤█")
+    assert rows[8].strip() == f"step 0{'1':>{40 - 10 - 6}}"
+    assert "allocated" in rows[9]
+
+
+def test_trouble_is_said_and_so_is_what_was_not_counted() -> None:
+    counted = plain(memory_now(shown(use([1], [1], retries=3, failures=1)), 120, 2)[1])
+    assert "3 retries" in counted
+    assert "1 failures" in counted
+    unknown = MemoryUse(*(np.ones(1, np.int64),) * 3, 1, -1, 1, None, None)
+    assert "not counted" in plain(memory_now(shown(unknown), 120, 2)[1])
+
+
+async def test_a_run_on_the_gpu(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path, gpu=True)) as (_, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "GPU memory by step")
+        await until_shown(pilot, "peak 31.0 GiB")
+        await until_shown(pilot, "GPU 0: 31.0 GiB of 141 GiB")
+        await until_shown(pilot, "--memory-snapshot")
+
+
+async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path)) as (_, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "No GPU memory was recorded")
+        await until_shown(pilot, "8.48 GiB")
+
+
+async def test_before_the_first_step(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path, steps=0)) as (_, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "No step yet")
+
+
+async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
+    root = write_run(tmp_path, gpu=True, **OVER)
+    rank = RunLayout(root).rank(0)
+    rank.memory.mkdir()
+    (rank.memory / "peak.pickle").write_bytes(three_lines())
+    async with opened(root) as (_, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "Who holds it (peak.pickle)")
+        await until_shown(pilot, "model.py:12")
+
+
+async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> None:
+    root = write_run(tmp_path, gpu=True)
+    async with opened(root) as (_, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "who holds the memory is not known")
+        rank = RunLayout(root).rank(0)
+        rank.memory.mkdir()
+        (rank.memory / "peak.pickle").write_bytes(three_lines())
+        await until_shown(pilot, "model.py:12")
+        (rank.memory / "out-of-memory.pickle").write_bytes(b"\x80\x04]")
+        await until_shown(pilot, "the memory snapshot out-of-memory.pickle cannot be read")
+        await pilot.press("1")
+        await until_shown(pilot, "out-of-memory.pickle cannot be read")
+
+
+async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) -> None:
+    root = write_run(tmp_path, gpu=True, **OVER)
+    rank = RunLayout(root).rank(0)
+    rank.memory.mkdir()
+    (rank.memory / "peak.pickle").write_bytes(three_lines())
+    when = START + 30 * 10**9
+    events = JournalWriter(rank.events, EVENT_COLUMNS)
+    data = {"file": "memory/peak.pickle", "reason": "peak"}
+    events.append([[when, "memory_snapshot", 0, 60, data]])
+    events.close()
+    async with opened(root, replay=True) as (app, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "model.py:12")
+        await pilot.press("P")
+        app.playback.seek(when - 1)
+        await until_shown(pilot, "who holds the memory is not known")
+        app.playback.seek(when)
+        await until_shown(pilot, "model.py:12")
+
+
+@pytest.mark.keys(
+    "memory.scroll_holders(1)",
+    "memory.scroll_holders(-1)",
+    "memory.scroll_holders(8)",
+    "memory.scroll_holders(-8)",
+)
+async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(three_lines())
+    async with opened(path, (80, 24), replay=True) as (app, pilot):
+        await until(pilot, lambda: app.current_mode == "memory", "the memory")
+        await until_shown(pilot, "3.00 GiB")
+        await until_shown(pilot, "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved")
+        view = app.screen.query_one("#holders")
+        rows = view.virtual_size.height - view.size.height
+        assert (rows > 0) == (view.max_scroll_y > 0)
+        await pilot.press("down", "pagedown")
+        assert view.scroll_offset.y == min(9, view.max_scroll_y)
+        await pilot.press("pageup", "up")
+        assert view.scroll_offset.y == 0
+        await pilot.press("1")
+        await until_shown(pilot, "holds no times")
+        await pilot.press("3")
+        await until_shown(pilot, "7 shows who holds the memory")

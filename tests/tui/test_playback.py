@@ -1,0 +1,176 @@
+"""A saved run is played through the same screens, as it was known then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.run.as_of import as_of, stops_of
+from perftui.run.manifest import Status
+from perftui.run.reader import RunReader
+from perftui_tui.fix_lookup import FixLookup
+from perftui_tui.panes.findings import findings
+from perftui_tui.panes.memory import memory_chart, memory_now
+from perftui_tui.panes.meters import METERS, draw_meter
+from perftui_tui.panes.ranks import rank_verdict
+from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.panes.verdict import verdict
+from perftui_tui.rows import plain
+from perftui_tui.run_view import RunView, picture
+from perftui_tui.screens.log import ALL_OUTPUT
+from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.header_line import header
+from tests.core.run.test_as_of import earlier
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import START, write_run
+
+OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 100 * 10**9}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs", steps=120, gpu=True, workers=2, **OVER)
+
+
+def panes(snapshot: Snapshot) -> list[str]:
+    """Everything that is drawn of it."""
+    drawn = [
+        row
+        for draw in (verdict, step_bar, findings, memory_now, memory_chart)
+        for row in draw(snapshot, 120, 14)
+    ]
+    for read in METERS.values():
+        drawn += [*draw_meter(read)(snapshot, 60, 9), *draw_meter(read)(snapshot, 90, 1)]
+    return [*map(plain, drawn), *map(plain, rank_verdict(snapshot.ranks, 120))]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 22, 75, 119])
+def test_after_so_many_steps_it_is_what_was_watched_then(
+    saved: Path, tmp_path: Path, steps: int
+) -> None:
+    run = RunReader(saved).poll()
+    at = stops_of(run).at_step(steps)
+    then = RunView(earlier(saved, at, tmp_path / "then"), lambda: at, lambda: False).read()
+    played = picture(as_of(run, at), 0, None, at, FixLookup(), as_of=at)
+    assert panes(played) == panes(then)
+    assert played.train_steps == steps
+    assert "step" in plain(header(then, "overview", False, False, 200))
+
+
+@pytest.mark.keys(
+    "app.playback",
+    "app.bar.step(1)",
+    "app.bar.step(-1)",
+    "app.bar.step(10)",
+    "app.bar.step(-10)",
+    "app.bar.edge(0)",
+    "app.bar.edge(1)",
+    "app.bar.leave",
+)
+async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None:
+    async with opened(saved, replay=True) as (app, pilot):
+        final = app.snapshot
+        await pilot.press("P")
+        await until_shown(pilot, "the end")
+        await pilot.press("left")
+        await until_shown(pilot, "step 119 of 119")
+        await pilot.press("left")
+        await until(pilot, lambda: app.snapshot and app.snapshot.train_steps == 119, "119 steps")
+        await pilot.press("shift+left")
+        await until(pilot, lambda: app.snapshot and app.snapshot.train_steps == 109, "109 steps")
+        assert "step 108 of 119" in text_of(app)
+        await pilot.press("right", "shift+right")
+        await until(pilot, lambda: app.snapshot and app.snapshot.train_steps == 120, "120 steps")
+        await pilot.press("home")
+        await until_shown(pilot, "before the first step")
+        await until_shown(pilot, "STARTING")
+        await pilot.press("end")
+        await until(pilot, lambda: app.snapshot is final, "the end")
+        await pilot.press("left", "escape")
+        await until(pilot, lambda: app.snapshot is final and not app.playback.is_on, "the end")
+        assert "the end" not in text_of(app)
+
+
+@pytest.mark.keys("app.bar.play", "app.bar.faster(1)", "app.bar.faster(-1)")
+async def test_it_plays_at_a_speed_and_holds(saved: Path) -> None:
+    async with opened(saved, replay=True) as (app, pilot):
+        await pilot.press("P", "home")
+        await until_shown(pilot, "before the first step")
+        await pilot.press("plus", "plus")
+        await until_shown(pilot, "100x")
+        await pilot.press("minus")
+        await until_shown(pilot, "30x")
+        await pilot.press("space")
+        await until(pilot, lambda: app.playback.position.step > 5, "some steps")
+        await pilot.press("space")
+        await pilot.pause()
+        assert not app.playback.position.playing
+        await until(
+            pilot,
+            lambda: app.snapshot.train_steps == app.playback.position.step,
+            "the picture of where it stands",
+        )
+
+
+async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
+    async with opened(saved, replay=True) as (app, pilot):
+        await pilot.press("P")
+        await until_shown(pilot, "the end")
+        bar = app.screen.query_one("#playback")
+        left = bar._left
+        await pilot.click("#playback", offset=(left + (bar.size.width - left) // 2, 0))
+        await until(pilot, lambda: 0.45 < app.playback.position.share < 0.55, "the middle")
+        await until(pilot, lambda: app.snapshot.as_of == app.playback.position.at, "its picture")
+
+
+async def test_the_keys_go_with_the_screens_and_back_to_them(saved: Path) -> None:
+    async with opened(saved, replay=True) as (app, pilot):
+        await pilot.press("P", "left")
+        await pilot.press("9")
+        await until(pilot, lambda: app.current_mode == "runs", "the runs")
+        await until(pilot, lambda: app.screen.focused and app.screen.focused.id == "playback")
+        await pilot.press("P")
+        await until(pilot, lambda: app.screen.focused and app.screen.focused.id == "runs-table")
+
+
+@pytest.mark.parametrize("key", ["c", "q"])
+async def test_what_is_played_is_not_taken_for_a_training_that_runs(saved: Path, key: str) -> None:
+    async with opened(saved, replay=True) as (app, pilot):
+        await pilot.press("P", "left", "left")
+        await until(pilot, lambda: app.snapshot and app.snapshot.as_of, "an earlier picture")
+        await pilot.press("P", key)
+        await pilot.pause()
+        if key == "c":
+            await until_shown(pilot, "only a running training")
+        else:
+            await until(pilot, lambda: not app.is_running, "the end of the app")
+
+
+async def test_the_log_says_that_it_is_not_of_the_time_that_is_played(saved: Path) -> None:
+    async with opened(saved, replay=True) as (app, pilot):
+        await pilot.press("6")
+        await until(pilot, lambda: app.current_mode == "log", "the log")
+        await pilot.press("P")
+        await until_shown(pilot, "the end")
+        assert ALL_OUTPUT not in text_of(app)
+        await pilot.press("left")
+        await until_shown(pilot, ALL_OUTPUT)
+        await pilot.press("escape")
+        await until(pilot, lambda: ALL_OUTPUT not in text_of(app), "the line to go")
+
+
+async def test_a_running_training_is_not_played(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path)) as (app, pilot):
+        await pilot.press("P")
+        await until_shown(pilot, "still goes on")
+        assert not app.playback.is_on
+
+
+def test_the_panes_compare_something(saved: Path) -> None:
+    run = RunReader(saved).poll()
+    stops = stops_of(run)
+    at = stops.at_step(40)
+    played = picture(as_of(run, at), 0, None, at, FixLookup(), as_of=at)
+    whole = picture(run, 0, None, at, FixLookup())
+    assert panes(played) != panes(whole)

@@ -1,0 +1,196 @@
+"""The Ranks screen: ranks of a run, and of a directory of traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.ranks import RankRow, RankTable, Straggler
+from perftui.run.columns import STEP_COLUMNS
+from perftui.run.journal import JournalWriter
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui.trace.ranks import find_ranks
+from perftui_tui.app import PerftuiApp
+from perftui_tui.panes.ranks import rank_bars, rank_verdict
+from perftui_tui.rows import plain
+from perftui_tui.widgets.rank_table import rank_table
+from tests.step_rows import step_row
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import NOW, START, write_run
+from tests.tui.traces import trace_events
+
+MS = 1_000_000
+
+
+def write_ranks(folder: Path, *waits: int, steps: int = 60, **changes: Any) -> Path:
+    """A run whose ranks wait so many ms for data; in backward they wait for the slowest."""
+    root = write_run(folder, steps=steps, **changes)
+    for rank, wait in enumerate(waits):
+        layout = RunLayout(root).rank(rank)
+        layout.root.mkdir(exist_ok=True)
+        layout.steps.unlink(missing_ok=True)
+        journal = JournalWriter(layout.steps, STEP_COLUMNS)
+        parts = [wait * MS, 0, 40 * MS, (60 + max(waits) - wait) * MS, 10 * MS, 0, 0]
+        journal.append([step_row(at, parts, start=START + at * sum(parts)) for at in range(steps)])
+        journal.close()
+    return root
+
+
+def write_traces(folder: Path, *compute_us: int) -> Path:
+    """A directory with the trace of each rank, whose kernels take so long in steps of 10 ms."""
+    for rank, long in enumerate(compute_us):
+        events = trace_events(6)
+        for event in events:
+            if event["cat"] == "kernel":
+                event["dur"] = long
+        content = {
+            "schemaVersion": 1,
+            "distributedInfo": {"rank": rank, "world_size": len(compute_us), "backend": "nccl"},
+            "traceEvents": events,
+        }
+        (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(content))
+    return folder
+
+
+async def test_the_rank_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
+    async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (160, 40)) as (_, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "Rank 2 is 60.0 ms a step behind the others")
+        await until_shown(pilot, "60.0 ms of it in data wait; the others wait for it")
+        await until_shown(pilot, "SLOWEST")
+
+
+async def test_even_ranks_are_said_to_be_even(tmp_path: Path) -> None:
+    async with opened(write_ranks(tmp_path, 5, 5)) as (app, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "The ranks are even")
+        assert "SLOWEST" not in text_of(app)
+
+
+@pytest.mark.keys("ranks.table.open")
+async def test_enter_shows_a_rank_on_all_screens(tmp_path: Path) -> None:
+    async with opened(write_ranks(tmp_path, 5, 65)) as (app, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "SLOWEST")
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.snapshot and app.snapshot.rank_number == 1, "rank 1")
+        assert app.snapshot.rank.rank == 1
+        await until_shown(pilot, "▶ 1")
+        await pilot.press("1")
+        await until_shown(pilot, "65.0 ms")
+        assert " rank 1 " in text_of(app).splitlines()[0]
+
+
+@pytest.mark.keys("ranks.table.sort(1)", "ranks.table.sort(-1)", "ranks.table.reverse")
+async def test_keys_of_the_table_sort_it(tmp_path: Path) -> None:
+    async with opened(write_ranks(tmp_path, 5, 65), (160, 40)) as (app, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "SLOWEST")
+
+        def first() -> str:
+            row = next(line for line in text_of(app).splitlines() if "175 ms" in line)
+            return row.replace("▶", " ").split()[0]
+
+        assert first() == "0"
+        await pilot.press("R")
+        await until(pilot, lambda: first() == "1", "rank 1 first")
+        await pilot.press("R")
+        await until(pilot, lambda: first() == "0", "rank 0 first")
+        # Another column chosen and left again: numbers begin with the largest.
+        await pilot.press("less_than_sign", "greater_than_sign")
+        await until(pilot, lambda: first() == "1", "rank 1 first")
+
+
+async def test_before_any_rank_has_written(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path, torch_version=None)) as (_, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "no rank has written anything yet")
+
+
+async def test_one_trace_says_how_to_compare_several(tmp_path: Path) -> None:
+    path = write_traces(tmp_path, 4000) / "rank0.pt.trace.json"
+    async with opened(path, replay=True) as (_, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "one trace was opened: perftui DIR")
+
+
+async def test_the_traces_of_a_directory_are_read_when_they_are_looked_at(tmp_path: Path) -> None:
+    ranks = find_ranks(write_traces(tmp_path, 4000, 4000, 7000))
+    app = PerftuiApp(ranks[0].path, replay=True, clock=lambda: NOW)
+    app.ranks = ranks
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "the first trace")
+        assert app.rank_traces.table is None
+        await pilot.press("8")
+        await until(pilot, lambda: app.rank_traces.table and not app.rank_traces.doing, "all")
+        rows = app.rank_traces.table.rows
+        assert [row.part("gpu compute") for row in rows] == [4 * MS, 4 * MS, 7 * MS]
+        await until_shown(pilot, "every trace counts its own time")
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: app.target == ranks[2].path, "rank 2")
+
+
+def rows(*means: int) -> tuple[RankRow, ...]:
+    return tuple(
+        RankRow(number, "", 9, 9, mean, mean, mean, (("forward", mean),))
+        for number, mean in enumerate(means)
+    )
+
+
+def test_bars_share_one_scale_and_name_what_is_left_out() -> None:
+    drawn = [plain(line) for line in rank_bars(RankTable(rows(100, 50, 50)), 80, 3)]
+    assert drawn[0].count("▏") == 1
+    assert drawn[0].index("100 ns") == drawn[1].index(" 50 ns")
+    assert "and 1 more ranks" in drawn[2]
+    assert "forward" in drawn[2]
+
+
+def test_a_rank_without_steps_shows_dashes_and_is_not_compared() -> None:
+    table = RankTable((*rows(100), RankRow(1, "", 0, 0)))
+    assert "Too few ranks have steady steps" in plain(rank_verdict(table, 80)[0])
+    data = rank_table(table, 0, "none")
+    step = next(column for column in data.columns if column.title == "step")
+    assert step.text(1) == "–"
+
+
+@pytest.mark.parametrize("cells", [60, 200])
+def test_the_verdict_wraps(cells: int) -> None:
+    slow = Straggler(17, 31 * MS, "input_wait", 30 * MS, True)
+    lines = rank_verdict(RankTable(rows(1, 2), slow, 0.5, ("a note",)), cells)
+    text = " ".join(" ".join(map(plain, lines)).split())
+    assert "Rank 17 is 31.0 ms a step behind the others, 30.0 ms of it in data wait" in text
+    assert all(len(plain(line)) <= cells for line in lines)
+
+
+def communicating(compute_us: int, all_reduce_us: int) -> str:
+    """A trace whose steps compute, and then wait for others in a collective."""
+    events = trace_events(6)
+    for event in trace_events(6):
+        if event["cat"] == "kernel":
+            later = event["ts"] + compute_us
+            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+            events.append({**event, "name": name, "ts": later, "dur": all_reduce_us})
+    for event in events:
+        if event["name"] == "gemm":
+            event["dur"] = compute_us
+    return json.dumps({"schemaVersion": 1, "traceEvents": events})
+
+
+async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path) -> None:
+    over = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+    root = write_ranks(tmp_path, 5, 65, **over)
+    for rank, compute in enumerate((2000, 5000)):
+        window = RunLayout(root).rank(rank).window(30)
+        window.parent.mkdir()
+        window.write_text(communicating(compute, 7000 - compute))
+    async with opened(root, (160, 40)) as (app, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "comm")
+        first, second = (line for line in text_of(app).splitlines() if "node1" in line)
+        assert "5.00 ms" in first
+        assert "2.00 ms" in second
+        assert app.rank_traces.table.straggler.rank == 1

@@ -1,0 +1,215 @@
+"""The Runs screen: what is there, opened, named, deleted, found."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from perftui.run.history import RunEntry, list_runs
+from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
+from perftui_tui.app import PerftuiApp
+from perftui_tui.cli import main
+from perftui_tui.run_list import RunLister
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import NOW, START, write_run
+from tests.tui.traces import write_trace
+
+OVER = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+OTHER, LIVE = "20231113-101010-other", "20231112-101010-live"
+NAME = "num_workers 0 -> 4"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perftui_tui.screens.runs.REFRESH_SECONDS", 0.2)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Three runs: the one that is opened, another that is over, and one that lives."""
+    runs = tmp_path / "runs"
+    write_run(runs, **OVER)
+    before = {"started_ns": START - 10**12, "wait_ms": 2, "workers": 4}
+    write_run(runs, run_id=OTHER, name=NAME, **before, **OVER)
+    write_run(runs, run_id=LIVE, started_ns=START - 2 * 10**12)
+    return runs
+
+
+@pytest.fixture
+def shown(runs: Path) -> Path:
+    return runs / "20231114-221320-train"
+
+
+async def test_the_list_says_how_each_run_went(shown: Path) -> None:
+    async with opened(shown, (160, 40)) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, "num_workers 0 -> 4  20231113")
+        await until(pilot, lambda: "reading" not in text_of(app), "all summaries")
+        lines = {line.split()[0]: line for line in text_of(app).splitlines() if "train.py" in line}
+        assert "exited 0" in lines["▶"]
+        assert "input-in-main-thread 40 %" in lines["▶"]
+        assert "310 ms" in lines["▶"]
+        assert "● running" in lines[LIVE]
+        assert "3 runs" in text_of(app)
+
+
+@pytest.mark.keys("runs.table.open")
+async def test_enter_opens_a_run_in_place_of_the_one_on_screen(shown: Path, runs: Path) -> None:
+    async with opened(shown, replay=True) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, NAME)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.target == runs / OTHER, "the other run")
+        await until(pilot, lambda: app.snapshot.source == runs / OTHER, "its picture")
+        await until(pilot, lambda: app.current_mode == "overview", "the overview")
+        await pilot.press("9")
+        await until_shown(pilot, f"▶ {NAME}")
+
+
+async def test_a_run_that_lives_is_watched_and_left_alone(shown: Path, runs: Path) -> None:
+    async with opened(shown, replay=True) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, LIVE)
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: app.snapshot.source == runs / LIVE, "the live run")
+        await until_shown(pilot, "live")
+        await pilot.resize_terminal(100, 30)
+        await pilot.press("q")
+        await until(pilot, lambda: not app.is_running, "the end of the app")
+    assert list(RunLayout(runs / LIVE).control.glob("*")) == []
+
+
+async def test_quitting_asks_about_our_own_training_whatever_is_on_screen(runs: Path) -> None:
+    async with opened(runs / LIVE) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, NAME)
+        await pilot.press("home", "enter")
+        await until(pilot, lambda: app.snapshot.source != runs / LIVE, "another run")
+        await pilot.press("q")
+        await until_shown(pilot, "The training still runs")
+        await pilot.press("s")
+        await pilot.pause()
+    kinds = [path.name for path in RunLayout(runs / LIVE).control.glob("*stop*")]
+    assert len(kinds) == 1
+
+
+@pytest.mark.keys("runs.rename", "runs.close_input")
+async def test_a_name_is_typed_and_stays(shown: Path, runs: Path) -> None:
+    async with opened(shown) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, NAME)
+        await pilot.press("n", *"big batch", "enter")
+        await until_shown(pilot, "▶ big batch  20231114")
+        assert list_runs(runs)[0].manifest.name == "big batch"
+        await pilot.press("n", "x", "escape")
+        await pilot.pause(0.3)
+        assert list_runs(runs)[0].manifest.name == "big batch"
+        assert app.focused is not None
+        assert app.focused.id == "runs-table"
+
+
+@pytest.mark.keys("runs.delete")
+async def test_deleting_asks_first(shown: Path, runs: Path) -> None:
+    async with opened(shown) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, NAME)
+        await pilot.press("down", "d")
+        await until_shown(pilot, "Delete this run?")
+        await pilot.press("n")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "the dialog closed")
+        assert (runs / OTHER).is_dir()
+        await pilot.press("d")
+        await until_shown(pilot, "it cannot be brought back")
+        await pilot.press("y")
+        await until(pilot, lambda: not (runs / OTHER).exists(), "the run deleted")
+        await until(pilot, lambda: NAME not in text_of(app), "the row gone")
+
+
+@pytest.mark.parametrize(("key", "words"), [("home", "is on screen"), ("end", "still goes on")])
+async def test_what_is_in_use_is_not_deleted(shown: Path, runs: Path, key: str, words: str) -> None:
+    async with opened(shown) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, LIVE)
+        await pilot.press(key, "d")
+        await until_shown(pilot, words)
+        assert len(app.screen_stack) == 1
+    assert len(list_runs(runs)) == 3
+
+
+@pytest.mark.keys("runs.filter")
+async def test_the_filter_finds_names(shown: Path) -> None:
+    async with opened(shown) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, LIVE)
+        await pilot.press("slash", *"NUM_")
+        await until(pilot, lambda: LIVE not in text_of(app), "the live run filtered out")
+        assert "1 of 3 runs" in text_of(app)
+        await pilot.press("escape")
+        await until_shown(pilot, LIVE)
+
+
+async def test_a_damaged_run_is_listed_and_not_opened(shown: Path, runs: Path) -> None:
+    damaged = runs / "20231110-000000-bad"
+    damaged.mkdir()
+    (damaged / "run.json").write_text("{")
+    async with opened(shown, (160, 40)) as (app, pilot):
+        await pilot.press("9")
+        await until_shown(pilot, "damaged")
+        await pilot.press("end", "enter")
+        await until_shown(pilot, "this run cannot be opened")
+        assert app.target == shown
+
+
+async def test_no_runs_say_how_to_record_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = PerftuiApp(write_trace(tmp_path), replay=True, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "the trace")
+        await pilot.press("9")
+        await until_shown(pilot, "perftui train.py records one")
+
+
+def test_the_command_lists_names_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", str(runs)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [NAME in line for line in lines] == [False, True, False]
+
+
+def test_a_run_is_judged_again_only_where_it_may_say_something_new(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+    summary = RunLister._summary
+
+    def count(lister: RunLister, entry: RunEntry) -> object:
+        judged.append(entry.run_id)
+        return summary(lister, entry)
+
+    monkeypatch.setattr(RunLister, "_summary", count)
+    monkeypatch.setattr("perftui_tui.run_list.LIVE_SECONDS", 1e9)
+    lister, told, stopped = RunLister(), [], threading.Event()
+    for _ in range(2):
+        lister.read(runs, told.append, stopped)
+    assert len(judged) == 3
+    assert all(one.summary for one in told[-1].runs)
+    (runs / OTHER / "findings.json").write_text("{}")
+    lister.read(runs, told.append, stopped)
+    assert judged[3:] == [OTHER]
+
+
+def test_a_training_that_runs_is_left_most_of_the_machine(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    stopped = threading.Event()
+    monkeypatch.setattr(stopped, "wait", waits.append)
+    RunLister().read(runs, lambda _: None, stopped)
+    assert waits == []
+    RunLister().read(runs, lambda _: None, stopped, sparing=True)
+    assert len(waits) == 3
+    assert min(waits) > 0

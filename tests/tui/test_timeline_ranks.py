@@ -1,0 +1,123 @@
+"""All ranks of a directory in one timeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from perftui.trace.rank_choice import choose_rank
+from perftui_tui.app import PerftuiApp
+from perftui_tui.screens.timeline import TimelineView
+from tests.tui.driving import text_of, until, until_shown
+from tests.tui.recorded import NOW
+
+REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+ORIGIN_US = 1_700_000_000_000_000
+
+
+def write_rank(folder: Path, rank: int, off_us: int = 0) -> None:
+    """A step of 10 ms with an all-reduce, by a clock that is ``off_us`` behind the others'."""
+    base = ORIGIN_US - off_us
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    device = {"ph": "X", "pid": rank, "tid": 7, "cat": "kernel"}
+    place = {"device": rank, "stream": 7}
+    events = [
+        {**host, "cat": "user_annotation", "name": "ProfilerStep#3", "ts": base, "dur": 10_000},
+        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": base + 100, "dur": 20,
+         "args": {"correlation": 5}},
+        {**device, "name": "gemm", "ts": base + 400 + 100 * rank, "dur": 2_000,
+         "args": {**place, "correlation": 4}},
+        {**device, "name": REDUCE, "ts": base + 4_000 + 200 * rank, "dur": 600 - 200 * rank,
+         "args": {**place, "correlation": 5}},
+    ]  # fmt: skip
+    told = {"rank": rank, "world_size": 3, "backend": "nccl"}
+    content = {"schemaVersion": 1, "distributedInfo": told, "traceEvents": events}
+    (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(content))
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
+    """The timeline on the first of the ranks in ``folder``."""
+    chosen = choose_rank(folder)
+    assert chosen is not None
+    app = PerftuiApp(chosen.path, clock=lambda: NOW)
+    app.ranks = chosen.ranks
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.snapshot is not None, "a snapshot")
+        app.action_show("timeline")
+        await until_shown(pilot, "GPU 0 stream 7")
+        yield app, pilot
+
+
+def lines_of(app: PerftuiApp, words: str) -> list[str]:
+    return [line.strip() for line in text_of(app).splitlines() if words in line]
+
+
+@pytest.mark.keys("timeline.search.all_ranks")
+async def test_ranks_side_by_side_and_one_alone_again(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "3 ranks on one clock")
+        for rank in range(3):
+            assert lines_of(app, f"rank {rank} GPU {rank} stream 7")
+        assert lines_of(app, "steps of rank 0")
+        confirmed = "agrees with the collectives  known to 600 µs or better  1 collectives"
+        assert confirmed.split("  ")[0] in lines_of(app, "rank 1:")[0]
+        await pilot.press("r")
+        await until(pilot, lambda: not lines_of(app, "rank 1 GPU 1"), "one rank")
+        assert lines_of(app, "GPU 0 stream 7")
+
+
+async def test_a_clock_that_is_off_is_shifted_and_said_to_be(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0)
+    write_rank(tmp_path, 1, off_us=5_000_000)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "shifted, so that its collectives meet those of the others")
+        view = app.screen.query_one(TimelineView)
+        assert view.state is not None
+        trace = view.state.trace
+        reduces = [row for row in range(len(trace)) if trace.name_of(row) == REDUCE]
+        starts = [int(trace.start[row]) for row in reduces]
+        assert abs(starts[1] - starts[0]) < 1_000_000
+
+
+async def test_a_rank_that_cannot_be_read_is_said_to_be_left_out(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    async with opened(tmp_path) as (app, pilot):
+        (tmp_path / "rank2.pt.trace.json").write_text("{")
+        await pilot.press("r")
+        await until_shown(pilot, "rank 2 cannot be read")
+        assert lines_of(app, "2 ranks on one clock")
+
+
+@pytest.mark.parametrize("words", ["there is one rank: perftui DIR"])
+async def test_one_rank_says_how_to_see_several(tmp_path: Path, words: str) -> None:
+    write_rank(tmp_path, 0)
+    async with opened(tmp_path) as (_, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, words)
+
+
+async def test_a_place_from_another_screen_is_of_the_one_rank(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_rank(tmp_path, rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "2 ranks on one clock")
+        app.action_show("overview")
+        app.go_to_place(0, 1_000_000, 0)
+        await until(pilot, lambda: not lines_of(app, "rank 1 GPU 1"), "one rank")
+        view = app.screen.query_one(TimelineView)
+        await until(pilot, lambda: view.state and view.state.selected, "the place")
+        assert view.state is not None
+        assert view.state.selected is not None
+        assert view.state.selected.row == 0

@@ -1,0 +1,100 @@
+"""The timeline of a run in which no window has been profiled yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perftui.run.reader import RunReader
+from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.screens.timeline_steps import LEAST_REST, Pace
+from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.recorded import step_rows, write_run
+
+
+async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path, steps=30)) as (app, pilot):
+        app.action_show("timeline")
+        await until_shown(pilot, "no window has been profiled yet")
+        await until_shown(pilot, "phases")
+        text = text_of(app)
+        assert "30 steps, median" in text
+        assert "follow when all of it has been read" not in text
+        assert "in which order the phases came is not recorded" in " ".join(text.split())
+        await pilot.press("right_parenthesis", "right_parenthesis")
+        view = app.screen.query_one(TimelineView)
+        await until(pilot, lambda: view.state and view.state.selected, "a step")
+        assert view.state is not None
+        assert view.state.selected is not None
+        kept = view.state.selected
+        assert view.state.trace.name_of(kept.row) == f"step {view.state.analysis.steps[1].index}"
+        await until_shown(pilot, "data wait")
+        await pilot.pause(0.5)
+        assert view.state.selected is kept
+
+
+async def test_before_the_first_step_it_says_what_to_press(tmp_path: Path) -> None:
+    root = write_run(tmp_path, steps=0, torch_version=None)
+    async with opened(root) as (app, pilot):
+        app.action_show("timeline")
+        await until_shown(pilot, "press c to record a window of steps now")
+
+
+async def test_new_steps_come_by_themselves_and_move_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftui_tui.screens.timeline_steps.LEAST_REST", 0.05)
+    root = write_run(tmp_path, steps=30)
+    async with opened(root) as (app, pilot):
+        app.action_show("timeline")
+        await until_shown(pilot, "30 steps, median")
+        view = app.screen.query_one(TimelineView)
+        await pilot.press("right_parenthesis", "m")
+        await until(pilot, lambda: view.state and view.state.selected, "a step")
+        before = view.state
+        assert before is not None
+        assert before.selected is not None
+        rows = step_rows(60, 118, 0, False)[30:]
+        with (root / "rank-0" / "steps.jsonl").open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        await until(pilot, lambda: view.state and len(view.state.analysis.steps) == 60, "60 steps")
+        after = view.state
+        assert after is not None
+        assert after.selected is not None
+        assert after.trace.name_of(after.selected.row) == before.trace.name_of(before.selected.row)
+        assert (after.view.start, after.view.end) == (before.view.start, before.view.end)
+        assert after.view.last > before.view.last
+        assert after.marks == before.marks
+        await pilot.press("escape", "escape")
+        await until_shown(pilot, "60 steps, median")
+
+
+def test_steps_are_laid_out_one_after_the_other_and_the_last_counts(tmp_path: Path) -> None:
+    few, more, most = (
+        RunReader(write_run(tmp_path / str(steps), steps=steps)).poll() for steps in (1, 2, 3)
+    )
+    started: list[object] = []
+    rests: list[tuple[float, Callable[[], None]]] = []
+    pace = Pace(started.append, lambda seconds, rested: rests.append((seconds, rested)))
+    pace.want(few)
+    pace.want(few)
+    pace.want(more)
+    pace.want(most)
+    assert started == [few]
+    pace.done(1.5)
+    assert started == [few]
+    (seconds, rested), *_ = rests
+    assert seconds == 15.0
+    rested()
+    assert started == [few, most]
+    pace.done(0.01)
+    assert rests[-1][0] == LEAST_REST
+    rests[-1][1]()
+    pace.want(most)
+    assert started == [few, most]
+    pace.forget()
+    pace.want(most)
+    assert started == [few, most, most]

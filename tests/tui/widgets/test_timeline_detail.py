@@ -1,0 +1,267 @@
+from dataclasses import replace
+
+import pytest
+
+from perftui.analysis.analyse import analyse, without_tables
+from perftui.analysis.lanes import MARKS, build_lanes
+from perftui.analysis.measure import measure
+from perftui.analysis.model import Step
+from perftui.trace.errors import TraceError
+from perftui_tui.rows import plain
+from perftui_tui.widgets.detail_lines import Line, Place, laid_out, plain_text
+from perftui_tui.widgets.event_detail import argument_lines, event_lines, self_time
+from perftui_tui.widgets.further_detail import further_lines
+from perftui_tui.widgets.gap_detail import gap_lines, python_frame
+from perftui_tui.widgets.measure_detail import MOST_NAMES, measure_lines
+from perftui_tui.widgets.summary_detail import summary_lines
+from perftui_tui.widgets.timeline_state import TimelineState
+from tests.core.diagnosis.looks import ORIGIN, at_wall, run_with
+
+MS = 1_000_000
+
+
+def texts(lines):
+    return [line.text for line in lines]
+
+
+def said_of(state, row):
+    state.select_row(row)
+    return texts(event_lines(state.trace, state.selected, state.launches))
+
+
+def said_of_gap(state, selected, run=None, analysis=None):
+    return texts(gap_lines(analysis or state.analysis, state.gaps, selected, run))
+
+
+def test_the_detail_of_a_kernel(state):
+    assert said_of(state, 6) == [
+        "Memcpy DtoH",
+        "gpu_memcpy (copy)  GPU 0 stream 7  start 50 ms  duration 10 ms"
+        "  gap before 30.0 ms  gap after 100 ns  4.00 KiB  correlation 6",
+        "launched by cudaLaunchKernel (main), began 19.0 ms after the call  [ goes there",
+        "in cudaLaunchKernel < aten::item",
+    ]
+
+
+def test_the_detail_of_an_operator(state):
+    assert said_of(state, 0) == [
+        "aten::mm",
+        "cpu_op (operator)  main  start 0 ns  duration 10 ms  self 9.00 ms  gap after 20.0 ms",
+        "launched gemm (GPU 0 stream 7), began 3.00 ms after the call  ] goes there",
+    ]
+
+
+def test_a_launch_leads_to_its_other_end(state):
+    state.select_row(6)
+    launch = event_lines(state.trace, state.selected, state.launches)[2]
+    assert launch.place == Place(31 * MS, 32 * MS, 3)
+
+
+def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
+    trace = make_trace(
+        ("launch", 0, 10_000, 5_000, {"category": "cuda_runtime", "correlation": 5}),
+        ("gemm", 1, 9_000, 5_000, {"correlation": 5}),
+    )
+    state = TimelineState(without_tables(trace), build_lanes(trace))
+    assert "began 1.00 µs before the call, by its clock" in said_of(state, 1)[2]
+
+
+def test_self_time_leaves_out_calls(state):
+    assert self_time(state.trace, 2) == (60 - 1 - 20) * MS
+    assert self_time(state.trace, 5) == 15 * MS
+
+
+def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
+    state.largest_gap()
+    analysis = replace(state.analysis, trace=replace(state.analysis.trace, wall_origin=ORIGIN))
+    run = run_with(at_wall((25, 20, "/home/a/train.py", 8), (45, 100, "/home/a/train.py", 9)))
+    said = said_of_gap(state, state.selected, run, analysis)
+    assert "main thread at /home/a/train.py:8 for 67 % of it (2 looks)" in said
+    elsewhere = run_with(at_wall((55, 20, "/home/a/train.py", 8)))
+    unnamed = said_of_gap(state, state.selected, elsewhere, analysis)
+    assert unnamed == said_of_gap(state, state.selected)
+
+
+def test_a_gap_in_a_trace_with_stacks_names_the_python_call(make_trace):
+    frame = {"category": "python_function"}
+    trace = make_trace(
+        ("train.py(1): <module>", 0, 0, 100 * MS, frame),
+        ("train.py(48): load", 0, 10 * MS, 60 * MS, frame | {"depth": 1, "parent": 0}),
+        ("decode.py(3): short", 0, 12 * MS, MS, frame | {"depth": 2, "parent": 1}),
+        ("aten::cat", 0, 30 * MS, 20 * MS, {"depth": 2, "parent": 1}),
+        ("a", 1, 0, 5 * MS),
+        ("b", 1, 65 * MS, 5 * MS),
+    )
+    assert python_frame(trace, 0, 5 * MS, 65 * MS) == "train.py(48): load"
+    assert python_frame(trace, 0, 80 * MS, 90 * MS) == "train.py(1): <module>"
+    assert python_frame(trace, -1, 5 * MS, 65 * MS) == ""
+    analysis = analyse(trace)
+    state = TimelineState(analysis, build_lanes(trace))
+    state.largest_gap()
+    said = texts(gap_lines(analysis, state.gaps, state.selected, None, 0))
+    assert "main thread in train.py(48): load" in said
+
+
+def test_without_stacks_no_call_is_named(trace):
+    assert python_frame(trace, 0, 20 * MS, 50 * MS) == ""
+
+
+def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, monkeypatch):
+    state.largest_gap()
+    unlisted = replace(state.selected, start=51 * MS, end=52 * MS)
+    assert "other streams" in said_of_gap(state, unlisted)[1]
+    monkeypatch.setattr("perftui_tui.widgets.gap_detail.MOST", len(state.analysis.gaps))
+    shorter = replace(unlisted, end=unlisted.start + 50)
+    assert "cause not known" in said_of_gap(state, shorter)[1]
+    assert "other streams" in said_of_gap(state, unlisted)[1]
+
+
+def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
+    trace = make_trace(
+        ("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS), ("relu", 1, 20 * MS, 5 * MS)
+    )
+    state = TimelineState(analyse(trace), build_lanes(trace))
+    for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
+        state.select_at(state.lane, clicked * MS, (clicked + 1) * MS)
+        assert f"{words} of GPU 0" in said_of_gap(state, state.selected)[1]
+
+
+def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
+    mark = {"category": "gpu_user_annotation"}
+    trace = make_trace(
+        ("forward", 1, 0, 10 * MS, mark),
+        ("gemm", 1, 0, 50 * MS),
+        ("backward", 1, 20 * MS, MS, mark),
+    )
+    state = TimelineState(analyse(trace), build_lanes(trace))
+    ranges = next(lane for lane in state.lanes if lane.kind == MARKS)
+    state.select_at(ranges, 15 * MS, 16 * MS)
+    assert said_of_gap(state, state.selected) == [
+        "nothing recorded for 10.0 ms",
+        "GPU 0 stream 7  from 10 ms to 20 ms",
+    ]
+
+
+def test_shapes_come_first_and_stacks_by_frame():
+    lines = texts(
+        argument_lines(
+            {
+                "Sequence number": 4,
+                "Call stack": "train.py(3): step;model.py(9): forward",
+                "Input Dims": [[8, 3]],
+                "Fwd thread id": 0,
+                "long": "x" * 99,
+            }
+        )
+    )
+    assert lines[0] == "Input Dims=[[8, 3]]"
+    assert lines[1] == "Sequence number=4  Fwd thread id=0"
+    assert lines[2:5] == ["Call stack:", "  train.py(3): step", "  model.py(9): forward"]
+    assert lines[5] == "long=" + "x" * 99
+
+
+def test_arguments_are_harmless_and_not_endless():
+    lines = texts(argument_lines({"evil\x1b": "a\x1b[2J\nb", "long": "x" * 99_999}))
+    assert all(line.isprintable() for line in lines)
+    assert sum(map(len, lines)) < 2_200
+
+
+def test_others_of_a_name(state):
+    state.select_row(1)
+    said = texts(further_lines(state.trace, state.selected))
+    assert said[0] == "Input Dims=[[1, 8]]"
+    assert said[1].startswith(
+        "of this name: 2 events  sum 2.00 ms  shortest 1.00 ms  median 1.00 ms  longest 1.00 ms"
+        "  none longer than this"
+    )
+    state.select_row(5)
+    assert texts(further_lines(state.trace, state.selected))[1:] == ["the only event of its name"]
+
+
+def test_the_longest_of_a_name_is_one_click_away(make_trace):
+    trace = make_trace(("a", 1, 0, 5), ("a", 1, 10, 30), ("a", 1, 50, 10))
+    state = TimelineState(without_tables(trace), build_lanes(trace))
+    state.select_row(0)
+    lines = further_lines(trace, state.selected)
+    assert "2 longer than this" in lines[1].text
+    assert lines[2].place == Place(10, 40, 1)
+
+
+def test_arguments_that_cannot_be_read_are_said(state):
+    def gone(row):
+        raise TraceError("t.json has changed since it was opened")
+
+    state.select_row(5)
+    trace = replace(state.trace, read_arguments=gone)
+    assert "t.json has changed" in further_lines(trace, state.selected)[0].text
+
+
+def test_what_the_cpu_did_in_a_gap(state):
+    state.largest_gap()
+    said = texts(further_lines(state.trace, state.selected))
+    assert said[0] == "meanwhile on the CPU  main in operators and calls for 20.0 ms"
+    assert said[2].split() == ["19.0", "ms", "20.0", "ms", "1", "aten::item"]
+    assert said[3].split() == ["1.00", "ms", "1.00", "ms", "1", "cudaLaunchKernel"]
+
+
+def test_what_was_measured(state):
+    said = texts(measure_lines(state.trace, measure(state.trace, 10 * MS, 70 * MS)))
+    assert said[:4] == [
+        "measured 60 ms",
+        "from 10 ms to 70 ms",
+        "GPU 0  busy 25.0 ms (41.7 %)  idle 35.0 ms (58.3 %)  3 activities",
+        "main  in operators and calls 40.0 ms (66.7 %)  3 events",
+    ]
+    assert [line.split()[-1] for line in said[5:]] == [
+        "aten::item", "DtoH", "cudaStreamSynchronize", "gemm", "relu", "cudaLaunchKernel",
+    ]  # fmt: skip
+
+
+def test_an_empty_range_says_so(state):
+    said = texts(measure_lines(state.trace, measure(state.trace, 25 * MS, 25 * MS)))
+    assert said[2] == "GPU 0  busy 0 ns (–)  idle 0 ns (–)  0 activities"
+    assert said[-1] == "no event in this range"
+
+
+def test_names_that_are_left_out_are_counted(make_trace):
+    trace = make_trace(*((f"k{at}", 1, 10 * at, 5) for at in range(MOST_NAMES + 3)))
+    said = texts(measure_lines(trace, measure(trace, 0, 100_000)))
+    assert said[-1] == "and 3 names with less time"
+
+
+def test_a_summary_leads_to_what_stands_out(state):
+    steps = tuple(Step(at, at * 20 * MS, (at + 1) * 20 * MS, 0) for at in range(3))
+    slow = Step(3, 60 * MS, 90 * MS, 2)
+    lines = summary_lines(replace(state.analysis, steps=(*steps, slow)))
+    found = {line.text.strip(): line.place for line in lines}
+    assert "4 steps, median 20.0 ms, 1 slow  ) next, } next slow" in found
+    assert found["30.0 ms  step 3, 50.0 % above the median"] == Place(60 * MS, 90 * MS, 2)
+    gap = next(text for text in found if text.startswith("30.0 ms") and "at 20.0 ms" in text)
+    assert found[gap] == Place(20 * MS, 50 * MS)
+    assert found["60.0 ms  aten::item  1 call"] == Place(30 * MS, 90 * MS, 2)
+    assert found["15.0 ms  gemm  1 call"] == Place(5 * MS, 20 * MS, 5)
+
+
+def test_the_summary_of_a_trace_that_is_still_read_promises_no_figures(trace):
+    said = texts(summary_lines(without_tables(trace)))
+    assert said[-1] == "gaps and their causes follow when all of it has been read"
+
+
+@pytest.mark.parametrize("width", [2, 10, 30, 80])
+def test_lines_fit_and_figures_stay_whole(width):
+    lines = [
+        Line("name " * 30, "bold"),
+        Line("start 1 ms  duration 24.2 ms  gap before 3.00 µs", facts=True),
+        Line("row of a table " * 9, one_row=True),
+        Line("leads somewhere " * 9, place=Place(1, 2)),
+    ]
+    rows = [plain(row) for row, _ in laid_out(lines, width)]
+    assert all(len(row) <= width for row in rows)
+    assert [place for _, place in laid_out(lines, width)].count(Place(1, 2)) == 1
+    if width >= 30:
+        assert "start 1 ms  duration 24.2 ms" in "\n".join(rows)
+    assert laid_out(lines, 1) == []
+
+
+def test_the_clipboard_gets_whole_lines():
+    assert plain_text([Line("a" * 200), Line("b", "dim")]) == "a" * 200 + "\nb"

@@ -1,0 +1,25 @@
+"""`perftui keys`: every key and what it does, as the file that changes them."""
+
+from __future__ import annotations
+
+from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.tell import tell
+
+
+def keys(line: CommandLine) -> int:
+    """Print the table with a person's own keys; 1 where their file has something wrong.
+
+    Raises:
+        UsageError: something was named, but there is nothing to name.
+    """
+    if line.words:
+        raise UsageError(f"keys takes nothing after it, not {line.words[0]!r}")
+    from perftui_tui.key_file import file_text, key_file, read_overrides
+
+    path = key_file()
+    overrides = read_overrides(path)
+    print(file_text(overrides, path))
+    for complaint in overrides.complaints:
+        tell(f"perftui: {complaint}")
+    return 1 if overrides.complaints else 0

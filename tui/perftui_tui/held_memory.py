@@ -1,0 +1,83 @@
+"""Who holds the memory of a rank: its newest snapshot, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perftui.report.memory import MemoryReport
+    from perftui.run.reader import RankSnapshot
+
+Told = tuple["MemoryReport | None", "str | None"]
+"""What a snapshot says, or why it cannot be read."""
+
+UNREADABLE = "the memory snapshot"
+"""Begins what is said of one that cannot be read."""
+
+Stamp = tuple[Path, int, int]
+
+
+class HeldMemory:
+    """Remembers the report of the snapshot that was read last; a newer one replaces its file."""
+
+    def __init__(self, cancelled: Callable[[], bool]) -> None:
+        self._cancelled = cancelled
+        self._stamp: Stamp | None = None
+        self._told: Told = (None, None)
+
+    def knows(self, rank: RankSnapshot) -> bool:
+        """Whether nothing has to be read to tell who holds the memory of ``rank``."""
+        stamp = _stamp(rank)
+        return stamp is None or stamp == self._stamp
+
+    def of(self, rank: RankSnapshot) -> Told:
+        """What was read for ``rank``; nothing where that was another file."""
+        return (
+            self._told if self._stamp is not None and _stamp(rank) == self._stamp else (None, None)
+        )
+
+    def read(self, rank: RankSnapshot) -> None:
+        """Read its newest snapshot, unless that was done.
+
+        Raises:
+            LoadCancelled: nobody wants it any more.
+        """
+        stamp = _stamp(rank)
+        if stamp is None or stamp == self._stamp:
+            return
+        self._told = read_memory(stamp[0], self._cancelled)
+        self._stamp = stamp
+
+
+def read_memory(
+    path: Path,
+    cancelled: Callable[[], bool],
+    progress: Callable[[int, int], None] | None = None,
+) -> Told:
+    """The report of the snapshot at ``path``, or why it cannot be read.
+
+    Raises:
+        LoadCancelled: ``cancelled`` said so.
+    """
+    from perftui.report.memory import report_memory
+    from perftui.trace.errors import TraceError
+    from perftui.trace.memory_snapshot.load import load_memory_snapshot
+
+    try:
+        return report_memory(load_memory_snapshot(path, progress, cancelled)), None
+    except (TraceError, OSError) as error:
+        return None, f"{UNREADABLE} {path.name} cannot be read: {error}"
+
+
+def _stamp(rank: RankSnapshot) -> Stamp | None:
+    """Changes when the newest snapshot does; None where there is none."""
+    if not rank.memory_files:
+        return None
+    path = rank.memory_files[-1]
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return path, status.st_mtime_ns, status.st_size

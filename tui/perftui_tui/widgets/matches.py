@@ -1,0 +1,59 @@
+"""The events that a search found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.analysis.lane_index import edges
+from perftui.trace.model import NONE, Int64, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """All rows whose name contains ``needle``."""
+
+    needle: str
+    is_named: npt.NDArray[np.bool_]
+    """By the number of a name: whether it matches."""
+    rows: Int64
+    """By start."""
+    starts: Int64
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def place(self, row: int) -> int | None:
+        """Which match ``row`` is, from 0; None where it is none."""
+        found = np.flatnonzero(self.rows == row)
+        return int(found[0]) if len(found) else None
+
+    def beside(self, row: int, time: int, step: int) -> int:
+        """The match after (1) or before (-1) ``row``, or ``time`` where that is no match, round the
+        end; NONE without any."""
+        if not len(self):
+            return NONE
+        place = self.place(row)
+        if place is None:
+            behind = int(np.searchsorted(self.starts, np.int64(time)))
+            place = behind if step > 0 else behind - 1
+        else:
+            place += step
+        return int(self.rows[place % len(self)])
+
+    def begin_in(self, start: int, end: int, columns: int) -> Int64:
+        """How many matches begin in each column of ``[start, end)``."""
+        counts: Int64 = np.diff(np.searchsorted(self.starts, edges(start, end, columns)))
+        return counts
+
+
+def find_matches(trace: Trace, needle: str) -> Matches:
+    """Search names for ``needle`` in any case; an empty one is in none."""
+    low = needle.casefold()
+    is_named = np.array([bool(low) and low in name.casefold() for name in trace.names], dtype=bool)
+    rows = np.flatnonzero(is_named[trace.name]) if is_named.any() else np.zeros(0, np.int64)
+    starts = trace.start[rows]
+    order = np.argsort(starts, kind="stable")
+    return Matches(needle, is_named, rows[order], starts[order])

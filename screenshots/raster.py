@@ -74,7 +74,8 @@ class Painter:
     def _colour(self, colour: Color | None, *, foreground: bool) -> Pixel:
         if colour is None or colour.is_default:
             return self._theme.foreground_color if foreground else self._theme.background_color
-        return tuple(colour.get_truecolor(self._theme, foreground))
+        red, green, blue = colour.get_truecolor(self._theme, foreground)
+        return red, green, blue
 
     def _glyph(self, left: int, top: int, character: str, colour: Pixel, bold: bool) -> None:
         if character in LOWER:
@@ -112,11 +113,9 @@ class Painter:
                 self._fill(x, y, 3, 3, colour)
 
 
-def save_png(
-    rows: Sequence[Sequence[Segment]], columns: int, theme: TerminalTheme, path: Path
-) -> None:
-    """Write the screen ``rows`` to ``path``."""
+def paint(rows: Sequence[Sequence[Segment]], columns: int, theme: TerminalTheme) -> Image.Image:
+    """The screen ``rows`` as an image."""
     painter = Painter(columns, len(rows), theme)
     for y, segments in enumerate(rows):
         painter.row(y, segments)
-    painter.image.save(path, optimize=True)
+    return painter.image

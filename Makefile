@@ -21,7 +21,7 @@ lint: $(STAMP)  ## style, types, and the walls between the rooms
 bench: $(STAMP)  ## measurements, as ratios in one run
 	for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-screenshots: $(STAMP)  ## pictures of every screen, from the real app
+screenshots: $(STAMP)  ## pictures of every screen and a film, from the real app on real runs
 	$(BIN)/python screenshots/make.py
 
 clean:
@@ -32,5 +32,5 @@ $(STAMP): pyproject.toml constraints.txt core/build_native.py $(wildcard core/pe
 		{ echo "perftui needs Python 3.10 or newer; choose one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable ".[dev,torch]"
+		--editable ".[dev,frameworks,torch]"
 	touch $@

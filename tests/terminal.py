@@ -77,6 +77,16 @@ class Terminal:
                 return self.text
         raise AssertionError(f"never on the screen: {condition!r}\n{self.text}")
 
+    def wait_for_stop(self, timeout: float = 30.0) -> None:
+        """Wait until the program has stopped itself.
+
+        What it writes before that is read meanwhile: it cannot stop while nobody takes it.
+        """
+        end = time.monotonic() + timeout
+        while os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is None:
+            assert time.monotonic() < end, f"it did not stop\n{self.text}"
+            self.read(0.1)
+
     def wait(self, timeout: float = 30.0) -> int:
         """Wait for the program's end; its exit code."""
         end = time.monotonic() + timeout

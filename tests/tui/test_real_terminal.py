@@ -115,7 +115,7 @@ def test_everything_is_drawn_again_after_a_suspension(
     before = shown.text
     for _ in range(2):
         shown.press("\x1a")
-        os.waitid(os.P_PID, shown.process.pid, os.WSTOPPED)
+        shown.wait_for_stop()
         shown.read(0.2)
         shown.screen.reset()
         os.kill(shown.process.pid, signal.SIGCONT)

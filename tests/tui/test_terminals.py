@@ -82,7 +82,7 @@ def test_the_shell_is_reached_from_a_dialog_too(shown: Open) -> None:
     terminal.press("?")
     terminal.wait_for("Help: overview")
     terminal.press("\x1a")
-    os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED)
+    terminal.wait_for_stop()
     os.kill(terminal.process.pid, signal.SIGCONT)
     terminal.wait_for("Help: overview")
     terminal.press("\x1b")

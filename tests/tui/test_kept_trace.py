@@ -31,6 +31,8 @@ async def screens_of(path: Path) -> list[str]:
                 trace = app.screen.query_one(TimelineView).state.trace
                 assert trace is app.snapshot.analysis.trace
             await until(pilot, lambda: app.screen.snapshot is app.snapshot, "the trace on it")
+            # They go after some seconds, on whichever screen that is.
+            app.clear_notifications()
             shown.append(await settled(pilot))
         assert app.crash is None
     return shown

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perftui.fixes.model import Patch
-from perftui.fixes.patches.edits import AddKeyword, Edit, Literal, ReplaceLiteral, edited
+from perftui.fixes.patches.edits import AddKeyword, Edit, Literal, ReplaceLiteral
 from perftui.fixes.patches.keyword_value import argument, written
 from perftui.fixes.patches.loader_call import loader_call
 from perftui.fixes.patches.program import Program, parse_program, read_source
@@ -63,6 +63,9 @@ def loader_arguments(
     edits = planned_edits(program, call, arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
+    # LibCST, a fifth of a second of imports, only where there is something to write.
+    from perftui.fixes.patches.rewriting import edited
+
     after = edited(source, edits)
     _check(source, after, edits)
     return Patch(path, source, after, {edit.name: edit.value for edit in edits})

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.run.histogram import Histogram
+from perftui.run.median import median
 from perftui.run.steady import after_disturbance
 from perftui.run.sums import Sums
 from perftui.run.table import Table
@@ -98,7 +99,7 @@ def _moments(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Mean and variance of ``values`` from each ``low`` to ``high``."""
     # Squares of ns since the middle: those of the values themselves would lose their last digits.
-    middle = float(np.median(values))
+    middle = median(values)
     centred = values - middle
     count = high - low
     sums, squares = (np.concatenate(([0.0], np.cumsum(one))) for one in (centred, centred**2))

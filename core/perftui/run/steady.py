@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from perftui.run.median import median
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -54,8 +55,8 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
     longest = min(count // 2, LONGEST_WARM_UP)
     scale = np.log(np.maximum(durations[: longest + REFERENCE_STEPS], 1).astype(np.float64))
     reference = scale[longest:]
-    usual = np.median(reference)
-    deviation = 1.4826 * np.median(np.abs(reference - usual))
+    usual = median(reference)
+    deviation = 1.4826 * median(np.abs(reference - usual))
     band = max(np.log(BAND), BAND_DEVIATIONS * deviation)
     unusual = np.where(np.abs(scale[:longest] - usual) > band, 1, -1)
     excess = np.concatenate(([0], np.cumsum(unusual)))

@@ -1,4 +1,4 @@
-"""Each screen with the light theme, as pictures, and in ASCII at each size, as text.
+"""Each screen at each size with the light theme, as pictures, and in ASCII, as text.
 
 After a change that is meant: ``pytest tests/tui/test_pictures_elsewhere.py --snapshot-update``.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
 from perftui_tui.app import PerftuiApp
@@ -15,7 +16,7 @@ from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import text_of, until
 from tests.tui.recorded import NOW, write_run
 from tests.tui.test_memory_screen import OVER
-from tests.tui.test_pictures import SIZES, Compare, settled
+from tests.tui.test_pictures import SIZES, settled
 from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.snapshot
@@ -36,13 +37,27 @@ def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return {"run": run, "trace": write_trace(tmp_path, steps=24)}
 
 
-CASES = [*(("run", screen) for screen in OF_RUNS), *(("trace", screen) for screen in OF_TRACES)]
+LIGHT = {"run": (*OF_RUNS, "charts"), "trace": (*OF_TRACES, "diagnosis")}
 
 
-@pytest.mark.parametrize(("kind", "screen"), CASES, ids=map("-".join, CASES))
-def test_light(snap_compare: Compare, targets: dict[str, Path], kind: str, screen: str) -> None:
+@pytest.mark.parametrize("kind", LIGHT)
+async def test_light(snapshot: SnapshotAssertion, targets: dict[str, Path], kind: str) -> None:
+    """One app goes through all screens and sizes: starting it anew for each takes thrice as long."""
+    pictures = snapshot.use_extension(SVGImageExtension)
     app = PerftuiApp(targets[kind], theme="perftui-light", clock=lambda: NOW)
-    assert snap_compare(app, terminal_size=(120, 40), run_before=settled(screen))
+    different = []
+    async with app.run_test(size=SIZES[0]) as pilot:
+        for columns, rows in SIZES:
+            await pilot.resize_terminal(columns, rows)
+            for name in LIGHT[kind]:
+                keys = ("C",) if name == "charts" else ()
+                await settled("overview" if keys else name, *keys)(pilot)
+                shot = f"{name}-{columns}x{rows}"
+                if app.export_screenshot() != pictures(name=shot):
+                    different.append(shot)
+                if keys:
+                    await pilot.press("escape")
+    assert different == []
 
 
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)

@@ -13,6 +13,7 @@ from perftui_tui.screens.timeline import TimelineView
 from perftui_tui.screens.timeline_steps import LEAST_REST, Pace
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import step_rows, write_run
+from tests.tui.test_ranks_screen import write_ranks
 
 
 async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
@@ -34,6 +35,16 @@ async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
         await until_shown(pilot, "data wait")
         await pilot.pause(0.5)
         assert view.state.selected is kept
+
+
+async def test_the_steps_of_all_ranks_before_any_window(tmp_path: Path) -> None:
+    async with opened(write_ranks(tmp_path, 5, 65, 4, steps=30)) as (app, pilot):
+        app.action_show("timeline")
+        await until_shown(pilot, "no window has been profiled yet")
+        labels = [line[:16].strip(" ▶") for line in text_of(app).splitlines()]
+        assert [label for label in labels if label.endswith(" steps")] == [
+            f"rank {rank} steps" for rank in range(3)
+        ]
 
 
 async def test_before_the_first_step_it_says_what_to_press(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def prepare(analysis: TraceAnalysis) -> Prepared:
     trace = analysis.trace
     if any(track.rank != NONE for track in trace.tracks):
         # Phases and the main thread are those of one rank each.
-        return Prepared(analysis, analysis.lanes, Launches(trace), {}, NONE)
+        lanes = tuple(analysis.lanes or build_lanes(trace))
+        return Prepared(analysis, lanes, Launches(trace), {}, NONE)
     host = Host(trace)
     return Prepared(
         analysis,

@@ -8,11 +8,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
-from textual.widgets import Footer
 
 from perftui_tui.keymap import bindings
 from perftui_tui.rows import Row, Span, crop, row, spread, width
 from perftui_tui.studies import Study, nearest
+from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.study_plot import StudyPlot
 
@@ -48,7 +48,7 @@ class StudyScreen(ModalScreen[None]):
         yield RowView(id="study-title")
         yield StudyPlot(id="study-plot")
         yield RowView(id="study-value")
-        yield Footer(show_command_palette=False)
+        yield KeysFooter(show_palette=False)
 
     def on_mount(self) -> None:
         """Show all of it, the cursor at the end."""

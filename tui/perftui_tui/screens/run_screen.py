@@ -36,7 +36,7 @@ class RunScreen(Screen[None]):
     """One of ``keymap.SCREENS``."""
 
     HELP: ClassVar[str] = ""
-    """What this screen shows and how to read it, for the help panel."""
+    """What this screen shows and how to read it, for the help panel: a hint, with keys by name."""
 
     STUDY: ClassVar[str] = ""
     """The chart that is opened first from here."""
@@ -69,7 +69,7 @@ class RunScreen(Screen[None]):
         yield from self.body()
         yield PlaybackBar(id="playback")
         # The palette's mark in the footer is a block character.
-        yield KeysFooter(show_command_palette=not RowView.ascii_only)
+        yield KeysFooter(show_palette=not RowView.ascii_only)
 
     def body(self) -> Iterable[Widget]:
         """The widgets between header and footer."""

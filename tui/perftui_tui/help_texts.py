@@ -170,9 +170,11 @@ PANES: dict[str, Entry] = {
         "The page",
         "One operator or kernel: the lines with a mark lead to kernels, callers and places.",
     ),
-    "ranks.table": Entry("The table", "One row for each rank; enter shows one on all screens."),
+    "ranks.table": Entry(
+        "The table", "One row for each rank; {ranks.table.open} shows one on all screens."
+    ),
     "runs.table": Entry(
-        "The table", "One row for each recorded run, the newest first; enter opens one."
+        "The table", "One row for each recorded run, the newest first; {runs.table.open} opens one."
     ),
     "app.bar": Entry(
         "The bar", "Plays a saved run: the point is the time at which the screens show it."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,15 @@ def current_keys() -> tuple[Key, ...]:
 def shown_key(name: str) -> str:
     """How the key of an action is written in a hint; ``name`` as in ``ops.filter``."""
     return next(key.display for key in _current if key.name == name)
+
+
+_NAMED = re.compile(r"\{([a-z_]+(?:\.[a-z_]+)+(?:\([^{}]*\))?)\}")
+"""An action in a hint, as in ``{app.show('log')}``."""
+
+
+def hint(text: str) -> str:
+    """``text`` with the key of each action that is named in braces: ``{ops.filter} filters``."""
+    return _NAMED.sub(lambda found: shown_key(found[1]), text)
 
 
 def keys_of(scope: str) -> tuple[Key, ...]:

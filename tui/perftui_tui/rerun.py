@@ -11,6 +11,7 @@ from perftui.recorder.launch import Launch, start
 from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
+from perftui_tui.keymap import hint
 from perftui_tui.run_state import run_state, wait_until_over
 
 STOP_SECONDS = 60.0
@@ -65,5 +66,7 @@ def _stop(root: Path, cancelled: threading.Event) -> None:
     manifest = wait_until_over(root, STOP_SECONDS, cancelled)
     if not manifest.status.is_over and not cancelled.is_set():
         raise StillRunningError(
-            "the training has not stopped; stop it yourself, then press r again"
+            hint(
+                "the training has not stopped; stop it yourself, then press {diagnosis.rerun} again"
+            )
         )

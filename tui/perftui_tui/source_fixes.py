@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.dialogs.fix import YES, UndoDialog, WriteDialog
+from perftui_tui.keymap import hint
 from perftui_tui.screens.run_screen import RunScreen
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class SourceFixes:
 
         store = patch_store(self._app.target)
         self.written = Written(apply_patch(patch, store, option.title), store, option)
-        self._done(f"{patch.path.name} written; u undoes, r runs it again")
+        keys = hint("{diagnosis.undo_fix} undoes, {diagnosis.rerun} runs it again")
+        self._done(f"{patch.path.name} written; {keys}")
 
     def _find_earlier(self) -> None:
         """What lies beside a run may come from anybody: it is shown before anything is written."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.keymap import hint
 from perftui_tui.rows import Row, Span, row, wrap
 
 YES, NO = "yes", "no"
@@ -40,7 +41,7 @@ class WriteDialog(ChoiceDialog):
     def __init__(self, option: FixOption, patch: Patch) -> None:
         body = [row((option.title, "bold")), row((str(patch.path), "dim")), (), *diff_rows(patch)]
         choices = (
-            Choice(("enter",), "write it to the source; u undoes it", YES),
+            Choice(("enter",), hint("write it to the source; {diagnosis.undo_fix} undoes it"), YES),
             Choice(("escape", "n", "q"), "leave the source as it is", NO),
         )
         super().__init__("Write the fix?", body, choices)

@@ -7,7 +7,7 @@ from textual.widget import Widget
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
 from perftui_tui.help_texts import BY_SCREEN, PANES, Entry
 from perftui_tui.key_table import Key
-from perftui_tui.keymap import keys_of, keys_on
+from perftui_tui.keymap import hint, keys_of, keys_on, shown_key
 from perftui_tui.rows import Row, row
 
 
@@ -16,10 +16,11 @@ class HelpDialog(ChoiceDialog):
     it."""
 
     def __init__(self, screen: str, text: str, pane: str = "") -> None:
-        choices = (Choice(("escape", "question_mark", "?", "q", "f1"), "close", "close"),)
+        again = shown_key("app.help")
+        choices = (Choice(("escape", "question_mark", "?", "q", "f1", again), "close", "close"),)
         entry = PANES.get(pane)
         focused = (*_entry(entry), ()) if entry is not None else ()
-        body = (Prose(text), (), *focused, *help_rows(screen), *metric_rows(screen))
+        body = (Prose(hint(text)), (), *focused, *help_rows(screen), *metric_rows(screen))
         super().__init__(f"Help: {screen}", body, choices)
 
 
@@ -58,7 +59,7 @@ def metric_rows(screen: str) -> list[Row | Prose]:
 
 
 def _entry(entry: Entry) -> tuple[Row | Prose, ...]:
-    return row((entry.name, "accent")), Prose(entry.text, indent="  ")
+    return row((entry.name, "accent")), Prose(hint(entry.text), indent="  ")
 
 
 def _key(key: Key) -> Row:

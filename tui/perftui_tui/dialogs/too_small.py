@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
+from perftui_tui.keymap import hint
 from perftui_tui.rows import row
 from perftui_tui.widgets.row_view import RowView
 
@@ -24,7 +25,7 @@ class TooSmallScreen(ModalScreen[None]):
     TooSmallScreen RowView { height: 1fr; overflow: hidden hidden; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "Quit")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "Quit", id="app.quit")]
 
     def compose(self) -> ComposeResult:
         """The words alone."""
@@ -37,7 +38,7 @@ class TooSmallScreen(ModalScreen[None]):
             row(("The terminal is too small", "warn")),
             row(f"needed  {NEEDED.width} x {NEEDED.height}"),
             row(f"now     {width} x {height}"),
-            row(("The training goes on; q quits.", "dim")),
+            row((hint("The training goes on; {app.quit} quits."), "dim")),
         ]
 
     def on_screen_resume(self) -> None:

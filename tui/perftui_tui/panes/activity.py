@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perftui.trace.text import printable
 from perftui_tui.charts.units import format_count, format_ns
 from perftui_tui.format import percent
+from perftui_tui.keymap import shown_key
 from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, draw_line
 from perftui_tui.panes.step_time import step_time
@@ -29,7 +30,8 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     devices = snapshot.analysis.activity if snapshot.analysis else ()
     rows = [_device(one, cells) for one in devices[:LISTED]]
     if len(devices) > LISTED:
-        rows.append(row((f"and {len(devices) - LISTED} more devices: 2 shows all", "dim")))
+        key = shown_key("app.show('timeline')")
+        rows.append(row((f"and {len(devices) - LISTED} more devices: {key} shows all", "dim")))
     if snapshot.is_memory_alone:
         rows.append(row(("no times in a memory snapshot", "dim")))
     elif not devices:

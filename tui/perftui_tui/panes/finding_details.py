@@ -11,6 +11,7 @@ from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
 from perftui_tui.dialogs.fix import diff_rows, risk_rows
 from perftui_tui.format import quantity, share
+from perftui_tui.keymap import hint
 from perftui_tui.panes.findings import headlines
 from perftui_tui.rows import Row, crop, fold, row, wrap
 from perftui_tui.snapshot import Snapshot
@@ -152,7 +153,18 @@ def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells
     if not options:
         return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
     chosen = min(chosen, len(options) - 1)
-    rows = [row(("Fix" if len(options) == 1 else "Fixes (left and right choose)", "bold"))]
+    rows = [
+        row(
+            (
+                "Fix"
+                if len(options) == 1
+                else hint(
+                    "Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)"
+                ),
+                "bold",
+            )
+        )
+    ]
     for at, option in enumerate(options):
         mark, style = (">", "accent") if at == chosen else (" ", "")
         place = f"   {option.file}:{option.line}" if option.file and option.line else ""
@@ -170,15 +182,16 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     can = [
         key
         for key, there in (
-            ("a tries it", option.override),
-            ("w writes it", option.patch and not is_written),
+            ("{diagnosis.try_fix} tries it", option.override),
+            ("{diagnosis.write_fix} writes it", option.patch and not is_written),
         )
         if there
     ]
     if can:
-        rows.append(row("     ", ("  ".join(can), "accent")))
+        rows.append(row("     ", (hint("  ".join(can)), "accent")))
     if is_written:
-        rows.append(row(("     written to the source: u undoes it, r runs it", "good")))
+        words = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
+        rows.append(row("     ", (hint(words), "good")))
     elif option.why_not:
         rows += wrap(option.why_not, cells, "warn", "     ")
     if option.advice:

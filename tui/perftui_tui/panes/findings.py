@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.model import Finding, Severity
+from perftui_tui.keymap import hint
 from perftui_tui.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.snapshot import Phase, Snapshot
 
@@ -70,4 +71,5 @@ def _nothing_yet(snapshot: Snapshot) -> str:
         return "no finding: nothing is judged by a memory snapshot alone"
     if snapshot.phase.is_live:
         return snapshot.diagnosis.progress or "nothing to judge yet"
-    return "no finding: " + (snapshot.diagnosis.progress or "see 4 for what was not judged and why")
+    not_judged = hint("see {app.show('diagnosis')} for what was not judged and why")
+    return f"no finding: {snapshot.diagnosis.progress or not_judged}"

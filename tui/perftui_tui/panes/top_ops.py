@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perftui.trace.text import printable
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import share
+from perftui_tui.keymap import hint
 from perftui_tui.rows import Row, crop, row
 from perftui_tui.snapshot import Snapshot
 
@@ -42,7 +43,8 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 
 def _no_window(snapshot: Snapshot) -> list[Row]:
-    words = "no window profiled yet: c profiles one" if snapshot.phase.is_live else "no trace"
+    asking = hint("no window profiled yet: {app.capture} profiles one")
+    words = asking if snapshot.phase.is_live else "no trace"
     return [row((words, "dim"))]
 
 

@@ -104,7 +104,7 @@ def _state(snapshot: Snapshot) -> tuple[str, str, str]:
 def _nothing_found(snapshot: Snapshot) -> str:
     count = len(snapshot.diagnosis.abstentions)
     rules = "rule" if count == 1 else "rules"
-    unknown = f"; {count} {rules} could not judge, 4 says why" if count else ""
+    unknown = f"; {count} {rules} could not judge, {_screen('diagnosis')} says why" if count else ""
     return f"nothing known crosses its limit in {snapshot.diagnosis.steady_steps} steps{unknown}"
 
 

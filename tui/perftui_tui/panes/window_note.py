@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from perftui_tui.keymap import hint
 from perftui_tui.snapshot import Phase, Snapshot
 
 
 def window_note(snapshot: Snapshot) -> str:
     """The window by its first step, or why there is none."""
     if snapshot.is_memory_alone:
-        return "a memory snapshot holds no times: 7 shows who holds the memory"
+        return hint(
+            "a memory snapshot holds no times: {app.show('memory')} shows who holds the memory"
+        )
     if snapshot.phase is Phase.TRACE:
         return snapshot.title
     rank = snapshot.rank
@@ -18,5 +21,7 @@ def window_note(snapshot: Snapshot) -> str:
     if rank is not None and rank.windows:
         return "the newest window is being read"
     if snapshot.phase.is_live:
-        return "no window profiled yet: one is after the warm-up, c profiles one now"
+        return hint(
+            "no window profiled yet: one is after the warm-up, {app.capture} profiles one now"
+        )
     return "this run holds no profiled window"

@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from perftui.experiments.comparison import compare_figures
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, hint
 from perftui_tui.panes.comparison import comparison
 from perftui_tui.panes.step_bar import budget_bar
 from perftui_tui.rows import Row, row, wrap
@@ -20,8 +20,9 @@ from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.step_histogram import StepHistogram
 
 NOTHING = (
-    "Nothing to compare with yet. Try a fix on the Diagnosis screen (a), and when the new run has "
-    "20 steady steps both are shown here; or press b to choose a recorded run as the baseline."
+    "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}), and "
+    "when the new run has 20 steady steps both are shown here; or press {compare.baseline} to "
+    "choose a recorded run as the baseline."
 )
 
 
@@ -32,8 +33,8 @@ class CompareScreen(RunScreen):
     HELP = (
         "The run on screen (after) beside its baseline (before): step budget, step times, the "
         "parts of a step, and a verdict. The verdict asks for more than two runs of one program "
-        "differ by, and says so when the runs are too short or the machine was too busy. b chooses "
-        "another baseline, s exchanges the two."
+        "differ by, and says so when the runs are too short or the machine was too busy. "
+        "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two."
     )
     BINDINGS = bindings("compare")
 
@@ -77,7 +78,7 @@ class CompareScreen(RunScreen):
         known = [one.figures for one in pair or () if one.figures is not None]
         if pair is None or len(known) < 2:
             budgets.rows = []
-            figures.rows = wrap(NOTHING, max(20, cells))
+            figures.rows = wrap(hint(NOTHING), max(20, cells))
             return
         before, after = pair
         budgets.rows = budget_rows(before, after, budgets.size.width)

@@ -13,17 +13,17 @@ from perftui.diagnosis.model import Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.copying import copy_text
 from perftui_tui.evidence_place import place_of
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, shown_key
 from perftui_tui.panes.finding_details import details, listing
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
 FIX_KEYS = (
-    ("try_fix", "a try"),
-    ("write_fix", "w write"),
-    ("undo_fix", "u undo"),
-    ("rerun", "r run again"),
+    ("try_fix", "try"),
+    ("write_fix", "write"),
+    ("undo_fix", "undo"),
+    ("rerun", "run again"),
 )
 
 
@@ -34,9 +34,10 @@ class DiagnosisScreen(RunScreen):
     HELP = (
         "Every finding with the numbers behind it and the thresholds they crossed, what it costs "
         "in each step, and the best speed-up that removing it could give (Amdahl: step / (step - "
-        "cost)). Below are its fixes: a tries one for a single run without touching the source; w "
-        "shows it as a diff and writes it; u puts the source back byte for byte. At the end are "
-        "the rules that could not judge, and why."
+        "cost)). Below are its fixes: {diagnosis.try_fix} tries one for a single run without "
+        "touching the source; {diagnosis.write_fix} shows it as a diff and writes it; "
+        "{diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules that "
+        "could not judge, and why."
     )
     BINDINGS = bindings("diagnosis")
 
@@ -104,9 +105,13 @@ class DiagnosisScreen(RunScreen):
             snapshot, self.finding, self._options, self._chosen_at, written, cells
         )
         useless = self.useless_actions()
-        hint = "   ".join(words for action, words in FIX_KEYS if action not in useless)
-        if detailed.border_subtitle != hint:
-            detailed.border_subtitle = hint
+        fixes = "   ".join(
+            f"{shown_key(f'diagnosis.{action}')} {words}"
+            for action, words in FIX_KEYS
+            if action not in useless
+        )
+        if detailed.border_subtitle != fixes:
+            detailed.border_subtitle = fixes
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
         if detailed.border_title != title:

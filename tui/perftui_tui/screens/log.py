@@ -8,7 +8,7 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, hint
 from perftui_tui.output.tail import Output
 from perftui_tui.rows import row
 from perftui_tui.screens.run_screen import RunScreen
@@ -25,8 +25,8 @@ class LogScreen(RunScreen):
     NAME = "log"
     HELP = (
         "What the script prints, as it prints it. It follows the newest line until you scroll or "
-        "search; f follows again. A progress bar stays in the line above the footer. The newest "
-        "20,000 lines are kept here; output.log in the run directory has them all."
+        "search; {log.follow} follows again. A progress bar stays in the line above the footer. "
+        "The newest 20,000 lines are kept here; output.log in the run directory has them all."
     )
     BINDINGS = bindings("log")
 
@@ -100,7 +100,9 @@ class LogScreen(RunScreen):
     def action_find(self, direction: int) -> None:
         """To the next match, or to the one before."""
         if not self._view.find(direction):
-            words = f"no line with {self._view.pattern!r}" if self._view.pattern else "/ searches"
+            words = hint("{log.search} searches")
+            if self._view.pattern:
+                words = f"no line with {self._view.pattern!r}"
             self.notify(words, severity="warning", markup=False, timeout=3)
 
     @on(Input.Changed)

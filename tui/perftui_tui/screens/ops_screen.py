@@ -10,6 +10,7 @@ from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.text import printable
+from perftui_tui.keymap import hint
 from perftui_tui.panes.window_note import window_note
 from perftui_tui.screens.ops import OpsView
 from perftui_tui.screens.run_screen import RunScreen
@@ -23,12 +24,14 @@ class OpsScreen(RunScreen):
     NAME = "ops"
     HELP = (
         "Operators with their self and total time on the CPU and the GPU, or kernels. Self leaves "
-        "out what an operator calls; device time is that of the kernels it launched. g tells "
-        "operators apart by name, shapes, module or line, v shows who calls whom as a tree, k the "
-        "kernels. enter opens a row: its kernels, callers, shapes and places on the timeline; "
-        "backspace leads back. / filters, < and > (or a click on a title) choose the column to "
-        "sort by, R reverses, s saves the table. Whether a kernel uses tensor cores is told by its "
-        "name, the occupancy is the profiler's estimate, unless --ncu gave a measured one."
+        "out what an operator calls; device time is that of the kernels it launched. "
+        "{ops.group(1)} tells operators apart by name, shapes, module or line, {ops.tree} shows "
+        "who calls whom as a tree, {ops.kernels} the kernels. {ops.table.open} opens a row: its "
+        "kernels, callers, shapes and places on the timeline; {ops.detail.leave} leads back. "
+        "{ops.filter} filters, {ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a "
+        "title) choose the column to sort by, {ops.table.reverse} reverses, {ops.save} saves the "
+        "table. Whether a kernel uses tensor cores is told by its name, the occupancy is the "
+        "profiler's estimate, unless --ncu gave a measured one."
     )
 
     _shown: tuple[TraceAnalysis | None, str] | None = None
@@ -57,7 +60,7 @@ class OpsScreen(RunScreen):
             start = int(analysis.trace.start[event.row])
             end = start + int(analysis.trace.duration[event.row])
             self.session.go_to_place(start, end, event.row)
-            self.notify("backspace leads back", timeout=3)
+            self.notify(hint("{app.return} leads back"), timeout=3)
 
     @on(OpsView.SaveWanted)
     def _save(self, event: OpsView.SaveWanted) -> None:

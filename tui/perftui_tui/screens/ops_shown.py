@@ -21,7 +21,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.charts.units import format_count
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, hint, shown_key
 from perftui_tui.ops_content import OpsContent
 from perftui_tui.screens.ops_detail import OpsDetail
 from perftui_tui.widgets.call_tree_state import CallTreeState
@@ -30,7 +30,7 @@ from perftui_tui.widgets.table_rows import TableData
 from perftui_tui.widgets.virtual_table import VirtualTable
 
 READING = "reading"
-NO_WINDOW = "no trace yet: press c to capture a window of steps"
+NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
 
 
 class OpsTable(VirtualTable):
@@ -173,7 +173,7 @@ class OpsShown(Vertical):
     def _table_data(self) -> TableData:
         content = self._content
         if content is None:
-            return TableData((), (), empty=printable(self._note) or NO_WINDOW)
+            return TableData((), (), empty=printable(self._note) or hint(NO_WINDOW))
         if self.kernels_shown:
             if content.lacks_launches:
                 self._read_launches(content)
@@ -228,7 +228,7 @@ class OpsShown(Vertical):
         """What is shown of what could be, in brackets; so that no colour is needed."""
         parts = ["Ops [Kernels]" if self.kernels_shown else "[Ops] Kernels"]
         if self.page.is_open:
-            return f"{parts[0]} > {self.page.title}   backspace: back"
+            return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         if self._content is not None and not self.kernels_shown:
             words = [f"[{by.value}]" if by is self.by else by.value for by in By]
             parts.append(f"by {' '.join(words)}")

@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
-from perftui_tui.keymap import bindings, shown_key
+from perftui_tui.keymap import bindings, hint, shown_key
 from perftui_tui.output.tail import Output
 from perftui_tui.panes.activity import activity, activity_height
 from perftui_tui.panes.findings import findings
@@ -44,7 +44,7 @@ STUDIES = {
 }
 """The chart that a click on each pane opens."""
 
-NOT_PLAYED = Output(lines=("what is printed carries no times, so it is not played: 6 shows it",))
+NOT_PLAYED = "what is printed carries no times, so it is not played: {app.show('log')} shows it"
 
 
 class OverviewScreen(RunScreen):
@@ -190,18 +190,14 @@ class OverviewScreen(RunScreen):
             if pane.border_subtitle != opens:
                 pane.border_subtitle = opens
         gaps = self.query_one(GapList)
-        hint = (
-            f"{shown_key('overview.show_gap')} shows it on the timeline"
-            if gaps.gap is not None
-            else ""
-        )
-        if gaps.border_subtitle != hint:
-            gaps.border_subtitle = hint
+        words = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
+        if gaps.border_subtitle != words:
+            gaps.border_subtitle = words
 
     def show_output(self, output: Output) -> None:
         """The log's end; where a run is played it cannot be told what had been printed by then."""
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
-        self.query_one(LogTail).show(NOT_PLAYED if is_played else output)
+        self.query_one(LogTail).show(Output(lines=(hint(NOT_PLAYED),)) if is_played else output)
 
     def action_why(self) -> None:
         """Open the evidence of the first finding."""

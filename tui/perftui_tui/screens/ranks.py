@@ -40,7 +40,7 @@ class RanksScreen(RunScreen):
         "or exposed communication in a trace). It is called a straggler from 5 % of a step on. "
         "Comm is the communication that nothing hid, a step, in the newest profiled window of the "
         "rank, once a run is over. "
-        "Enter shows a rank on all screens."
+        "{ranks.table.open} shows a rank on all screens."
     )
     BINDINGS = bindings("ranks")
 

@@ -33,9 +33,10 @@ class RunsScreen(RunScreen):
     NAME = "runs"
     HELP = (
         "Every run in the directory of the one on screen, newest first; the one on screen is "
-        "marked. Step is the mean of the steady steps, the verdict is what costs most of it. Enter "
-        "shows a run on all screens; one that lives is watched, and leaving it does not end it. A "
-        "name stays with the run. Deleting asks first, and never deletes a run that lives."
+        "marked. Step is the mean of the steady steps, the verdict is what costs most of it. "
+        "{runs.table.open} shows a run on all screens; one that lives is watched, and leaving it "
+        "does not end it. A name stays with the run. Deleting asks first, and never deletes a run "
+        "that lives."
     )
     BINDINGS = bindings("runs")
 

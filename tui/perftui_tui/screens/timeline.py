@@ -18,7 +18,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.recorded_steps import ONLY_STEPS, recorded_steps
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, hint
 from perftui_tui.screens.timeline_lanes import Prepared, prepare
 from perftui_tui.screens.timeline_ranks import RankTrace, Together, read_together
 from perftui_tui.screens.timeline_search import SearchedTimeline
@@ -43,15 +43,15 @@ _TOLD_EVERY = 4
 
 READING = "reading"
 NO_TRACE = (
-    "no trace yet\n\n"
-    "press c to record a window of steps now: what ran on each thread and GPU stream, and when"
+    "no trace yet\n\npress {app.capture} to record a window of steps now: what ran on each thread "
+    "and GPU stream, and when"
 )
 STEPS_ALONE = (
-    Line("no window has been profiled yet: c records what runs on each thread and stream", "warn"),
-    Line(
-        "These are the steps recorded so far. How long each phase of a step took is exact; in "
-        "which order the phases came is not recorded."
-    ),
+    "no window has been profiled yet: {app.capture} records what runs on each thread and stream"
+)
+OF_STEPS = (
+    "These are the steps recorded so far. How long each phase of a step took is exact; in which "
+    "order the phases came is not recorded."
 )
 ONE_RANK = "there is one rank: perftui DIR, on a directory with traces of several, shows all"
 EMPTY_TRACE = "this trace holds no event with a duration: there is nothing to draw"
@@ -99,7 +99,8 @@ class TimelineView(SearchedTimeline):
         yield Static(READING, id="timeline-empty", markup=False)
         yield Timeline(id="timeline")
         yield Static(id="timeline-legend", markup=False)
-        yield Input(placeholder="part of a name; enter finds it, ; the next", id="timeline-search")
+        placeholder = hint("part of a name; enter finds it, {timeline.match(1)} the next")
+        yield Input(placeholder=placeholder, id="timeline-search")
         yield DetailPane(id="timeline-detail")
 
     def on_mount(self) -> None:
@@ -151,7 +152,7 @@ class TimelineView(SearchedTimeline):
         empty = analysis is None or not len(analysis.trace)
         self.set_class(empty, "-empty")
         if self._is_read:
-            words = NO_TRACE if analysis is None else EMPTY_TRACE
+            words = hint(NO_TRACE) if analysis is None else EMPTY_TRACE
             self.query_one("#timeline-empty", Static).update(words)
         if analysis is None or empty:
             self._timeline.show(None)
@@ -249,7 +250,7 @@ class TimelineView(SearchedTimeline):
             self._analysis, self._notes = None, ()
             self._load()
             return
-        self._analysis, self._notes = prepared.analysis, STEPS_ALONE
+        self._analysis, self._notes = prepared.analysis, _steps_alone()
         self.remove_class("-empty")
         self._show_lanes(prepared)
 
@@ -289,3 +290,7 @@ class TimelineView(SearchedTimeline):
         if given is self._given and self.is_attached:
             self._analysis, self._notes = together.analysis, together.notes
             self._load()
+
+
+def _steps_alone() -> tuple[Line, ...]:
+    return Line(hint(STEPS_ALONE), "warn"), Line(OF_STEPS)

@@ -13,6 +13,7 @@ from perftui.analysis.opened import open_trace
 from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
 from perftui.trace.errors import TraceError
 from perftui_tui.charts.units import format_count, format_ns
+from perftui_tui.keymap import hint
 from perftui_tui.widgets.detail_lines import Line
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def read_together(
         told(done, len(ranks))
     parts[1:] = sorted(parts[1:], key=lambda part: part.rank)
     notes = [clock_line(part.rank, part.clock) for part in parts]
-    head = Line(f"{len(parts)} ranks on one clock  r shows one alone again", "bold")
+    alone = hint("{timeline.search.all_ranks} shows one alone again")
+    head = Line(f"{len(parts)} ranks on one clock  {alone}", "bold")
     return Together(merge_ranks(parts), (head, *notes, *problems))
 
 

@@ -19,13 +19,19 @@ class TimelineScreen(RunScreen):
     NAME = "timeline"
     HELP = (
         "One lane for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
-        "out, a column is as high as it was busy; zoomed in, events have their names. w and s "
-        "zoom, a and d pan (or the mouse: wheel, drag, click); n goes to the next gap, g to the "
-        "largest, . and , step through events, > and < through those of one name, } to the next "
-        "slow step, ] and [ from a call to its kernel and back, f fits, 0 shows all. m sets a "
-        "mark, a second m measures in between (or drag on the ruler, or with shift). H hides, "
-        "J and K move and p pins a lane, r shows all ranks. / searches. Below is all that is "
-        "known of what is selected: v scrolls it, y copies it."
+        "out, a column is as high as it was busy; zoomed in, events have their names. "
+        "{timeline.zoom(1)} and {timeline.zoom(-1)} zoom, {timeline.pan(-1)} and {timeline.pan(1)} "
+        "pan (or the mouse: wheel, drag, click); {timeline.gap(1)} goes to the next gap, "
+        "{timeline.largest_gap} to the largest, {timeline.event(1)} and {timeline.event(-1)} step "
+        "through events, {timeline.same_name(1)} and {timeline.same_name(-1)} through those of one "
+        "name, {timeline.slow_step(1)} to the next slow step, {timeline.follow(1)} and "
+        "{timeline.follow(-1)} from a call to its kernel and back, {timeline.fit} fits, "
+        "{timeline.whole} shows all. {timeline.mark} sets a mark, a second {timeline.mark} "
+        "measures in between (or drag on the ruler, or with shift). {timeline.hide} hides, "
+        "{timeline.reorder(1)} and {timeline.reorder(-1)} move and {timeline.pin} pins a lane, "
+        "{timeline.search.all_ranks} shows all ranks. {timeline.search.search} searches. Below is "
+        "all that is known of what is selected: {timeline.search.scroll_detail(1)} scrolls it, "
+        "{timeline.search.copy_detail} copies it."
     )
 
     def body(self) -> Iterable[Widget]:

@@ -12,6 +12,7 @@ from perftui.analysis.kinds import Mask
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.charts.units import format_count
+from perftui_tui.keymap import hint
 from perftui_tui.widgets.op_tables import NO_OPERATORS, short_label
 from perftui_tui.widgets.table_columns import count_column, share_columns, time_column
 from perftui_tui.widgets.table_rows import LEFT, Column, TableData
@@ -107,7 +108,7 @@ def tree_table(
         names=[each.node.label for each in shown],
         columns=tuple(columns),
         sort_column=5 if device else 3,
-        empty=f"no call's name contains '{printable(needle)}'" if needle else NO_OPERATORS,
+        empty=f"no call's name contains '{printable(needle)}'" if needle else hint(NO_OPERATORS),
         ids=[node.path for node in nodes],
         parents=np.array([each.parent for each in shown], np.int64),
     )

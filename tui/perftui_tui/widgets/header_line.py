@@ -11,6 +11,7 @@ from textual.message import Message
 
 from perftui_tui.format import elapsed
 from perftui_tui.key_table import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.keymap import shown_key
 from perftui_tui.panes.loading import loading
 from perftui_tui.rows import Row, Span, row, spread, width
 from perftui_tui.snapshot import Phase, Snapshot
@@ -46,16 +47,19 @@ FACTS_FROM = 100
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
     """Each screen with the span that stands for it, the current one by its full name."""
+    keys = [shown_key(f"app.show('{screen}')") for screen in SCREENS]
+    # A person's own keys may be longer than a digit.
+    cells -= sum(map(cell_len, keys)) - len(keys)
     names = LONG_NAMES if cells >= LONG_FROM else SHORT_NAMES
     spans = []
     lead = " "
-    for number, (screen, name, title) in enumerate(zip(SCREENS, names, LONG_NAMES, strict=True), 1):
+    for key, screen, name, title in zip(keys, SCREENS, names, LONG_NAMES, strict=True):
         if screen == current:
-            spans.append((screen, (f"{lead}{number} {title} ", "selected")))
+            spans.append((screen, (f"{lead}{key} {title} ", "selected")))
             lead = ""
             continue
         shown = f" {name}" if cells >= SHORT_FROM else ""
-        spans.append((screen, (f"{lead}{number}{shown}", "")))
+        spans.append((screen, (f"{lead}{key}{shown}", "")))
         lead = " "
     return spans
 

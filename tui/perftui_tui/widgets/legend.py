@@ -6,6 +6,7 @@ import numpy as np
 from rich.text import Text
 
 from perftui.trace.model import Trace
+from perftui_tui.keymap import shown_key
 from perftui_tui.widgets.event_kinds import EventKind, kind_of
 from perftui_tui.widgets.timeline import Timeline
 
@@ -29,7 +30,7 @@ def legend(timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidde
     """
     text, used = Text(), 0
     if hidden:
-        words = f"{hidden} hidden: U shows them  "
+        words = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
         text.append(words, "bold")
         used = len(words)
     for kind in kinds_in(trace):

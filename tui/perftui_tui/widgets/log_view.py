@@ -9,6 +9,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
+from perftui_tui.keymap import hint
 from perftui_tui.output.tail import Output
 from perftui_tui.rows import Row, row, spread
 from perftui_tui.widgets.row_view import RowView
@@ -167,7 +168,11 @@ class LogStatus(RowView):
         """Draw the state of ``view``."""
         output = view.output
         last = output.dropped + len(output.lines)
-        state = ("following", "good") if view.following else ("held: f follows", "warn")
+        state = (
+            ("following", "good")
+            if view.following
+            else (hint("held: {log.follow} follows"), "warn")
+        )
         newest = output.lines[-1] if output.lines and not view.following else ""
         right = row((f"  {last:,} lines  ", "dim"), state, " ")
         if view.found is not None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from perftui.trace.model import Trace
 from perftui_tui.charts.units import format_count, format_ns
+from perftui_tui.keymap import hint
 from perftui_tui.widgets.detail_lines import Line, Place
 
 
@@ -24,7 +25,7 @@ def name_lines(trace: Trace, row: int) -> list[Line]:
         f"median {format_ns(median)}",
         f"longest {format_ns(int(durations.max()))}",
         f"{format_count(longer)} longer than this" if longer else "none longer than this",
-        "< > go through those of the thread",
+        hint("{timeline.same_name(-1)} {timeline.same_name(1)} go through those of the thread"),
     ]
     if len(rows) == 1:
         return [Line("the only event of its name", "dim")]

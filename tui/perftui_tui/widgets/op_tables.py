@@ -12,6 +12,7 @@ from perftui.analysis.tensor_cores import TensorCores, tensor_cores
 from perftui.trace.categories import KERNEL
 from perftui.trace.text import printable
 from perftui_tui.charts.units import MISSING
+from perftui_tui.keymap import hint
 from perftui_tui.widgets.table_columns import (
     Words,
     count_column,
@@ -26,7 +27,7 @@ from perftui_tui.widgets.table_rows import RIGHT, Column, TableData
 _DIRECTORIES = re.compile(r"^.*[/\\](?=[^/\\]+[/\\][^/\\]+:\d+ )")
 """Of a line of code, all but the last."""
 
-NO_OPERATORS = "no operator calls recorded: press c to capture a window of steps"
+NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a window of steps"
 NO_KERNELS = "no GPU activity in this trace: recorded on the CPU only, or without CUDA activities"
 
 
@@ -47,7 +48,7 @@ def group_table(table: OpTable, title: str, things: str, ascii_only: bool = Fals
         ]
     columns += share_columns(share_of, int(share_of.sum()), ascii_only)
     by = 4 if device else 2
-    return TableData(table.names, tuple(columns), sort_column=by, empty=NO_OPERATORS)
+    return TableData(table.names, tuple(columns), sort_column=by, empty=hint(NO_OPERATORS))
 
 
 def kernel_table(

@@ -13,10 +13,14 @@ from perftui.analysis.slow_steps import median_duration, slow_steps
 from perftui.trace.model import NONE
 from perftui.trace.text import printable
 from perftui_tui.charts.units import format_count, format_ns, format_percent
+from perftui_tui.keymap import hint
 from perftui_tui.widgets.detail_lines import Line, Place, cut
 from perftui_tui.widgets.phase_row import phase_word
 
-HINT = "click an event, or press . for the next event, n for the next gap, g for the largest gap"
+HINT = (
+    "click an event, or press {timeline.event(1)} for the next event, {timeline.gap(1)} for the "
+    "next gap, {timeline.largest_gap} for the largest gap"
+)
 
 MOST = 8
 """Lines of each kind."""
@@ -26,7 +30,7 @@ _LONGEST_NAME = 60
 
 def summary_lines(analysis: TraceAnalysis) -> list[Line]:
     """What stands out, the heaviest first; each line leads to its place."""
-    lines = [Line(HINT, "dim"), *_steps(analysis)]
+    lines = [Line(hint(HINT), "dim"), *_steps(analysis)]
     if ONLY_STEPS in analysis.trace.metadata:
         return lines
     if not analysis.has_tables:
@@ -48,7 +52,8 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
     slow = sorted(slow_steps(steps), key=lambda step: -step.duration)
     count = f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}"
     slower = f"{format_count(len(slow))} slow" if slow else "none a tenth slower"
-    yield Line(f"{count}, median {format_ns(median)}, {slower}  ) next, }} next slow", "bold")
+    keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow")
+    yield Line(f"{count}, median {format_ns(median)}, {slower}  {keys}", "bold")
     for step in slow[:MOST]:
         yield _step(step, median)
 
@@ -62,7 +67,7 @@ def _step(step: Step, median: int) -> Line:
 def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
     if not analysis.gaps:
         return
-    yield Line("largest gaps of the GPU  g next", "bold")
+    yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
     many = len({gap.device for gap in analysis.gaps}) > 1
     for gap in analysis.gaps[:MOST]:
         text = _gap(analysis, gap, many)

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from perftui.analysis.slow_steps import slow_from
 from perftui_tui.charts.units import format_ns
-from perftui_tui.keymap import bindings
+from perftui_tui.keymap import bindings, hint
 from perftui_tui.widgets.timeline_mouse import TimelineMouse
 from perftui_tui.widgets.timeline_state import TimelineState
 
@@ -80,7 +80,8 @@ class Timeline(TimelineMouse, can_focus=True):
         """Select the next or previous event of the same name."""
         selected = self._state.selected if self._state else None
         if selected is None or selected.is_gap:
-            self.post_message(self.NothingFound("select an event first: < and > find its name"))
+            keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find its name")
+            self.post_message(self.NothingFound(f"select an event first: {keys}"))
             return
         self.act(lambda state: state.same_name(step), "no further event of this name here")
 

@@ -27,7 +27,7 @@ screenshots: $(STAMP)  ## pictures of every screen and a film, from the real app
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(STAMP): pyproject.toml constraints.txt core/build_native.py $(wildcard core/perftui/trace/*.[ch])
+$(STAMP): pyproject.toml constraints.txt core/build_native.py $(wildcard core/perftui/*/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "perftui needs Python 3.10 or newer; choose one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

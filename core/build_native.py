@@ -1,6 +1,7 @@
-"""Compiles the C files of ``perftui/trace`` as the package is built, if there is a compiler.
+"""Compiles the C files of the package as it is built, if there is a compiler.
 
-Nothing depends on it: the same loops are in Python, several times slower.
+Nothing depends on it: the loops over traces are in Python too, several times slower, and the hooks
+of a training take the long way.
 """
 
 from __future__ import annotations
@@ -16,32 +17,38 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
-SOURCES = tuple(f"core/perftui/trace/{name}.c" for name in _PARTS)
-TARGET = "core/perftui/trace/_native.so"
+LIBRARIES = {
+    "core/perftui/trace/_native.so": tuple(f"core/perftui/trace/{name}.c" for name in _PARTS),
+    # Of the stable part of the Python API, hence for any Python from 3.10 on.
+    "core/perftui/agent/_lane.abi3.so": ("core/perftui/agent/lane.c",),
+}
+FLAGS = ("-O2", "-std=gnu99", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}")
 
 
 class NativeBuildHook(BuildHookInterface[Any]):
-    """Adds the library to the wheel, which is then one for this platform and any Python."""
+    """Adds the libraries to the wheel, which is then one for this platform and any Python."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
         """Compile, and tag the wheel accordingly."""
-        if not compiled(Path(self.root)):
+        made = [target for target in LIBRARIES if compiled(Path(self.root), target)]
+        if not made:
             return
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        build_data["artifacts"].append(TARGET)
+        build_data["artifacts"] += made
 
 
-def compiled(root: Path) -> bool:
-    """Compile the library below ``root``; whether that worked."""
+def compiled(root: Path, target: str) -> bool:
+    """Compile the library ``target`` below ``root``; whether that worked."""
     command = shlex.split(os.environ.get("CC", "cc"))
     if shutil.which(command[0]) is None:
         return False
-    fresh = root / f"{TARGET}.new"
-    sources = [str(root / source) for source in SOURCES]
-    flags = ["-O2", "-std=c99", "-shared", "-fPIC", "-o", str(fresh), *sources]
-    outcome = subprocess.run([*command, *flags], check=False, capture_output=True)  # noqa: S603 - the compiler, no shell
+    fresh = root / f"{target}.new"
+    sources = [str(root / source) for source in LIBRARIES[target]]
+    outcome = subprocess.run(  # noqa: S603 - the compiler, no shell
+        [*command, *FLAGS, "-o", str(fresh), *sources], check=False, capture_output=True
+    )
     if outcome.returncode == 0:
-        fresh.replace(root / TARGET)
+        fresh.replace(root / target)
     return outcome.returncode == 0

@@ -29,14 +29,13 @@ class GcPauses:
         self.thread = thread
         self._start = 0
         self.found: list[Pause] = []
-        """Since the last ``take``."""
+        """Since the last ``take``: the same list always."""
         gc.callbacks.append(self._on_phase)
 
     def take(self) -> list[Pause]:
         """Pauses since the last call."""
-        if not self.found:
-            return []
-        taken, self.found = self.found, []
+        taken = self.found[:]
+        del self.found[: len(taken)]
         return taken
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 from .compiler import break_graph, dispatches, pass_by
@@ -104,16 +103,15 @@ def _timed_call(
     kwargs: dict[str, Any],
 ) -> Any:
     lane = session.lane
-    start = lane.enter_forward() if lane.thread == get_ident() else 0
-    start = start or session.enter_forward(module)
+    start = lane.enter_forward() or session.enter_forward(module)
     if not start:
         return original(module, *args, **kwargs)
     try:
         lane.inside = True
         return outermost(module, *args, **kwargs)
     finally:
-        leave = lane.leave if lane.thread == get_ident() else session.leave
-        leave(FORWARD, start)
+        if not lane.leave(FORWARD, start):
+            session.leave(FORWARD, start)
 
 
 def watch_backward(torch: Any, session: Session) -> None:
@@ -129,16 +127,15 @@ def watch_backward(torch: Any, session: Session) -> None:
     def run(*args: Any, **kwargs: Any) -> Any:
         if lane.inside:
             return original(*args, **kwargs)
-        enter = lane.enter_backward if lane.thread == get_ident() else session.enter_backward
-        start = enter()
+        start = lane.enter_backward() or session.enter_backward()
         if not start:
             return original(*args, **kwargs)
         try:
             lane.inside = True
             return original(*args, **kwargs)
         finally:
-            leave = lane.leave if lane.thread == get_ident() else session.leave
-            leave(BACKWARD, start)
+            if not lane.leave(BACKWARD, start):
+                session.leave(BACKWARD, start)
 
     pass_by(torch, run, with_callees=False)
     torch.autograd._engine_run_backward = run
@@ -152,11 +149,11 @@ def watch_optimizers(torch: Any, session: Session) -> None:
     lane = session.lane
 
     def before(optimizer: Any, *_: Any) -> None:
-        if not (lane.thread == get_ident() and lane.enter_optimizer(optimizer)):
+        if not lane.enter_optimizer(optimizer):
             session.enter_optimizer(optimizer)
 
     def after(optimizer: Any, *_: Any) -> None:
-        if not (lane.thread == get_ident() and lane.leave_optimizer(optimizer)):
+        if not lane.leave_optimizer(optimizer):
             session.leave_optimizer(optimizer)
 
     optimizer_module.register_optimizer_step_pre_hook(break_graph(torch, before))
@@ -170,9 +167,9 @@ def _watch_scaler(torch: Any, session: Session) -> None:
 
     @functools.wraps(original)
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        before = session.optimizers.finished
+        before = session.optimizer_steps
         result = original(self, optimizer, *args, **kwargs)
-        if session.optimizers.finished == before:
+        if session.optimizer_steps == before:
             session.skipped_optimizer(optimizer)
         return result
 
@@ -196,8 +193,7 @@ def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
     def __next__(self: Any) -> Any:  # noqa: N807 - it replaces one
         if lane.inside:
             return original(self)
-        start = lane.enter_fetch(self) if lane.thread == get_ident() else 0
-        start = start or session.enter_fetch(self)
+        start = lane.enter_fetch(self) or session.enter_fetch(self)
         if not start:
             return original(self)
         arrived = False
@@ -207,9 +203,7 @@ def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
             arrived = True
             return batch
         finally:
-            if arrived and lane.thread == get_ident() and lane.fetches(self):
-                lane.leave_fetch(start)
-            else:
+            if not (arrived and lane.leave_fetch(self, start)):
                 session.leave_fetch(self, start, arrived)
 
     pass_by(torch, __next__, with_callees=False)

@@ -48,7 +48,6 @@ class Lifetime:
 
     def reset(self) -> None:
         """Be as at the start: a forked child shares nothing with its parent's recording."""
-        self.lane.inside = False
         self.lane.reset()
         self.meter = Meter()
         self.notes = Notes(self._spool)

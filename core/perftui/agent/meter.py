@@ -73,6 +73,22 @@ class Meter:
         self._known_calls = 0.0
         self._is_early = True
 
+    @property
+    def call_ns(self) -> float:
+        """What a hook is taken to cost that is not measured."""
+        return self.frame_ns + self._mean_ns
+
+    @property
+    def until_sample(self) -> int:
+        """Steps until one begins that is measured; 0 if that has begun."""
+        return 0 if self.is_sampling else EVERY - self._steps % EVERY
+
+    def pass_by(self, steps: int) -> None:
+        """So many steps have ended of which somebody else has counted what they cost."""
+        if steps:
+            self._steps += steps
+            self._look_at_number()
+
     def begin_hook(self) -> int:
         """A hook begins that is measured."""
         self._clock = thread_time_ns
@@ -115,19 +131,22 @@ class Meter:
         """The cost since the last call: a step ends here."""
         if not self._sampled_calls:
             # Most steps: nothing was measured, hence nothing is learned.
-            taken = self.calls * (self.frame_ns + self._mean_ns)
+            taken = self.calls * self.call_ns
             cost = round(taken) + self._apart + self.estimated + self._sampled
             self.calls = self.estimated = self._apart = self._sampled = 0
         else:
             cost = self._take_measured()
         self._steps += 1
-        self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
+        self._look_at_number()
         return max(cost, 0)
+
+    def _look_at_number(self) -> None:
+        self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
 
     def _take_measured(self) -> int:
         self._learn()
         measured = self._sampled + self._sampled_calls * (self.frame_ns + self.clock_ns)
-        taken = self.calls * (self.frame_ns + self._mean_ns)
+        taken = self.calls * self.call_ns
         cost = measured + round(taken) + self._apart + self.estimated
         self.calls = self.estimated = self._sampled = self._sampled_calls = self._apart = 0
         return cost

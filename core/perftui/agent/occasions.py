@@ -49,6 +49,11 @@ class Occasions:
         return self._usual.duration or self._warm_up.typical
 
     @property
+    def slow_after(self) -> int:
+        """What a step takes at most that is not slow, in ns."""
+        return self._usual.slow_after
+
+    @property
     def is_settled(self) -> bool:
         """Whether only time, a slow step or a viewer gives another occasion."""
         return self._warm_up.is_over and not self._is_first and self._first_step is None

@@ -35,6 +35,10 @@ class Optimizers:
         self.last = (ref(optimizer), number)
         return number
 
+    def known(self) -> list[tuple[ReferenceType[Any], int]]:
+        """Those that have a number and are alive."""
+        return [(ref(optimizer), number) for optimizer, number in self._numbers.items()]
+
     def entered(self, optimizer: Any, start: int) -> None:
         """``optimizer.step`` began at ``start``.
 

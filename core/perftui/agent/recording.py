@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from . import ring as rings
+from .compiled import CompiledLane
 from .cost import calibrate, inner_call_ns
 from .device_phases import DevicePhases
 from .gc_pauses import GcPauses
@@ -19,7 +20,6 @@ from .options import Options
 from .process import process_facts
 from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
 from .tracer import declare
-from .usual_step import SLOW_EXTRA_NS
 from .windows import Windows
 
 PHASES = {
@@ -31,8 +31,11 @@ PHASES = {
 }
 
 USUAL_NS = 50_000_000
-"""So long, steps that go like the ones before are kept from whoever plans windows. He sees each
-step that is slow, and need not be asked a thousand times a second."""
+USUAL_STEPS = 8
+"""So long, and so many, steps that go like the ones before are kept from whoever plans windows. He
+sees each step that is slow, and need not be asked a thousand times a second."""
+
+NEVER = 1 << 62
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
 
@@ -155,29 +158,23 @@ class Recording:
             return False
         return self.device is None or not self.device.is_used()
 
-    def end_usual(self, micro_batches: int, calls: int) -> bool:
-        """A training step ends that called hooks ``calls`` times, like the ones before.
+    def lend(self, lane: CompiledLane) -> None:
+        """Let ``lane`` write steps and phases for a while."""
+        lane.own_thread = self.thread
+        lane.ring, lane.capacity = self.ring.address, self.ring.capacity
+        lane.index, lane.step_start = self.index, self._step_start
+        lane.last_activity = self.steps.last_activity
+        lane.pauses = self.pauses.found if self.pauses is not None else []
+        lane.usual_until = self._usual_until
+        lane.slow_after = NEVER if self.windows is None else self.windows.slow_after
 
-        Whether that was all there is to do; else nothing was done.
-        """
-        start = self._step_start
-        end = perf_counter_ns()
-        duration = end - start
-        if end >= self._usual_until or duration > SLOW_EXTRA_NS:
-            return False
-        if self.pauses is not None and self.pauses.found:
-            self._write_pauses()
-        meter = self._meter
-        if not meter.is_sampling:
-            meter.calls += calls
-        hooks = meter.take()
-        self.ring.write(rings.STEP, start, duration, self.index, micro_batches, hooks)
-        self.index += 1
-        self._step_start = end
-        self._usual_steps += 1
-        self._usual_ns += duration
-        self._usual_hooks += hooks
-        return True
+    def take_back(self, lane: CompiledLane) -> None:
+        """Go on where ``lane`` has come to."""
+        self.index, self._step_start = lane.index, lane.step_start
+        self.steps.last_activity = lane.last_activity
+        self._usual_steps += lane.steps
+        self._usual_ns += lane.steps_ns
+        self._usual_hooks += lane.steps_hooks
 
     def follow(self, thread: int) -> None:
         """Another thread turns out to be the one that trains."""
@@ -272,7 +269,7 @@ class Recording:
             self._was_profiled = True
 
     def _advance_windows(self, boundary: Boundary, duration: int, hooks: int) -> None:
-        self._usual_until = boundary.end + USUAL_NS
+        self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
         windows = self.windows
         if windows is None:
             return

@@ -7,12 +7,12 @@ written survives the death of the process. Its format is documented where it is 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
 import struct
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +57,17 @@ PROFILED_FLAG, EVAL_FLAG, INFER_FLAG, DEVICE_FLAG = 1, 2, 4, 8
 class RingWriter:
     """Writes records into ``memory``, which holds a header page and ``capacity`` slots.
 
-    One thread writes. An interrupt between the two stores loses that record and no other.
+    One thread writes, here or in ``lane.c``: the memory alone knows how many records there are.
+    An interrupt between the two stores loses that record and no other.
     """
 
     def __init__(self, memory: mmap.mmap, capacity: int) -> None:
-        self.written = 0
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        """Where ``memory`` begins, as long as this writer exists."""
+        self.capacity = capacity
         self._memory = memory
         self._head = memoryview(memory)[HEAD_OFFSET:PAGE].cast("Q")
         self._lost_notes = memoryview(memory)[LOST_NOTES_OFFSET:HEAD_OFFSET].cast("Q")
-        self._capacity = capacity
 
     def lose_notes(self, count: int) -> None:
         """So many notes could not be written so far: here is room always."""
@@ -82,20 +84,11 @@ class RingWriter:
         flag: int = 0,
     ) -> None:
         """Append one finished interval: ``start`` by ``perf_counter_ns``, ``duration`` in ns."""
-        number = self.written
-        offset = PAGE + number % self._capacity * SIZE
+        number = self._head[0]
+        offset = PAGE + number % self.capacity * SIZE
         pack_into(self._memory, offset, number, start, duration, value, extra, step, kind, flag)
         # After the record: the reader trusts every slot below the head.
-        self.written = self._head[0] = number + 1
-
-    def write_all(self, phases: Iterable[tuple[int, int, int, int]], step: int) -> None:
-        """Append intervals of ``step``: the kind of each, its start and end, and its value."""
-        memory, capacity, number = self._memory, self._capacity, self.written
-        for kind, start, end, value in phases:
-            offset = PAGE + number % capacity * SIZE
-            pack_into(memory, offset, number, start, end - start, value, 0, step, kind, 0)
-            number += 1
-        self.written = self._head[0] = number
+        self._head[0] = number + 1
 
 
 def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> RingWriter:

@@ -9,12 +9,15 @@ from weakref import WeakKeyDictionary, ref
 
 from . import ring as rings
 from .callsite import find_call_site
+from .compiled import IS_COMPILED
 from .contained import contained, contained_apart
+from .lane import ASKED
 from .lifetime import Lifetime
 from .loader import batches_ready, fetches_itself
 from .overrides import Arguments, Overrides
 from .recording import Recording
 from .steps import TRAIN, Boundary
+from .worker_times import FETCH_CALLS
 
 STEPS_WITHOUT_FORWARD = 10
 """Training steps in a row in which no module was called: then it is said that there is none."""
@@ -45,43 +48,27 @@ class Session(Lifetime):
     @contained
     def enter_fetch(self, iterator: Any) -> int:
         """The script asks ``iterator`` for a batch."""
-        lane = self.lane
         if self._is_on_lane():
-            start = lane.enter_fetch(iterator)
-            if start:
-                return start
-        events = lane.close() if self._is_on_lane() else []
-        recording = self._on_this_thread()
-        if recording is None or lane.inside:
-            return 0
-        ended = recording.steps.fetch(recording.now())
-        if ended:
-            self._ended(recording, ended)
-            self._open_lane(recording, iterator, ended[-1], events)
-        self.lane.ready = batches_ready(iterator)
-        # With workers the thread only waits, which uses nothing worth a system call.
-        self.lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else None
-        is_starting = self.loaders.is_starting(iterator)
-        self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
-        start = recording.begin(self._fetch_kind)
-        self.lane.inside = True
-        return start
+            return self.lane.enter_fetch(iterator, True) or self._fetch_off_lane(iterator)
+        return self._fetch(iterator, [], is_same=False)
 
     @contained
     def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
         """``__next__`` has returned a batch, or raised."""
-        if arrived and self._is_on_lane() and self.lane.fetches(iterator):
-            self.lane.leave_fetch(start)
-            return
+        if self.lane.cpu_start >= 0:
+            self.meter.calls += FETCH_CALLS
+        if self._is_on_lane():
+            if arrived and self.lane.leave_fetch(iterator, start, True):
+                return
+            self.lane.close()
         self.lane.inside = self._is_off
         recording = self.recording
         if recording is None:
             return
         now = recording.end(self._fetch_kind, start, self.lane.ready)
-        if self.lane.cpu_start is not None:
+        if self.lane.cpu_start >= 0:
             recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.lane.cpu_start)
         if not arrived:
-            self.lane.close()
             self.loaders.exhausted(iterator)
             return
         recording.steps.fetched()
@@ -113,7 +100,7 @@ class Session(Lifetime):
     def enter_forward(self, module: Any) -> int:
         """The outermost module is called."""
         if self._is_on_lane():
-            start = 0 if self.lane.inside else self.lane.enter_forward()
+            start = 0 if self.lane.inside else self.lane.enter_forward(True)
             if start:
                 return start
         recording = self._on_this_thread()
@@ -136,7 +123,9 @@ class Session(Lifetime):
     def enter_backward(self) -> int:
         """The autograd engine is called."""
         if self._is_on_lane():
-            return 0 if self.lane.inside else self.lane.enter_backward()
+            start = 0 if self.lane.inside else self.lane.enter_backward(True)
+            if start:
+                return start
         recording = self._on_this_thread()
         if recording is None or self.lane.inside:
             return 0
@@ -152,7 +141,7 @@ class Session(Lifetime):
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
         if self._is_on_lane():
-            self.lane.leave(kind, start)
+            self.lane.leave(kind, start, True)
             return
         self.lane.inside = self._is_off
         recording = self.recording
@@ -162,7 +151,7 @@ class Session(Lifetime):
     @contained
     def enter_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
-        if self._is_on_lane() and self.lane.enter_optimizer(optimizer):
+        if self._is_on_lane() and self.lane.enter_optimizer(optimizer, True):
             return
         recording = self._begin()
         if recording is None or not self._adopt_thread(recording):
@@ -174,7 +163,7 @@ class Session(Lifetime):
     @contained
     def leave_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` has done its work."""
-        if self._is_on_lane() and self.lane.leave_optimizer(optimizer):
+        if self._is_on_lane() and self.lane.leave_optimizer(optimizer, True):
             return
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0
@@ -212,6 +201,11 @@ class Session(Lifetime):
         )
         self.loaders.constructed(loader, site, outcome)
 
+    @property
+    def optimizer_steps(self) -> int:
+        """How many were seen to end."""
+        return self.optimizers.finished + self.lane.finished
+
     def _is_on_lane(self) -> bool:
         """Whether this is a hook of a loop that is known: most often one that is measured."""
         recording = self.recording
@@ -219,18 +213,45 @@ class Session(Lifetime):
             return False
         return recording.thread == get_ident()
 
+    @contained_apart
+    def _fetch_off_lane(self, iterator: Any) -> int:
+        """A step has not ended as the ones before, or it is time to plan."""
+        is_same = self.lane.iterator() is iterator
+        return self._fetch(iterator, self.lane.close(), is_same)
+
+    def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
+        """``events`` of the step were on the lane, by the same iterator or another one."""
+        lane = self.lane
+        recording = self._on_this_thread()
+        if recording is None or lane.inside:
+            return 0
+        ended = recording.steps.fetch(recording.now())
+        if ended:
+            self._ended(recording, ended)
+            self._open_lane(recording, iterator, ended[-1], events)
+        elif events and is_same:
+            lane.open(recording, self.meter, self.optimizers, ref(iterator), [*events, ASKED])
+        lane.ready = batches_ready(iterator)
+        # With workers the thread only waits, which uses nothing worth a system call.
+        lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
+        is_starting = self.loaders.is_starting(iterator)
+        self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
+        start = recording.begin(self._fetch_kind)
+        lane.inside = True
+        return start
+
     def _open_lane(
         self, recording: Recording, iterator: Any, ended: Boundary, events: list[int]
     ) -> None:
         """Let the hooks of the next step go the short way; ``events`` are those of the last one."""
         if ended.kind != TRAIN or not ended.forwards or not recording.has_stepped:
             return
-        if self.inner_calls_cost:
-            # Which is counted on the long way only.
+        if self.inner_calls_cost or not IS_COMPILED:
+            # What modules inside others cost is counted on the long way only.
             return
         if recording.knows_all() and self.loaders.feeds_training(iterator):
             self.lane.learn(events, ended.micro_batches, recording.steps.state())
-            self.lane.open(recording, self.meter, self.optimizers, ref(iterator))
+            self.lane.open(recording, self.meter, self.optimizers, ref(iterator), [])
 
     def _inner_calls_ns(self, module: Any, recording: Recording) -> int:
         mark = self.meter.begin_apart()

@@ -23,10 +23,14 @@ class UsualStep:
         self._recent: deque[int] = deque(maxlen=REMEMBERED)
         self._until_renewed = RENEWED
 
+    @property
+    def slow_after(self) -> int:
+        """A step that takes longer is slow beside the steps before it, if any are known."""
+        return max(self.duration * SLOW_RATIO, self.duration + SLOW_EXTRA_NS)
+
     def step(self, duration: int) -> bool:
         """A step has taken ``duration``; whether that is slow beside the steps before it."""
-        usual = self.duration
-        is_slow = 0 < usual * SLOW_RATIO < duration and duration - usual > SLOW_EXTRA_NS
+        is_slow = self.duration > 0 and duration > self.slow_after
         self._recent.append(duration)
         self._until_renewed -= 1
         if not self._until_renewed:

@@ -77,6 +77,11 @@ class WindowPlan:
         is_idle = self._wanted is None and not self._attempts and not self._waited
         return is_idle and self._occasions.is_settled and self._together.is_alone
 
+    @property
+    def slow_after(self) -> int:
+        """What a step takes at most that is not slow, in ns."""
+        return self._occasions.slow_after
+
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual.
 

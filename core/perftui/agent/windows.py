@@ -94,6 +94,11 @@ class Windows:
         """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
         return not self._options.profile or (self._window is None and self._plan.can_wait)
 
+    @property
+    def slow_after(self) -> int:
+        """Steps that take longer, in ns, are to be told of at once."""
+        return self._plan.slow_after
+
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual, ``whole`` ns with ``hooks`` of the agent."""
         if steps and self._options.profile:

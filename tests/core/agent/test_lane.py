@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import mmap
+import signal
+import weakref
+from collections.abc import Callable
+from threading import Thread, get_ident
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent import lane as lanes
-from perftui.agent.lane import FETCHED, MOST_EVENTS, STEPPED, WENT_BACK, WITH_GRADIENTS, Lane
+from perftui.agent.compiled import IS_COMPILED
+from perftui.agent.lane import (
+    ASKED,
+    FETCHED,
+    STEPPED,
+    WENT_BACK,
+    WITH_GRADIENTS,
+    WITHOUT,
+    Lane,
+    tell,
+)
+from perftui.agent.meter import Meter
+from perftui.agent.optimizers import Optimizers
+from perftui.agent.recording import Recording
+from perftui.agent.ring import BACKWARD, FORWARD, PAGE, RECORD, RingWriter
 from perftui.agent.steps import TRAIN, Boundary, StepMachine
 
-events = st.sampled_from([WITH_GRADIENTS, lanes.WITHOUT, WENT_BACK, STEPPED, STEPPED + 1, FETCHED])
+pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
+
+CAPACITY = 4096
+
+events = st.sampled_from([WITH_GRADIENTS, WITHOUT, WENT_BACK, STEPPED, STEPPED + 1, FETCHED, ASKED])
 usual_steps = [
     [FETCHED, WITH_GRADIENTS, WENT_BACK, STEPPED],
     [FETCHED, WITH_GRADIENTS, WENT_BACK, WITH_GRADIENTS, WENT_BACK, STEPPED, STEPPED + 1],
-    [FETCHED, lanes.WITHOUT, WITH_GRADIENTS, WENT_BACK, STEPPED],
+    [FETCHED, WITHOUT, WITH_GRADIENTS, WENT_BACK, STEPPED],
+    [FETCHED, WITH_GRADIENTS, WENT_BACK, ASKED] * 3 + [FETCHED, WITH_GRADIENTS, WENT_BACK, STEPPED],
 ]
 steps = st.one_of(st.sampled_from(usual_steps), st.lists(events, max_size=6))
 loops = st.lists(st.tuples(steps, st.integers(1, 4)), max_size=12)
@@ -29,53 +51,108 @@ def machine() -> StepMachine:
     return one
 
 
-class Recording:
-    """Takes every step that is like the ones before."""
+class Iterator:
+    """As much of a data loader's as is looked at."""
+
+    _num_workers = 0
+
+
+class Optimizer:
+    """Any."""
+
+
+class Torch:
+    """As much of torch as is asked."""
+
+    class optim:  # noqa: N801 - as torch calls it
+        Optimizer = Optimizer
 
     def __init__(self) -> None:
-        self.steps = machine()
-        self.thread = 1
-        self.index = 0
-        self.ended: list[tuple[str, int]] = []
-        self.usual = 0
+        self.has_gradients = True
 
-    def end_usual(self, micro_batches: int, calls: int) -> bool:
-        assert calls > 0
-        self.usual += 1
-        self.ended.append((TRAIN, micro_batches))
-        return True
+    def is_grad_enabled(self) -> bool:
+        return self.has_gradients
+
+
+def no_error(error: BaseException) -> bool:
+    raise AssertionError(error)
 
 
 class OnLane:
-    """Has its steps end as the session does."""
+    """Has its steps end as the session does, and every event go by the lane where that takes it."""
 
-    def __init__(self) -> None:
-        self.recording = Recording()
-        torch = SimpleNamespace(is_grad_enabled=lambda: True)
-        self.lane = Lane(torch, lambda _: False)
-        self.iterator = SimpleNamespace(_num_workers=0)
+    def __init__(self, keeps: Callable[[BaseException], bool] = no_error) -> None:
+        self.torch = Torch()
+        self.meter = Meter()
+        ring = RingWriter(mmap.mmap(-1, PAGE + CAPACITY * RECORD.size), CAPACITY)
+        self.recording = Recording(ring, machine(), self.meter, get_ident())
+        self.recording.now()
+        self.optimizers = Optimizers(self.torch)
+        self.all_optimizers = [Optimizer(), Optimizer()]
+        for number, optimizer in enumerate(self.all_optimizers):
+            assert self.optimizers.number(optimizer) == number
+        self.lane = Lane(self.torch, keeps)
+        self.iterator = Iterator()
+        self.short = 0
+        """Steps that ended on the lane."""
+        self.ended: list[tuple[str, int]] = []
+
+    def open(self, events: list[int]) -> None:
+        where = cast("Any", weakref.ref(self.iterator))
+        self.lane.open(self.recording, self.meter, self.optimizers, where, events)
 
     def fetch(self) -> None:
+        """Ask for a batch."""
         lane, recording = self.lane, self.recording
-        if lane.is_open and lane.enter_fetch(self.iterator):
+        index = lane.index
+        if lane.is_open and lane.enter_fetch(self.iterator, True):
+            if lane.index > index:
+                self.short += 1
+                self.ended.append((TRAIN, lane.micro_batches))
             return
         covered = lane.close()
-        ended = recording.steps.fetch(1)
-        recording.ended += [(one.kind, one.micro_batches) for one in ended]
+        ended = recording.steps.fetch(recording.now())
+        self.ended += [(one.kind, one.micro_batches) for one in ended]
+        recording.ended(ended)
         if ended and ended[-1].kind == TRAIN and ended[-1].forwards:
+            # So that none is ever planned for.
+            recording._usual_until = 1 << 62
             lane.learn(covered, ended[-1].micro_batches, recording.steps.state())
-            meter = SimpleNamespace(is_sampling=False, calls=0)
-            lane.open(cast("Any", recording), cast("Any", meter), cast("Any", None), self._iterator)
-
-    def _iterator(self) -> object:
-        return self.iterator
+            self.open([])
+        elif covered and not ended:
+            self.open([*covered, ASKED])
 
     def play(self, step: list[int]) -> None:
-        if self.lane.is_open and len(self.lane.events) + len(step) <= MOST_EVENTS:
-            self.lane.events += step
-        else:
-            self.lane.close()
-            lanes.tell(self.recording.steps, step)
+        """Have the events of a step happen."""
+        for event in step:
+            if event == ASKED:
+                self.fetch()
+            elif not (self.lane.is_open and self._on_lane(event)):
+                self.lane.close()
+                tell(self.recording.steps, [event])
+
+    def _on_lane(self, event: int) -> bool:
+        lane = self.lane
+        if event == FETCHED:
+            return lane.leave_fetch(self.iterator, 1, True)
+        if event >= STEPPED:
+            optimizer = self.all_optimizers[event - STEPPED]
+            return lane.enter_optimizer(optimizer, True) and lane.leave_optimizer(optimizer, True)
+        self.torch.has_gradients = event == WITH_GRADIENTS
+        start = lane.enter_backward(True) if event == WENT_BACK else lane.enter_forward(True)
+        return bool(start) and lane.leave(BACKWARD if event == WENT_BACK else FORWARD, start, True)
+
+    @property
+    def written(self) -> list[tuple[int, int]]:
+        """Kind and step of each record."""
+        ring = self.recording.ring
+        found = []
+        for number in range(ring._head[0]):
+            record = RECORD.unpack_from(ring._memory, PAGE + number * RECORD.size)
+            assert record[0] == number
+            assert record[2] >= 0
+            found.append((record[6], record[5]))
+        return found
 
 
 @given(loops)
@@ -86,12 +163,19 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
         for _ in range(times):
             ended += plain.fetch(1)
             ours.fetch()
-            lanes.tell(plain, step)
+            for event in step:
+                if event == ASKED:
+                    ended += plain.fetch(1)
+                else:
+                    tell(plain, [event])
             ours.play(step)
     ours.lane.close()
 
-    assert ours.recording.ended == [(one.kind, one.micro_batches) for one in ended]
-    assert ours.recording.steps.finish() == plain.finish()
+    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
+    last = [one._replace(end=0) for one in ours.recording.steps.finish()]
+    assert last == [one._replace(end=0) for one in plain.finish()]
+    assert ours.recording.index == len(ended)
+    assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
 
 
 @pytest.mark.parametrize("step", usual_steps)
@@ -101,7 +185,82 @@ def test_the_third_step_alike_goes_the_short_way(step: list[int]) -> None:
         ours.fetch()
         ours.play(step)
 
-    assert ours.recording.usual >= 16
+    assert ours.short >= 16
+    ours.lane.close()
+    # Each phase and each step wrote its record, a fetch two.
+    passes = sum(event not in (FETCHED, ASKED) for event in step) + 2 * step.count(FETCHED)
+    assert ours.written[-passes:] == [
+        (kind, ours.recording.index) for kind, _ in ours.written[-passes:]
+    ]
+    assert sum(index == 10 for _, index in ours.written) == passes + 1
+
+
+def test_the_meter_knows_of_every_step_and_measures_one_in_31() -> None:
+    ours, measured = OnLane(), []
+    for number in range(200):
+        ours.fetch()
+        if ours.lane.is_open and ours.lane.is_sampling:
+            measured.append(number)
+        ours.play(usual_steps[0])
+    ours.lane.close()
+
+    assert ours.meter._steps == 199
+    assert measured == [1, 2, 3, 4, 5, 6, 7, 31, 62, 93, 124, 155, 186]
+
+
+def test_another_thread_and_another_iterator_have_no_way_here() -> None:
+    ours = OnLane()
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    lane, answers = ours.lane, list[object]()
+
+    def elsewhere() -> None:
+        answers.extend([lane.enter_forward(), lane.enter_backward(), lane.leave(FORWARD, 1)])
+        answers.extend([lane.enter_fetch(ours.iterator), lane.leave_fetch(ours.iterator, 1)])
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+
+    assert answers == [0, 0, False, 0, False]
+    assert lane.enter_forward() > 0
+    assert lane.enter_fetch(Iterator()) == 0
+    assert not lane.enter_optimizer(Optimizer())
+
+
+def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> None:
+    for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}):
+        ours = OnLane()
+        for _ in range(12):
+            ours.fetch()
+            ours.play(usual_steps[0])
+        for name, value in change.items():
+            setattr(ours.lane, name, value)
+
+        assert ours.lane.enter_fetch(ours.iterator) == 0
+
+
+def test_an_optimizer_that_steps_when_the_lane_closes_goes_on() -> None:
+    ours = OnLane()
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.lane.enter_optimizer(ours.all_optimizers[0])
+    ours.lane.close()
+
+    assert ours.optimizers.left(ours.all_optimizers[0]) > 0
+
+
+def test_a_step_of_very_many_events_goes_the_long_way() -> None:
+    step = [FETCHED, *[WITH_GRADIENTS, WENT_BACK] * 200, STEPPED]
+    ours = OnLane()
+    for _ in range(4):
+        ours.fetch()
+        ours.play(step)
+    ours.fetch()
+
+    assert (ours.short, ours.ended) == (0, [(TRAIN, 1)] * 4)
 
 
 LOOP = """
@@ -112,11 +271,11 @@ if sys.argv[1] == "long":
     sys.modules["_perftui_agent.recording"].Recording.knows_all = lambda self: False
 else:
     recording = sys.modules["_perftui_agent.recording"].Recording
-    original, usual = recording.end_usual, []
-    def end_usual(*args):
-        usual.append(original(*args))
-        return usual[-1]
-    recording.end_usual = end_usual
+    original, usual = recording.take_back, []
+    def take_back(self, lane):
+        usual.append(lane.steps)
+        original(self, lane)
+    recording.take_back = take_back
 model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 other = torch.optim.Adam(model.parameters())
@@ -205,11 +364,34 @@ def test_what_a_handler_raises_on_the_lane_ends_no_more_than_the_phase() -> None
         raise Stopped
 
     seen: list[BaseException] = []
-    lane = Lane(SimpleNamespace(is_grad_enabled=stop), lambda error: bool(seen.append(error)))
-    iterator, meter = SimpleNamespace(_num_workers=0), SimpleNamespace(is_sampling=False, calls=0)
-    lane.open(cast("Any", Recording()), cast("Any", meter), cast("Any", None), lambda: iterator)
-    with pytest.raises(Stopped):
-        lane.enter_forward()
+    ours = OnLane(lambda error: bool(seen.append(error)))
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    before = signal.signal(signal.SIGUSR1, stop)
+    ours.lane.is_grad_enabled = lambda: signal.raise_signal(signal.SIGUSR1) or True
+    try:
+        with pytest.raises(Stopped):
+            ours.lane.enter_forward()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
     assert len(seen) == 1
-    assert not lane.inside
+    assert not ours.lane.inside
+
+
+def test_an_error_of_ours_is_kept() -> None:
+    seen: list[BaseException] = []
+
+    def keep(error: BaseException) -> bool:
+        seen.append(error)
+        return True
+
+    ours = OnLane(keep)
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    ours.lane.is_grad_enabled = lambda: 1 // 0 > 0
+
+    assert ours.lane.enter_forward() == 0
+    assert [type(one) for one in seen] == [ZeroDivisionError]

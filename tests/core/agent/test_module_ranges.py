@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from perftui.agent import module_ranges
 from perftui.agent.hooks import watch_modules
+from perftui.agent.lane import Lane
 from perftui.agent.marks import Marks
 from perftui.agent.module_names import ModuleNames
 from perftui.agent.module_ranges import ModuleRanges
@@ -105,7 +105,7 @@ def hooked() -> Iterator[None]:
     class Session:
         """Records nothing, and knows where an outermost call goes on."""
 
-        lane = SimpleNamespace(inside=False, thread=0)
+        lane = Lane(torch, lambda _: False)
 
         def enter_forward(self, _: nn.Module) -> int:
             self.lane.inside = True

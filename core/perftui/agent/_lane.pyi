@@ -1,0 +1,99 @@
+"""What ``lane.c`` is compiled to: the state of an open lane, and the hooks that keep it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+class CompiledLane:
+    inside: bool
+    """Whether hooks let all pass: a phase is going on, or recording is off. The hooks set it
+    where nothing can come between that and the phase: an interrupt may come as they are left
+    that enter it."""
+    is_open: bool
+    own_thread: int
+    """The one whose hooks may come here."""
+    is_sampling: bool
+    """Whether the step is measured: then they come by way of the session."""
+    has_workers: bool
+    iterator: Callable[[], Any]
+    """A weak reference to the one that ends the steps."""
+    batches_ready: Callable[[Any], int]
+    is_grad_enabled: Callable[[], bool]
+    keeps: Callable[[BaseException], bool]
+    pauses: list[Any]
+    """While there is something in it, steps are not ended here."""
+
+    ready: int
+    """Batches that were ready when the one was asked for that is being fetched."""
+    cpu_start: int
+    """CPU time of the thread at that moment, where it fetches the batch itself, else -1."""
+
+    events: list[int]
+    """What has happened in the step that goes on."""
+    n_told: int
+    """So many of them the machine of steps has seen."""
+    @property
+    def usual(self) -> None:
+        """Set only: events after which a step ends and leaves the machine as it was, or None."""
+
+    @usual.setter
+    def usual(self, events: list[int] | None) -> None: ...
+    @property
+    def optimizers(self) -> None:
+        """Set only: weak references to optimizers, and the number of each; at most 8 are used."""
+
+    @optimizers.setter
+    def optimizers(self, known: Sequence[tuple[Callable[[], Any], int]]) -> None: ...
+
+    going_on: int
+    """Which of the optimizers steps now, since ``optimizer_start``; -1 while none does."""
+    optimizer_start: int
+    finished: int
+    """Optimizer steps that were seen to end, in all."""
+
+    ring: int
+    """Address of the ring in memory, with room for ``capacity`` records."""
+    capacity: int
+    index: int
+    """Of the step that goes on, since ``step_start``."""
+    step_start: int
+    micro_batches: int
+    last_activity: int
+    usual_until: int
+    """From then on, and after steps longer than ``slow_after`` ns, steps are not ended here."""
+    slow_after: int
+    steps: int
+    """Ended here since the lane was opened, ``steps_ns`` long, with ``steps_hooks`` of ours."""
+    steps_ns: int
+    steps_hooks: int
+
+    calls: int
+    """Of hooks that were not measured in the step that goes on, each taken to cost ``call_ns``."""
+    call_ns: float
+    fetch_calls: int
+    """What a batch costs elsewhere, where the thread makes it itself, in calls of hooks."""
+    until_sample: int
+    """Steps until one is measured."""
+
+    def enter_fetch(self, iterator: Any, by_session: bool = ..., /) -> int:
+        """``iterator`` is asked for a batch: when, or 0 if the session has to see it.
+
+        ``by_session`` here and below: it is the session that calls, which knows the thread.
+        """
+
+    def leave_fetch(self, iterator: Any, start: int, by_session: bool = ..., /) -> bool:
+        """It has given the batch; whether nobody else has to see it."""
+
+    def enter_forward(self, by_session: bool = ..., /) -> int:
+        """The outermost module is called: when, or 0 if the session has to see it."""
+
+    def enter_backward(self, by_session: bool = ..., /) -> int:
+        """The autograd engine is called: when, or 0 if the session has to see it."""
+
+    def leave(self, kind: int, start: int, by_session: bool = ..., /) -> bool:
+        """A forward or backward pass is left; whether nobody else has to see it."""
+
+    def enter_optimizer(self, optimizer: Any, by_session: bool = ..., /) -> bool:
+        """Its step begins; whether nobody else has to see it."""
+
+    def leave_optimizer(self, optimizer: Any, by_session: bool = ..., /) -> bool:
+        """Its step is done; whether nobody else has to see it."""

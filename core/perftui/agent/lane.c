@@ -1,0 +1,489 @@
+/* The hooks of a loop that is known: what each of its steps does, written to the ring and compared
+   with what the steps before it did. ``lane.py`` says when. Compiled, because a hook runs once a
+   millisecond at most, when the caches hold little of it: in Python these hooks took 30 us of each
+   such step, most of it waiting for memory.
+
+   Uses the stable part of the Python API, hence one library for every Python from 3.10 on. Nothing
+   in here runs Python code but ``batches_ready``, so nothing can come in between either. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+#include <structmember.h>
+
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#if !defined(__linux__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the ring is little-endian, and perf_counter_ns is CLOCK_MONOTONIC on Linux only"
+#endif
+
+enum { MOST_EVENTS = 256, MOST_OPTIMIZERS = 8, MOST_OPTIMIZER_STEPS = 48 };
+
+/* As in ``ring.py``. */
+enum { STEP = 0, INPUT_WAIT = 1, OPTIMIZER = 5, INPUT_CPU = 10 };
+enum { PAGE = 4096 };
+
+/* As in ``lane.py``. */
+enum { FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED };
+
+typedef struct {
+    uint64_t number;
+    int64_t start, duration, value, extra;
+    uint32_t step;
+    uint8_t kind, flag, unused[2];
+} Record;
+
+typedef struct {
+    PyObject *reference; /* weak */
+    int number;
+} Optimizer;
+
+typedef struct {
+    PyObject_HEAD
+    char inside, is_open, is_sampling, has_workers, is_usual;
+    unsigned long own_thread;
+    long long ready, cpu_start;
+
+    int n_events, n_usual; /* n_usual is -1 while no step is known */
+    int n_told;
+    int optimizer_steps; /* of the step that goes on */
+    uint16_t events[MOST_EVENTS], usual[MOST_EVENTS];
+
+    unsigned char *ring;
+    long long capacity;
+
+    long long index, step_start, usual_until, slow_after, micro_batches, last_activity;
+    long long steps, steps_ns, steps_hooks; /* since the lane was opened */
+
+    long long calls, fetch_calls, until_sample;
+    double call_ns;
+
+    int n_optimizers, going_on; /* going_on: which of them steps, or -1 */
+    long long optimizer_start, finished;
+    Optimizer optimizers[MOST_OPTIMIZERS];
+
+    PyObject *iterator; /* weak */
+    PyObject *pauses;   /* list */
+    PyObject *is_grad_enabled, *batches_ready, *keeps;
+} Lane;
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void write_record(Lane *lane, int kind, int64_t start, int64_t end, int64_t value, int64_t extra)
+{
+    uint64_t *head = (uint64_t *)(lane->ring + PAGE) - 1;
+    uint64_t number = *head;
+    Record record = {number, start, end - start, value, extra, (uint32_t)lane->index, (uint8_t)kind, 0, {0}};
+    memcpy(lane->ring + PAGE + number % (uint64_t)lane->capacity * sizeof record, &record, sizeof record);
+    /* After the record: the reader trusts every slot below the head. */
+    __atomic_store_n(head, number + 1, __ATOMIC_RELEASE);
+    lane->last_activity = end;
+}
+
+/* Whether the calling thread's hooks may come here: in a step that is measured they come by way of
+   the session, which has asked for the thread itself. */
+static int is_here(Lane *lane, Py_ssize_t by_session)
+{
+    if (!lane->is_open)
+        return 0;
+    return by_session || (!lane->is_sampling && PyThread_get_thread_ident() == lane->own_thread);
+}
+
+static int has_room(Lane *lane)
+{
+    return lane->n_events < MOST_EVENTS && PyWeakref_GetObject(lane->iterator) != Py_None;
+}
+
+static void push(Lane *lane, int event)
+{
+    int at = lane->n_events++;
+    lane->events[at] = (uint16_t)event;
+    lane->is_usual &= at < lane->n_usual && lane->usual[at] == event;
+    lane->calls += !lane->is_sampling;
+}
+
+/* An error of ours ends the recording; one of the script's signal handlers is passed on. */
+static PyObject *failed(Lane *lane)
+{
+    PyObject *type, *error, *trace, *kept;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    kept = PyObject_CallFunctionObjArgs(lane->keeps, error, NULL);
+    if (kept == Py_True) {
+        Py_DECREF(kept);
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        return PyLong_FromLong(0);
+    }
+    PyErr_Clear();
+    Py_XDECREF(kept);
+    PyErr_Restore(type, error, trace);
+    return NULL;
+}
+
+/* Whether the step ends like those before it; then it is written, and the next one begins. */
+static int end_usual(Lane *lane)
+{
+    int64_t start = lane->step_start, end = clock_ns(CLOCK_MONOTONIC);
+    int64_t hooks = (int64_t)((double)lane->calls * lane->call_ns);
+    int was_sampling = lane->is_sampling;
+    if (end >= lane->usual_until || end - start > lane->slow_after || PyList_Size(lane->pauses) != 0)
+        return 0;
+    if (was_sampling) {
+        PyObject *cost = PyObject_CallMethod((PyObject *)lane, "end_sample", NULL);
+        if (cost == NULL)
+            return -1;
+        hooks = PyLong_AsLongLong(cost);
+        Py_DECREF(cost);
+    }
+    write_record(lane, STEP, start, end, lane->micro_batches, hooks);
+    lane->index++;
+    lane->step_start = end;
+    lane->steps++;
+    lane->steps_ns += end - start;
+    lane->steps_hooks += hooks;
+    lane->calls = 0;
+    lane->n_events = lane->n_told = lane->optimizer_steps = 0;
+    lane->is_usual = 1;
+    if (!was_sampling && --lane->until_sample == 0) {
+        PyObject *begun = PyObject_CallMethod((PyObject *)lane, "begin_sample", NULL);
+        if (begun == NULL)
+            return -1;
+        Py_DECREF(begun);
+    }
+    return 1;
+}
+
+/* iterator[, by_session]: it is asked for a batch. When, or 0 where that is for the session. */
+static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    int is_end = lane->is_usual && lane->n_events == lane->n_usual, taken;
+    if (!is_here(lane, n_args - 1) || PyWeakref_GetObject(lane->iterator) != args[0])
+        return PyLong_FromLong(0);
+    if (is_end) {
+        taken = end_usual(lane);
+        if (taken < 0)
+            return failed(lane);
+        if (!taken)
+            return PyLong_FromLong(0);
+        lane->calls += !lane->is_sampling;
+    } else {
+        /* The next of several micro batches. */
+        if (!lane->is_usual || lane->n_events >= lane->n_usual || lane->usual[lane->n_events] != ASKED)
+            return PyLong_FromLong(0);
+        push(lane, ASKED);
+    }
+    if (lane->has_workers) {
+        PyObject *ready = PyObject_CallFunctionObjArgs(lane->batches_ready, args[0], NULL);
+        if (ready == NULL)
+            return failed(lane);
+        lane->ready = PyLong_AsLongLong(ready);
+        Py_DECREF(ready);
+    } else {
+        lane->cpu_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
+    return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
+}
+
+/* iterator, start[, by_session]: it has given a batch. Whether that is all. */
+static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    int64_t end;
+    if (!is_here(lane, n_args - 2) || !has_room(lane) || PyWeakref_GetObject(lane->iterator) != args[0])
+        Py_RETURN_FALSE;
+    lane->inside = 0;
+    end = clock_ns(CLOCK_MONOTONIC);
+    write_record(lane, INPUT_WAIT, PyLong_AsLongLong(args[1]), end, lane->ready, 0);
+    if (!lane->has_workers) {
+        int64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - lane->cpu_start;
+        write_record(lane, INPUT_CPU, end, end, used, 0);
+        lane->calls += lane->is_sampling ? 0 : lane->fetch_calls;
+    }
+    push(lane, FETCHED);
+    Py_RETURN_TRUE;
+}
+
+/* [by_session]: the outermost module is called. When, or 0 where that is for the session. */
+static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    PyObject *enabled;
+    (void)args;
+    if (!is_here(lane, n_args) || !has_room(lane))
+        return PyLong_FromLong(0);
+    enabled = PyObject_CallObject(lane->is_grad_enabled, NULL);
+    if (enabled == NULL)
+        return failed(lane);
+    push(lane, enabled == Py_True ? WITH_GRADIENTS : WITHOUT);
+    Py_DECREF(enabled);
+    return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
+}
+
+/* [by_session]: the autograd engine is called. */
+static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    (void)args;
+    if (!is_here(lane, n_args) || !has_room(lane))
+        return PyLong_FromLong(0);
+    push(lane, WENT_BACK);
+    return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
+}
+
+/* kind, start[, by_session]: a forward or backward pass has returned or raised. Whether that is
+   all. */
+static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (!is_here(lane, n_args - 2))
+        Py_RETURN_FALSE;
+    lane->inside = 0;
+    write_record(
+        lane, (int)PyLong_AsLong(args[0]), PyLong_AsLongLong(args[1]), clock_ns(CLOCK_MONOTONIC), 0, 0);
+    lane->calls += !lane->is_sampling;
+    Py_RETURN_TRUE;
+}
+
+/* optimizer[, by_session]: its step begins. Whether it is known, and no other's goes on. */
+static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    int i;
+    if (!is_here(lane, n_args - 1) || lane->going_on >= 0)
+        Py_RETURN_FALSE;
+    for (i = 0; i < lane->n_optimizers; i++)
+        if (PyWeakref_GetObject(lane->optimizers[i].reference) == args[0]) {
+            lane->going_on = i;
+            lane->optimizer_start = clock_ns(CLOCK_MONOTONIC);
+            lane->calls += !lane->is_sampling;
+            Py_RETURN_TRUE;
+        }
+    Py_RETURN_FALSE;
+}
+
+/* optimizer[, by_session]: its step is done. Whether it began here, and the step goes on. */
+static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    Optimizer *optimizer;
+    if (!is_here(lane, n_args - 1) || !has_room(lane) || lane->going_on < 0)
+        Py_RETURN_FALSE;
+    optimizer = &lane->optimizers[lane->going_on];
+    if (PyWeakref_GetObject(optimizer->reference) != args[0] || lane->optimizer_steps >= MOST_OPTIMIZER_STEPS)
+        Py_RETURN_FALSE;
+    write_record(lane, OPTIMIZER, lane->optimizer_start, clock_ns(CLOCK_MONOTONIC), 0, 0);
+    lane->going_on = -1;
+    lane->finished++;
+    lane->optimizer_steps++;
+    push(lane, STEPPED + optimizer->number);
+    Py_RETURN_TRUE;
+}
+
+/* A list of numbers becomes ``values``; how many, or -1 with an error. */
+static int numbers(PyObject *list, uint16_t *values)
+{
+    Py_ssize_t i, n = PyList_Size(list);
+    if (n > MOST_EVENTS) {
+        PyErr_SetString(PyExc_ValueError, "a step of too many events");
+        return -1;
+    }
+    for (i = 0; i < n; i++) {
+        long value = PyLong_AsLong(PyList_GetItem(list, i));
+        if (value < 0 || value > UINT16_MAX) {
+            PyErr_SetString(PyExc_ValueError, "no event has that number");
+            return -1;
+        }
+        values[i] = (uint16_t)value;
+    }
+    return (int)n;
+}
+
+static PyObject *get_events(Lane *lane, void *unused)
+{
+    PyObject *list = PyList_New(lane->n_events);
+    int i;
+    (void)unused;
+    for (i = 0; list != NULL && i < lane->n_events; i++) {
+        PyObject *event = PyLong_FromLong(lane->events[i]);
+        if (event == NULL || PyList_SetItem(list, i, event) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static int set_events(Lane *lane, PyObject *list, void *unused)
+{
+    int i, n = numbers(list, lane->events);
+    (void)unused;
+    if (n < 0)
+        return -1;
+    lane->n_events = n;
+    lane->optimizer_steps = 0;
+    lane->is_usual = n <= lane->n_usual || n == 0;
+    for (i = 0; i < n; i++) {
+        lane->is_usual &= lane->events[i] == lane->usual[i];
+        lane->optimizer_steps += lane->events[i] >= STEPPED;
+    }
+    return 0;
+}
+
+static int set_usual(Lane *lane, PyObject *list, void *unused)
+{
+    (void)unused;
+    lane->n_usual = list == Py_None ? -1 : numbers(list, lane->usual);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static void forget_optimizers(Lane *lane)
+{
+    while (lane->n_optimizers > 0)
+        Py_CLEAR(lane->optimizers[--lane->n_optimizers].reference);
+}
+
+/* A list of weak references to optimizers, each with its number. */
+static int set_optimizers(Lane *lane, PyObject *list, void *unused)
+{
+    Py_ssize_t i, n = PyList_Size(list);
+    (void)unused;
+    forget_optimizers(lane);
+    for (i = 0; i < n && i < MOST_OPTIMIZERS; i++) {
+        Optimizer *optimizer = &lane->optimizers[lane->n_optimizers];
+        PyObject *pair = PyList_GetItem(list, i);
+        if (!PyArg_ParseTuple(pair, "Oi", &optimizer->reference, &optimizer->number))
+            return -1;
+        Py_INCREF(optimizer->reference);
+        lane->n_optimizers++;
+    }
+    return 0;
+}
+
+static int traverse(Lane *lane, visitproc visit, void *arg)
+{
+    int i;
+    for (i = 0; i < lane->n_optimizers; i++)
+        Py_VISIT(lane->optimizers[i].reference);
+    Py_VISIT(lane->iterator);
+    Py_VISIT(lane->pauses);
+    Py_VISIT(lane->is_grad_enabled);
+    Py_VISIT(lane->batches_ready);
+    Py_VISIT(lane->keeps);
+    Py_VISIT(Py_TYPE(lane));
+    return 0;
+}
+
+static int clear(Lane *lane)
+{
+    lane->is_open = 0;
+    forget_optimizers(lane);
+    Py_CLEAR(lane->iterator);
+    Py_CLEAR(lane->pauses);
+    Py_CLEAR(lane->is_grad_enabled);
+    Py_CLEAR(lane->batches_ready);
+    Py_CLEAR(lane->keeps);
+    return 0;
+}
+
+static void dealloc(Lane *lane)
+{
+    PyTypeObject *type = Py_TYPE(lane);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    PyObject_GC_UnTrack(lane);
+    clear(lane);
+    release(lane);
+    Py_DECREF(type);
+}
+
+#define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
+
+static PyMethodDef methods[] = {
+    FUNCTION(enter_fetch),
+    FUNCTION(leave_fetch),
+    FUNCTION(enter_forward),
+    FUNCTION(enter_backward),
+    FUNCTION(leave),
+    FUNCTION(enter_optimizer),
+    FUNCTION(leave_optimizer),
+    {NULL, NULL, 0, NULL},
+};
+
+#define MEMBER(name, type) {#name, type, offsetof(Lane, name), 0, NULL}
+
+static PyMemberDef members[] = {
+    MEMBER(inside, T_BOOL),
+    MEMBER(is_open, T_BOOL),
+    MEMBER(is_sampling, T_BOOL),
+    MEMBER(has_workers, T_BOOL),
+    MEMBER(own_thread, T_ULONG),
+    MEMBER(ready, T_LONGLONG),
+    MEMBER(cpu_start, T_LONGLONG),
+    MEMBER(n_told, T_INT),
+    MEMBER(capacity, T_LONGLONG),
+    MEMBER(ring, T_ULONGLONG),
+    MEMBER(index, T_LONGLONG),
+    MEMBER(step_start, T_LONGLONG),
+    MEMBER(usual_until, T_LONGLONG),
+    MEMBER(slow_after, T_LONGLONG),
+    MEMBER(micro_batches, T_LONGLONG),
+    MEMBER(last_activity, T_LONGLONG),
+    MEMBER(steps, T_LONGLONG),
+    MEMBER(steps_ns, T_LONGLONG),
+    MEMBER(steps_hooks, T_LONGLONG),
+    MEMBER(calls, T_LONGLONG),
+    MEMBER(fetch_calls, T_LONGLONG),
+    MEMBER(until_sample, T_LONGLONG),
+    MEMBER(call_ns, T_DOUBLE),
+    MEMBER(going_on, T_INT),
+    MEMBER(optimizer_start, T_LONGLONG),
+    MEMBER(finished, T_LONGLONG),
+    MEMBER(iterator, T_OBJECT_EX),
+    MEMBER(pauses, T_OBJECT_EX),
+    MEMBER(is_grad_enabled, T_OBJECT_EX),
+    MEMBER(batches_ready, T_OBJECT_EX),
+    MEMBER(keeps, T_OBJECT_EX),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"events", (getter)get_events, (setter)set_events, NULL, NULL},
+    {"usual", NULL, (setter)set_usual, NULL, NULL},
+    {"optimizers", NULL, (setter)set_optimizers, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_dealloc, dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    "perftui.agent._lane.CompiledLane",
+    sizeof(Lane),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
+};
+
+static int execute(PyObject *module)
+{
+    PyObject *type = PyType_FromSpec(&spec);
+    return type == NULL ? -1 : PyModule_AddObject(module, "CompiledLane", type);
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_lane", NULL, 0, NULL, module_slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__lane(void)
+{
+    return PyModuleDef_Init(&definition);
+}

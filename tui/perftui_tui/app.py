@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -50,6 +50,14 @@ if TYPE_CHECKING:
     from perftui.trace.ranks import RankFile
 
 
+FIRST_WORD_SECONDS = 0.3
+"""How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
+
+
+def _nothing() -> None:
+    pass
+
+
 class PerftuiApp(App[None]):
     """Shows the run directory or the trace file at ``target``."""
 
@@ -60,6 +68,9 @@ class PerftuiApp(App[None]):
     AUTO_FOCUS = None
     BINDINGS = bindings("app")
     ENABLE_COMMAND_PALETTE = True
+    # Each is made when first visited; the first at once, in place of an empty one.
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {**screens()}
+    DEFAULT_MODE = SCREENS[0]
 
     snapshot: reactive[Snapshot | None] = reactive(
         None, init=False, repaint=False, always_update=True
@@ -91,6 +102,8 @@ class PerftuiApp(App[None]):
         self.is_replay = replay
         self.failure: str | None = None
         """Why nothing can be shown, in words, repeated in the terminal after the app."""
+        self.once_made: Callable[[], None] = _nothing
+        """Called when all is there that the first frame needs."""
         self.crash: BaseException | None = None
         """What went wrong in the app itself, where it ended so."""
         self.is_stopping = False
@@ -125,16 +138,19 @@ class PerftuiApp(App[None]):
         self._newest_output = Output()
         self._sources: tuple[ReadingThread, ...] = ()
 
+    def on_load(self) -> None:
+        """Begin to read, before there is anything to show it on."""
+        self.open(self.target)
+
     def on_mount(self) -> None:
-        """Install the screens, each made when first visited, and begin to read."""
+        """Take the person's keys, and let the first frame have what there is to say."""
         self.set_keymap({name: ",".join(keys) for name, keys in self.own_keys.keys.items()})
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
-        for name, make in screens().items():
-            self.add_mode(name, make)
-        self.switch_mode(SCREENS[0])
         self.app_resume_signal.subscribe(self, self._resumed)
-        self.open(self.target)
+        for source in self._sources[:1]:
+            source.told.wait(FIRST_WORD_SECONDS)
+        self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
 
@@ -374,11 +390,10 @@ class PerftuiApp(App[None]):
     def action_study(self, name: str = "") -> None:
         """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
         from perftui_tui.dialogs.study import StudyScreen
-        from perftui_tui.studies import studies
 
         if not isinstance(self.screen, RunScreen):
             return
-        found = studies(self.snapshot) if self.snapshot is not None else ()
+        found = self.screen.studies()
         if not found:
             self.warn("nothing to chart yet: no step and no sample has been recorded")
             return

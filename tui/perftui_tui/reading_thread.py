@@ -23,6 +23,8 @@ class ReadingThread:
     def __init__(self, path: Path, post: Post) -> None:
         self.path = path
         self.stopped = threading.Event()
+        self.told = threading.Event()
+        """Whether there has been a message."""
         self._post = post
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
@@ -46,6 +48,7 @@ class ReadingThread:
         """Post ``message``, unless nobody listens any more."""
         if not self.stopped.is_set():
             self._post(message)
+        self.told.set()
 
     def _run(self) -> None:
         from perftui.trace.errors import LoadCancelled

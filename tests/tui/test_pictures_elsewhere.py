@@ -42,7 +42,7 @@ LIGHT = {"run": (*OF_RUNS, "charts"), "trace": (*OF_TRACES, "diagnosis")}
 
 @pytest.mark.parametrize("kind", LIGHT)
 async def test_light(snapshot: SnapshotAssertion, targets: dict[str, Path], kind: str) -> None:
-    """One app goes through all screens and sizes: starting it anew for each takes thrice as long."""
+    """One app goes through all screens and sizes: one for each would take thrice as long."""
     pictures = snapshot.use_extension(SVGImageExtension)
     app = PerftuiApp(targets[kind], theme="perftui-light", clock=lambda: NOW)
     different = []

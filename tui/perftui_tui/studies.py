@@ -40,6 +40,8 @@ class Line:
     label: str
     values: Floats
     """NaN where it is not known."""
+    look: int | None = None
+    """Which of the colours and markers it has; by default that of its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +73,14 @@ def studies(snapshot: Snapshot) -> tuple[Study, ...]:
 
 def _of_steps(snapshot: Snapshot) -> Iterator[Study]:
     steps = snapshot.train
-    durations = _durations(snapshot)
+    durations = durations_of(snapshot)
     if not len(durations):
         return
-    index = _index(snapshot, len(durations))
-    p50, p95 = _quantile(durations, 50), _quantile(durations, 95)
+    index = index_of(snapshot, len(durations))
+    p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
     levels = (("p50", p50), ("p95", p95))
     slow = durations >= SLOW_RATIO * p50
-    note = _kept_note(snapshot)
+    note = kept_note(snapshot)
     count = int(slow.sum())
     words = f"{count} slow {'step' if count == 1 else 'steps'} (from {SLOW_RATIO:g}x p50)"
     marked = (words, slow) if count else None
@@ -95,34 +97,42 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Study]:
                 note=note)  # fmt: skip
 
 
-def _durations(snapshot: Snapshot) -> Floats:
+def durations_of(snapshot: Snapshot) -> Floats:
+    """How long each training step took, ns, as far as steps are kept."""
     if snapshot.train is not None:
         return np.asarray(snapshot.train["duration"], np.float64)
     return np.array(snapshot.step_ms) * 1e6
 
 
-def _index(snapshot: Snapshot, count: int) -> Floats:
+def index_of(snapshot: Snapshot, count: int) -> Floats:
+    """The number of each of those ``count`` steps."""
     if snapshot.train is not None:
         return np.asarray(snapshot.train["index"], np.float64)
     return np.arange(count, dtype=np.float64)
 
 
-def _kept_note(snapshot: Snapshot) -> str:
+def kept_note(snapshot: Snapshot) -> str:
+    """That not every step is kept, where that is so."""
     kept = 0 if snapshot.train is None else len(snapshot.train)
     summed = snapshot.train_steps - kept if snapshot.train is not None else 0
     return f"{summed:,} steps between are kept as sums and not drawn" if summed > 0 else ""
 
 
-def _quantile(values: Floats, quantile: int) -> float:
+def quantile_of(values: Floats, quantile: int) -> float:
     """The nearest rank, a real step's duration."""
     ordered = np.sort(values)
     return float(ordered[max(-(-quantile * len(ordered) // 100), 1) - 1])
 
 
+def top_of(durations: Floats) -> float:
+    """Where a distribution ends: what lies further above the 95th percentile is counted there."""
+    p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
+    return min(float(durations.max()), max(p50 + FAR * (p95 - p50), 1.05 * p95))
+
+
 def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Study:
     """How many steps took how long; the last bin holds what lies far above the 95th percentile."""
-    p50, p95 = (level for _, level in levels)
-    top = min(float(durations.max()), max(p50 + FAR * (p95 - p50), 1.05 * p95))
+    top = top_of(durations)
     low = float(durations.min())
     edges = np.linspace(low, max(top, low + 1), BINS + 1)
     counts, _ = np.histogram(np.minimum(durations, edges[-1]), edges)

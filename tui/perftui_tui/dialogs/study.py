@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import ClassVar
 
 from textual import events
@@ -9,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
 
+from perftui_tui.charts.units import MISSING
 from perftui_tui.keymap import bindings
 from perftui_tui.rows import Row, Span, crop, row, spread, width
 from perftui_tui.studies import Study, nearest
@@ -109,7 +111,7 @@ class StudyScreen(ModalScreen[None]):
             f"{study.x_label.split()[0]} {study.x[at]:,.10g}"
         )  # fmt: skip
         values = "   ".join(
-            f"{line.label if len(study.lines) > 1 else ''} {study.text(float(line.values[at]))}"
+            f"{line.label if len(study.lines) > 1 else ''} {_text(study, float(line.values[at]))}"
             for line in study.lines
         )
         left = row((f" {where} ", "bold"), f" {values.strip()}")
@@ -193,6 +195,10 @@ class StudyScreen(ModalScreen[None]):
     def on_mouse_scroll_down(self) -> None:
         """From further away."""
         self.action_zoom(-1)
+
+
+def _text(study: Study, value: float) -> str:
+    return MISSING if isnan(value) else study.text(value)
 
 
 def study_level(study: Study, value: float) -> str:

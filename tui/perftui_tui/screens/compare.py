@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.containers import Container
@@ -19,6 +20,9 @@ from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from perftui_tui.widgets.step_histogram import StepHistogram
 
+if TYPE_CHECKING:
+    from perftui_tui.studies import Study
+
 NOTHING = (
     "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}), and "
     "when the new run has 20 steady steps both are shown here; or press {compare.baseline} to "
@@ -34,8 +38,10 @@ class CompareScreen(RunScreen):
         "The run on screen (after) beside its baseline (before): step budget, step times, the "
         "parts of a step, and a verdict. The verdict asks for more than two runs of one program "
         "differ by, and says so when the runs are too short or the machine was too busy. "
-        "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two."
+        "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two, "
+        "{app.study} opens the step times of both as charts."
     )
+    STUDY = "compare"
     BINDINGS = bindings("compare")
 
     DEFAULT_CSS = """
@@ -46,6 +52,7 @@ class CompareScreen(RunScreen):
         #distribution { height: 1fr; border: round $chart; display: none; }
     }
     CompareScreen.-tall #distribution { display: block; }
+    CompareScreen.-tall.-alone #distribution { display: none; }
     CompareScreen.-tall.-wide #compare { layout: horizontal; }
     CompareScreen.-tall.-wide #figures { width: 1fr; }
     CompareScreen.-tall.-wide #distribution { width: 1fr; }
@@ -76,6 +83,7 @@ class CompareScreen(RunScreen):
         cells = figures.scrollable_content_region.width - 1
         pair = self._pair(snapshot)
         known = [one.figures for one in pair or () if one.figures is not None]
+        self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             budgets.rows = []
             figures.rows = wrap(hint(NOTHING), max(20, cells))
@@ -90,6 +98,13 @@ class CompareScreen(RunScreen):
         if before is None or before.source == snapshot.source:
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
+
+    def studies(self) -> tuple[Study, ...]:
+        """Both runs in one chart, before the charts of the run on screen."""
+        from perftui_tui.comparison_studies import comparison_studies
+
+        pair = self._pair(self.snapshot) if self.snapshot is not None else None
+        return (*(comparison_studies(*pair) if pair else ()), *super().studies())
 
     @on(RowView.Resized)
     def _rows_resized(self) -> None:

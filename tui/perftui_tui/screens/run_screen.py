@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.app import PerftuiApp
+    from perftui_tui.studies import Study
 
 
 class RunScreen(Screen[None]):
@@ -140,6 +141,13 @@ class RunScreen(Screen[None]):
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""
+
+    def studies(self) -> tuple[Study, ...]:
+        """The charts that can be opened from here; importing them imports numpy."""
+        from perftui_tui.studies import studies
+
+        snapshot = self.session.snapshot
+        return studies(snapshot) if snapshot is not None else ()
 
     def action_copy(self) -> None:
         """Copy the selected row, else the text of the screen."""

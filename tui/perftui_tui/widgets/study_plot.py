@@ -29,6 +29,9 @@ ASCII_MARKERS = ("*", "o", "x", "+", "#", "@")
 
 TICK_CELLS, TICK_ROWS = 14, 4
 
+FRAME_ROWS = 4
+"""Of a plot: its border, the numbers and the name of its axis."""
+
 
 class StudyPlot(PlotextPlot):
     """Draws one study between ``left`` and ``right``."""
@@ -61,16 +64,18 @@ class StudyPlot(PlotextPlot):
         left, right = self._view
         inside = (study.x >= left) & (study.x <= right)
         top, bottom = _range(study, inside)
+        top = bottom + (top - bottom) * _headroom(study, self.size.height)
         markers = ASCII_MARKERS if RowView.ascii_only else MARKERS
         for number, line in enumerate(study.lines):
             known = inside & np.isfinite(line.values)
             x, y = thinned(study.x[known], line.values[known])
+            look = number if line.look is None else line.look
             plot.plot(
                 x.tolist(),
                 y.tolist(),
                 label=line.label,
-                marker=markers[number % len(markers)],
-                color=self._colour(COLOURS[number % len(COLOURS)]),
+                marker=markers[look % len(markers)],
+                color=self._colour(COLOURS[look % len(COLOURS)]),
                 fillx=study.is_distribution,
             )
         self._draw_marks(study, inside, bottom, top)
@@ -113,6 +118,13 @@ def _range(study: Study, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
         return 1.0, 0.0
     highest = float(values.max())
     return (1.05 * highest if highest > 0 else 1.0), min(0.0, float(values.min()))
+
+
+def _headroom(study: Study, rows: int) -> float:
+    """How many times higher than its values a plot is, for its legend to stand above them."""
+    legend = len(study.lines) + (study.marked is not None)
+    plot = rows - FRAME_ROWS
+    return plot / (plot - legend) if plot > 3 * legend else 1.0
 
 
 def _x_text(study: Study) -> Callable[[float], str]:

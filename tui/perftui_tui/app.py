@@ -38,6 +38,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
 from perftui_tui.source import RunSource
 from perftui_tui.source_fixes import SourceFixes
+from perftui_tui.steady_stylesheet import SteadyStylesheet
 from perftui_tui.themes import DEFAULT_THEME, THEMES
 from perftui_tui.trace_source import TraceSource
 from perftui_tui.trials import Trials
@@ -94,6 +95,7 @@ class PerftuiApp(App[None]):
         for one in THEMES:
             self.register_theme(one)
         self.theme = theme
+        self.stylesheet = SteadyStylesheet(self.get_css_variables())
         self.own_keys = keys
         use(keys)
         self.set_class(RowView.ascii_only, "-ascii")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from tests.tui.driving import opened, text_of, until, until_shown
+from tests.tui.driving import PATIENCE, opened, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.test_ranks_screen import write_ranks
 from tests.tui.traces import write_trace
@@ -54,6 +55,25 @@ async def test_a_rank_is_copied_and_the_table_saved(tmp_path: Path) -> None:
         await until_shown(pilot, "ranks.csv")
     (saved,) = (root / "tables").iterdir()
     assert len(saved.read_text().splitlines()) == 4
+
+
+async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = Event()
+
+    def slow(*_: object) -> Path:
+        assert goes_on.wait(PATIENCE)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("perftui_tui.table_files.save_new", slow)
+    async with opened(write_ranks(tmp_path, 5, 7)) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: app.screen.focused is not None, "the table")
+        await pilot.press("s", "9")
+        await until(pilot, lambda: app.current_mode == "runs", "another screen meanwhile")
+        goes_on.set()
+        await until_shown(pilot, "cannot save in")
 
 
 @pytest.mark.keys("runs.table.screen.copy", "runs.table.screen.save_table")

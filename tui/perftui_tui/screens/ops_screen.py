@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from textual import on, work
+from textual import on
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.trace.text import printable
 from perftui_tui.keymap import hint
 from perftui_tui.panes.window_note import window_note
 from perftui_tui.screens.ops import OpsView
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
-from perftui_tui.table_files import folder_for, save_new
+from perftui_tui.table_files import folder_for
 
 
 class OpsScreen(RunScreen):
@@ -70,19 +69,7 @@ class OpsScreen(RunScreen):
             if self.session.target.is_dir()
             else f"{_stem(self.session.target)}-{event.stem}"
         )
-        self._write(event.text, folder, stem)
-
-    @work(thread=True, exit_on_error=False, group="ops-save")
-    def _write(self, text: str, folder: Path, stem: str) -> None:
-        """Beside the screen: the disk may be a network away."""
-        try:
-            path = save_new(text, folder, stem)
-        except OSError as error:
-            reason = f"cannot save in {folder}: {error.strerror or error}"
-            self.app.call_from_thread(self.session.warn, printable(reason))
-            return
-        said = f"saved {printable(str(path))}"
-        self.app.call_from_thread(self.notify, said, markup=False, timeout=8)
+        self.save(event.text, folder, stem)
 
 
 def _stem(trace: Path) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from textual import work
 from textual.app import ComposeResult
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -162,20 +163,30 @@ class RunScreen(Screen[None]):
 
     def action_save_table(self) -> None:
         """Save the table that has the focus as CSV, and say where."""
-        from perftui_tui.table_files import csv_text, folder_for, save_new
+        from perftui_tui.table_files import csv_text, folder_for
         from perftui_tui.taking import shown_table
 
         table = shown_table(self)
         if table is None or not len(table.data):
             self.notify("there is no table to save yet", severity="warning")
             return
+        text = csv_text(table.data, table.order)
+        self.save(text, folder_for(self.session.target), self.NAME)
+
+    @work(thread=True, exit_on_error=False, group="save")
+    def save(self, text: str, folder: Path, stem: str) -> None:
+        """Write a table beside the screen, and say where: the disk may be a network away."""
+        from perftui.trace.text import printable
+        from perftui_tui.table_files import save_new
+
         try:
-            text = csv_text(table.data, table.order)
-            path = save_new(text, folder_for(self.session.target), self.NAME)
+            path = save_new(text, folder, stem)
         except OSError as error:
-            self.session.warn(f"the table cannot be saved: {error.strerror or error}")
+            reason = f"cannot save in {folder}: {error.strerror or error}"
+            self.app.call_from_thread(self.session.warn, printable(reason))
             return
-        self.notify(f"saved {path}", timeout=6, markup=False)
+        said = f"saved {printable(str(path))}"
+        self.app.call_from_thread(self.notify, said, markup=False, timeout=8)
 
     def show_output(self, output: Output) -> None:
         """Draw the script's output; nothing by default."""

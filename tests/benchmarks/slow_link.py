@@ -34,6 +34,8 @@ class Link:
         self.rate, self.delay = bytes_per_second, delay
         self.received = 0
         """Bytes that have arrived."""
+        self.arrived = 0.0
+        """When the newest of them did: drawing them here takes longer than in a terminal."""
         self._out: deque[tuple[float, bytes]] = deque()
         self._in: deque[tuple[float, str]] = deque()
         self._free_at = 0.0
@@ -55,16 +57,18 @@ class Link:
             self._step(min(end - now, 0.005))
 
     def wait_for(self, words: str, timeout: float) -> float:
-        """Seconds until ``words`` are seen at the far end.
+        """Seconds until what says ``words`` has come to the far end.
 
-        Raises TimeoutError when they are not.
+        Raises TimeoutError when it does not.
         """
         begin = time.monotonic()
-        while words not in self.text:
+        seen = -1
+        while seen == self.received or words not in self.text:
             if time.monotonic() - begin > timeout:
                 raise TimeoutError(f"{words!r} is not on the screen:\n{self.text}")
+            seen = self.received
             self.run(0.01)
-        return time.monotonic() - begin
+        return max(0.0, self.arrived - begin)
 
     def answer(self, key: str, words: str, timeout: float = 60.0) -> float:
         """Seconds from ``key`` to ``words``, both at the far end."""
@@ -96,6 +100,7 @@ class Link:
 
     def _show(self, data: bytes) -> None:
         self.received += len(data)
+        self.arrived = time.monotonic()
         self.terminal.written += data
         self.terminal._stream.feed(data)
         if not self._answered and SYNC_QUERY in self.terminal.written:

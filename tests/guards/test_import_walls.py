@@ -44,7 +44,18 @@ def test_help_loads_no_framework() -> None:
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    main(['--help'])\n"
     )
-    assert not loaded_after(code) & {"textual", "numpy", "torch", "libcst", "plotext"}
+    heavy = {
+        "textual",
+        "rich",
+        "numpy",
+        "torch",
+        "libcst",
+        "plotext",
+        "msgspec",
+        "asyncio",
+        "psutil",
+    }
+    assert not loaded_after(code) & heavy
 
 
 @pytest.mark.parametrize("package", ["perftui", "perftui_tui"])

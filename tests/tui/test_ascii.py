@@ -34,25 +34,28 @@ def odd_characters(app: PerftuiApp) -> dict[str, str]:
     }
 
 
+SIZES = ((80, 24), (300, 80))
+
+
 @pytest.mark.parametrize("kind", ["run", "trace"])
-@pytest.mark.parametrize("size", [(80, 24), (300, 80)])
-async def test_every_screen_and_its_help_is_ascii(
-    tmp_path: Path, kind: str, size: tuple[int, int]
-) -> None:
+async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> None:
     target = write_run(tmp_path, gpu=True) if kind == "run" else write_trace(tmp_path, steps=24)
     app = PerftuiApp(target, replay=kind == "trace", clock=lambda: NOW)
     odd: dict[str, dict[str, str]] = {}
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with app.run_test(size=SIZES[0], notifications=True) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
         for screen in SCREENS:
             app.action_show(screen)
             await until(pilot, lambda screen=screen: app.current_mode == screen, screen)
-            await pilot.pause(0.3)
-            odd[screen] = odd_characters(app)
+            for columns, rows in SIZES:
+                await pilot.resize_terminal(columns, rows)
+                await pilot.pause(0.3)
+                odd[f"{screen} of {columns}"] = odd_characters(app)
             app.action_help()
             await until(pilot, lambda: len(app.screen_stack) == 2, "help")
-            await pilot.pause()
-            odd[f"help of {screen}"] = odd_characters(app)
+            for columns, rows in SIZES:
+                await pilot.resize_terminal(columns, rows)
+                odd[f"help of {screen} of {columns}"] = odd_characters(app)
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
     assert {name: found for name, found in odd.items() if found} == {}

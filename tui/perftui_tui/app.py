@@ -1,4 +1,4 @@
-"""The app: it owns the screens, the theme, the keys and the life of its source, nothing else."""
+"""The app: its theme, its keys, and what they do whichever screen is shown."""
 
 from __future__ import annotations
 
@@ -6,47 +6,38 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, Monochrome, NoColor
-from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
-from perftui_tui import messages
 from perftui_tui.ascii_filter import AsciiFilter
 from perftui_tui.baseline import Baseline
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.key_overrides import NO_OVERRIDES, Overrides
-from perftui_tui.key_table import SCREENS
 from perftui_tui.keymap import bindings, use
-from perftui_tui.output.source import OutputSource
-from perftui_tui.output.tail import Output
 from perftui_tui.palette_commands import palette_commands
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.playback import Playback
 from perftui_tui.rank_traces import RankTraces
-from perftui_tui.reading_thread import Clock, ReadingThread
+from perftui_tui.reading_app import ReadingApp
+from perftui_tui.reading_thread import Clock
 from perftui_tui.recorder_requests import RecorderRequests
-from perftui_tui.screens.by_name import screens
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
-from perftui_tui.source import RunSource
 from perftui_tui.source_fixes import SourceFixes
 from perftui_tui.steady_stylesheet import SteadyStylesheet
 from perftui_tui.themes import DEFAULT_THEME, THEMES
-from perftui_tui.trace_source import TraceSource
 from perftui_tui.trials import Trials
-from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui.analysis.model import TraceAnalysis
     from perftui.trace.ncu.model import KernelMetrics
     from perftui.trace.ranks import RankFile
 
@@ -59,7 +50,7 @@ def _nothing() -> None:
     pass
 
 
-class PerftuiApp(App[None]):
+class PerftuiApp(ReadingApp):
     """Shows the run directory or the trace file at ``target``."""
 
     TITLE = "perftui"
@@ -69,18 +60,6 @@ class PerftuiApp(App[None]):
     AUTO_FOCUS = None
     BINDINGS = bindings("app")
     ENABLE_COMMAND_PALETTE = True
-    # Each is made when first visited; the first at once, in place of an empty one.
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {**screens()}
-    DEFAULT_MODE = SCREENS[0]
-
-    snapshot: reactive[Snapshot | None] = reactive(
-        None, init=False, repaint=False, always_update=True
-    )
-    """What the current screen shows."""
-    output: reactive[Output] = reactive(Output(), init=False, repaint=False)
-    """The script's output."""
-    paused: reactive[bool] = reactive(False, init=False, repaint=False)
-    """Whether new snapshots are received but not shown."""
 
     def __init__(
         self,
@@ -91,7 +70,7 @@ class PerftuiApp(App[None]):
         keys: Overrides = NO_OVERRIDES,
         clock: Clock = time.time_ns,
     ) -> None:
-        super().__init__()
+        super().__init__(target, replay=replay, clock=clock)
         for one in THEMES:
             self.register_theme(one)
         self.theme = theme
@@ -100,10 +79,6 @@ class PerftuiApp(App[None]):
         use(keys)
         self.set_class(RowView.ascii_only, "-ascii")
         self._ascii, self._no_color = AsciiFilter(), NoColor()
-        self.target = target
-        self.is_replay = replay
-        self.failure: str | None = None
-        """Why nothing can be shown, in words, repeated in the terminal after the app."""
         self.once_made: Callable[[], None] = _nothing
         """Called when all is there that the first frame needs."""
         self.crash: BaseException | None = None
@@ -116,29 +91,12 @@ class PerftuiApp(App[None]):
         self.baseline = Baseline(self)
         self.rank_traces = RankTraces(self)
         self.playback = Playback(self)
-        self.rank_number = 0
-        """The rank of a run that is shown."""
-        self.own: Path | None = target if target.is_dir() else None
-        """The run that the command was started for, or that was started in the app: leaving asks
-        about it, whichever run is on screen."""
         self.notes: tuple[str, ...] = ()
         """What is said at the start: which of several traces this is."""
         self.ranks: tuple[RankFile, ...] = ()
         """The traces of all ranks, where a directory of them was named."""
-        self._clock = clock
-        self.attached_to: Path | None = None
-        """The run that somebody else started and we only watch, however it is left."""
-        self._place: tuple[int, int, int | None] | None = None
-        self.trail: tuple[str, ...] = ()
-        """The screens that led to this one, the first of them first: where ``back`` goes."""
         self.kernel_metrics: KernelMetrics | None = None
         """What ncu measured of the kernels, where that was given too."""
-        self.newest: Snapshot | None = None
-        """What was received last; the screens show an older one while the picture is held."""
-        self.preview: TraceAnalysis | None = None
-        """What can be drawn of a trace while the rest of it is read."""
-        self._newest_output = Output()
-        self._sources: tuple[ReadingThread, ...] = ()
 
     def on_load(self) -> None:
         """Begin to read, before there is anything to show it on."""
@@ -155,47 +113,6 @@ class PerftuiApp(App[None]):
         self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
-
-    def open(self, target: Path) -> None:
-        """Show another run or trace from now on."""
-        self.close()
-        self.playback.stop()
-        self.target = target
-        self.output = self._newest_output = Output()
-        self.newest = self.preview = None
-        # What was held is a picture of something else.
-        self.paused = False
-        if target.is_dir():
-            self._sources = (
-                RunSource(target, self.post_message, self._clock, self.rank_number),
-                OutputSource(target / "output.log", self.post_message),
-            )
-        else:
-            self._sources = (TraceSource(target, self.post_message, self._clock),)
-        for source in self._sources:
-            source.start()
-
-    def open_run(self, root: Path, *, is_live: bool) -> None:
-        """Show another recorded run; one that lives is only watched, unless it is our own."""
-        self.rank_number = 0
-        if self.own == self.attached_to:
-            self.own = None
-        self.attached_to = root if is_live and root != self.own else None
-        self.is_replay = not is_live
-        self.open(root)
-
-    def show_rank(self, rank: int) -> None:
-        """Show another rank of the run on all screens."""
-        if rank != self.rank_number:
-            self.rank_number = rank
-            self.open(self.target)
-            self.notify(f"rank {rank} on all screens", timeout=2)
-
-    def close(self) -> None:
-        """Stop reading."""
-        for source in self._sources:
-            source.stop()
-        self._sources = ()
 
     def on_unmount(self) -> None:
         """Stop reading when the app ends, and start nothing that nobody would see."""
@@ -217,129 +134,6 @@ class PerftuiApp(App[None]):
             self.pop_screen()
         if self.target != self.attached_to:
             self.requests.resized(event.size)
-
-    # What the source says
-
-    def on_snapshot_received(self, message: messages.SnapshotReceived) -> None:
-        """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
-        if message.snapshot.source != self.target:
-            return
-        if message.snapshot.as_of is not None:
-            if self.playback.takes(message.snapshot):
-                self.snapshot = message.snapshot
-            return
-        is_first, self.newest, self.preview = self.newest is None, message.snapshot, None
-        self.requests.watch(message.snapshot)
-        if is_first and message.snapshot.is_memory_alone:
-            self.action_show("memory")
-        if self.paused or not self.playback.finished(message.snapshot):
-            return
-        # A run that is over is told of once: that picture is never skipped.
-        if not message.snapshot.phase.is_live or not self._terminal_is_behind():
-            self.snapshot = message.snapshot
-
-    def _terminal_is_behind(self) -> bool:
-        """Whether frames still wait to be written: on a slow link another would delay the keys."""
-        writer = getattr(self._driver, "_writer_thread", None)
-        queue = getattr(writer, "_queue", None)
-        return self.snapshot is not None and queue is not None and bool(queue.qsize() > 1)
-
-    def on_output_received(self, message: messages.OutputReceived) -> None:
-        """Keep the newest output, and show it unless the picture is held."""
-        self._newest_output = message.output
-        if not self.paused:
-            self.output = message.output
-
-    def on_source_failed(self, message: messages.SourceFailed) -> None:
-        """Leave with the reason where there is nothing to show, else say it."""
-        if self.snapshot is None and message.is_all:
-            self.failure = message.reason
-            self.exit(return_code=2)
-        else:
-            self.notify(message.reason, severity="error", markup=False, timeout=10)
-
-    def on_preview_received(self, message: messages.PreviewReceived) -> None:
-        """Draw the first part of a trace while the rest of it is read."""
-        if message.path == self.target and self.newest is None:
-            self.preview = message.analysis
-            screen = self._base_screen()
-            if screen is not None and screen.is_composed:
-                screen.show_preview(message.analysis)
-
-    def on_ranks_read(self, message: messages.RanksRead) -> None:
-        """The trace of one more rank has been read."""
-        self.rank_traces.take(message)
-
-    def on_load_progressed(self, message: messages.LoadProgressed) -> None:
-        """Say how far reading a trace has come."""
-        if isinstance(self.screen, RunScreen) and self.screen.is_composed:
-            self.screen.loading_progress(message.path, message.done)
-
-    def watch_snapshot(self) -> None:
-        """Hand the snapshot to the screen on top; others take it when they are returned to."""
-        self.refresh_screen()
-        self.trials.compare_when_steady()
-
-    def watch_output(self) -> None:
-        """Hand the output to the screen on top."""
-        screen = self._base_screen()
-        if screen is not None and screen.is_composed:
-            screen.show_output(self.output)
-
-    def refresh_screen(self) -> None:
-        """Draw the current state again."""
-        screen = self._base_screen()
-        if screen is not None:
-            with self.batch_update():
-                screen.refresh_state()
-
-    def _base_screen(self) -> RunScreen | None:
-        """The run screen, also under a dialog."""
-        return next((s for s in reversed(self.screen_stack) if isinstance(s, RunScreen)), None)
-
-    # Moving about
-
-    def action_show(self, name: str) -> None:
-        """Go to a screen by its name; it was chosen, so no way leads back from it."""
-        self._go(name, ())
-
-    def follow(self, name: str) -> None:
-        """Go to the screen that something on this one leads to; ``backspace`` leads back."""
-        if self.current_mode != name:
-            self._go(name, (*self.trail, self.current_mode))
-
-    def _go(self, name: str, trail: tuple[str, ...]) -> None:
-        if not isinstance(self.screen, RunScreen):
-            return
-        self.trail = trail
-        if self.current_mode != name:
-            self.switch_mode(name)
-        else:
-            self.refresh_screen()
-
-    def action_next_screen(self, step: int) -> None:
-        """Go to the next screen, or by ``step`` -1 to the one before."""
-        at = SCREENS.index(self.current_mode)
-        self.action_show(SCREENS[(at + step) % len(SCREENS)])
-
-    def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
-        """Show a stretch of the trace (ns since its start) on the timeline."""
-        self._place = (start, end, row)
-        self.follow("timeline")
-
-    def action_return(self) -> None:
-        """Back to the screen that led here."""
-        if self.trail:
-            self._go(self.trail[-1], self.trail[:-1])
-
-    def take_place(self) -> tuple[int, int, int | None] | None:
-        """The stretch to go to, once."""
-        place, self._place = self._place, None
-        return place
-
-    def on_header_line_tab_clicked(self, message: HeaderLine.TabClicked) -> None:
-        """Go to the screen that was clicked."""
-        self.action_show(message.screen)
 
     def action_help(self) -> None:
         """Keys, and what this screen shows."""

@@ -47,10 +47,9 @@ class OpsScreen(RunScreen):
             self._shown = shown
             self.query_one(OpsView).show(*shown, self.session.kernel_metrics)
 
-    def on_screen_resume(self) -> None:
-        """Catch up, and give the keys to the table."""
-        super().on_screen_resume()
-        self.query_one(OpsView).focus()
+    def part_with_keys(self) -> Widget:
+        """The table, or the page over it."""
+        return self.query_one(OpsView)
 
     @on(OpsView.OperatorOpened)
     def _opened(self, event: OpsView.OperatorOpened) -> None:

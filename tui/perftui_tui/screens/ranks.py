@@ -61,10 +61,13 @@ class RanksScreen(RunScreen):
         yield bars
 
     def on_screen_resume(self) -> None:
-        """Catch up, read the ranks' traces where there are any, and give the keys to the table."""
+        """Catch up, and read the ranks' traces where there are any."""
         super().on_screen_resume()
-        self.query_one(RanksView).focus()
         self.session.rank_traces.read()
+
+    def part_with_keys(self) -> Widget:
+        """The table."""
+        return self.query_one(RanksView)
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw the ranks of the run, or those of the directory of traces."""

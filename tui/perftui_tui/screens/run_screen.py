@@ -86,9 +86,15 @@ class RunScreen(Screen[None]):
         """Catch up with what happened while another screen was shown."""
         self.refresh_state()
         self.session.trials.compare_when_steady()
+        part = self.part_with_keys()
         if self.session.playback.is_on:
-            # A screen may first give the keys to a part of its own.
-            self.call_after_refresh(self.query_one(PlaybackBar).take_keys)
+            self.call_after_refresh(self.query_one(PlaybackBar).take_keys, part)
+        elif part is not None:
+            part.focus()
+
+    def part_with_keys(self) -> Widget | None:
+        """The part that has the keys where nothing else asks for them; None for the screen."""
+        return None
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

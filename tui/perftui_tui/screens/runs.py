@@ -76,10 +76,13 @@ class RunsScreen(RunScreen):
         self._stopped.set()
 
     def on_screen_resume(self) -> None:
-        """Catch up, and give the keys to the table."""
+        """Catch up, and look at the directory."""
         super().on_screen_resume()
-        self._table.focus()
         self._refresh_list()
+
+    def part_with_keys(self) -> Widget:
+        """The table."""
+        return self._table
 
     def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the list is of the directory
         """Mark the run that is shown now."""

@@ -39,11 +39,14 @@ class TimelineScreen(RunScreen):
         yield TimelineView(id="timeline-view")
 
     def on_screen_resume(self) -> None:
-        """Catch up, and give the keys to the lanes."""
+        """Catch up, also with a trace that is being read."""
         super().on_screen_resume()
-        self.query_one(TimelineView).focus()
         if self.session.preview is not None:
             self.show_preview(self.session.preview)
+
+    def part_with_keys(self) -> Widget:
+        """The lanes."""
+        return self.query_one(TimelineView)
 
     def show_preview(self, analysis: TraceAnalysis) -> None:
         """Draw the lanes of what has been read so far."""

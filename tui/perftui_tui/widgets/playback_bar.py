@@ -84,19 +84,25 @@ class PlaybackBar(RowView, can_focus=True):
         self._position = position
         self.display = position is not None
         if had_keys:
-            self.screen.set_focus(self._before)
+            self._give_keys_back()
         self._redraw()
 
-    def take_keys(self) -> None:
-        """Take the keys from what has them."""
+    def take_keys(self, before: Widget | None = None) -> None:
+        """Take the keys from what has them, or would have them: ``before``."""
         if not self.has_focus:
-            self._before = self.screen.focused
+            self._before = self.screen.focused or before
             self.focus()
+
+    def _give_keys_back(self) -> None:
+        if self._before is None:
+            self.screen.set_focus(None)
+        else:
+            self._before.focus()
 
     def change_keys(self) -> None:
         """Take the keys, or give them back."""
         if self.has_focus:
-            self.screen.set_focus(self._before)
+            self._give_keys_back()
         else:
             self.take_keys()
 

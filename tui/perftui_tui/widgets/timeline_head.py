@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import THREAD, Lane
@@ -14,6 +15,7 @@ from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.charts.units import format_count, format_ns
 from perftui_tui.widgets.cells import BLANK, Cell, Row, merged, put
+from perftui_tui.widgets.drawn_lanes import DrawnLanes
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.gap_words import DeviceGaps, bracketed, largest_gap_row
 from perftui_tui.widgets.lane_cells import Glyphs
@@ -40,6 +42,11 @@ class Scene:
     phases: Phases = field(default_factory=dict)
     whole: LaneIndex | None = None
     """What the minimap shows the busy time of."""
+
+    @cached_property
+    def drawn(self) -> DrawnLanes:
+        """The lanes as they were drawn last."""
+        return DrawnLanes(self.trace, self.kinds, self.glyphs)
 
 
 @dataclass(frozen=True)

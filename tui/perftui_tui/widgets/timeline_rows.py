@@ -6,7 +6,6 @@ from perftui.analysis.lanes import DEVICE, MARKS, WHOLE
 from perftui.trace.text import printable
 from perftui_tui.widgets.cells import Cell, Row, merged, narrow, put
 from perftui_tui.widgets.gap_words import draw_gaps
-from perftui_tui.widgets.lane_cells import lane_cells
 from perftui_tui.widgets.lane_groups import ShownLane
 from perftui_tui.widgets.launch_arrow import draw_arrow, launch_of
 from perftui_tui.widgets.navigation import Selection
@@ -50,7 +49,7 @@ def _label(scene: Scene, state: TimelineState, shown: ShownLane, width: int) -> 
 
 def _lane(scene: Scene, state: TimelineState, shown: ShownLane, columns: int) -> list[Cell]:
     lane, view, glyphs, selected = shown.lane, state.view, scene.glyphs, state.selected
-    cells = lane_cells(scene.trace, scene.kinds, lane, view, columns, glyphs, state.matches)
+    cells = scene.drawn.cells(lane, view, columns, state.matches)
     if lane is state.lane or lane.kind == WHOLE:
         threshold = state.threshold
         draw_gaps(cells, scene.trace, lane, view, scene.gaps, threshold, glyphs.ascii_only)

@@ -20,7 +20,9 @@ _PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
 LIBRARIES = {
     "core/perftui/trace/_native.so": tuple(f"core/perftui/trace/{name}.c" for name in _PARTS),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.
-    "core/perftui/agent/_lane.abi3.so": ("core/perftui/agent/lane.c",),
+    "core/perftui/agent/_compiled.abi3.so": tuple(
+        f"core/perftui/agent/{name}.c" for name in ("compiled", "lane", "page")
+    ),
 }
 FLAGS = ("-O2", "-std=gnu99", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}")
 

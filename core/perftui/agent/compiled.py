@@ -1,18 +1,25 @@
-"""The compiled hooks of ``lane.c``, where the installation has them and they fit this Python."""
+"""What is compiled, where the installation has it and it fits this Python, or what takes its place.
+
+The C files beside this one; their part of the Python API is stable from Python 3.10 on.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .plain_page import PlainPage
+
 if TYPE_CHECKING:
-    from ._lane import CompiledLane as CompiledLane
+    from ._compiled import CompiledLane as CompiledLane
+    from ._compiled import CompiledPage as CompiledPage
 else:
     try:
         if sys.version_info < (3, 10):
-            raise ImportError("the part of the Python API that it uses is stable from 3.10 on")
-        from ._lane import CompiledLane
+            raise ImportError
+        from ._compiled import CompiledLane, CompiledPage
     except ImportError:
+        CompiledPage = PlainPage
 
         class CompiledLane:
             """Is never opened: every step goes the long way."""

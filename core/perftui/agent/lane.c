@@ -3,21 +3,9 @@
    millisecond at most, when the caches hold little of it: in Python these hooks took 30 us of each
    such step, most of it waiting for memory.
 
-   Uses the stable part of the Python API, hence one library for every Python from 3.10 on. Nothing
-   in here runs Python code but ``batches_ready``, so nothing can come in between either. */
+   Nothing in here runs Python code but ``batches_ready``, so nothing can come in between either. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030A0000
-#include <Python.h>
-#include <structmember.h>
-
-#include <stdint.h>
-#include <string.h>
-#include <time.h>
-
-#if !defined(__linux__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the ring is little-endian, and perf_counter_ns is CLOCK_MONOTONIC on Linux only"
-#endif
+#include "compiled.h"
 
 enum { MOST_EVENTS = 256, MOST_OPTIMIZERS = 8, MOST_OPTIMIZER_STEPS = 48 };
 
@@ -68,13 +56,6 @@ typedef struct {
     PyObject *pauses;   /* list */
     PyObject *is_grad_enabled, *batches_ready, *keeps;
 } Lane;
-
-static int64_t clock_ns(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static void write_record(Lane *lane, int kind, int64_t start, int64_t end, int64_t value, int64_t extra)
 {
@@ -464,26 +445,14 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    "perftui.agent._lane.CompiledLane",
+    "perftui.agent._compiled.CompiledLane",
     sizeof(Lane),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     slots,
 };
 
-static int execute(PyObject *module)
+PyObject *lane_type(void)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    return type == NULL ? -1 : PyModule_AddObject(module, "CompiledLane", type);
-}
-
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, execute}, {0, NULL}};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_lane", NULL, 0, NULL, module_slots, NULL, NULL, NULL,
-};
-
-PyMODINIT_FUNC PyInit__lane(void)
-{
-    return PyModuleDef_Init(&definition);
+    return PyType_FromSpec(&spec);
 }

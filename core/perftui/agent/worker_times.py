@@ -14,11 +14,11 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Any, Protocol
 
-from .batch_bytes import batch_bytes
 from .compiler import pass_by
 from .notes import Notes
+from .plain_page import COLLATE, FETCH, IDLE
 from .tracer import declare
-from .worker_page import COLLATE, FETCH, IDLE, WorkerPage
+from .worker_page import WorkerPage
 
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 
@@ -122,8 +122,7 @@ class WorkerTimes:
     def count(self, page: WorkerPage, batch: Any) -> None:
         """``batch`` is ready."""
         try:
-            page.mark(IDLE)
-            page.count(batch_bytes(self._torch, batch))
+            page.count(batch)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
@@ -145,7 +144,7 @@ class WorkerTimes:
 
     def _page(self, fetcher: Any) -> WorkerPage:
         """A page for ``fetcher``, which from now on times its collate function too."""
-        page = self._pages.get(self._loader(fetcher)) or WorkerPage()
+        page = self._pages.get(self._loader(fetcher)) or WorkerPage(self._torch)
         setattr(fetcher, PAGE, page)
         collate = fetcher.collate_fn
 

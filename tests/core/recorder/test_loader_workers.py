@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.worker_page import COLLATE, FETCH, IDLE, WorkerPage
+from perftui.agent.plain_page import COLLATE, FETCH, IDLE, PlainPage
+from perftui.agent.worker_page import PageFile
 from perftui.recorder import loader_workers
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
@@ -32,7 +33,14 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.perf_counter_ns()
         monkeypatch.setattr("perftui.agent.worker_page.perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr("perftui.agent.plain_page.perf_counter_ns", lambda: self.now)
         monkeypatch.setattr(loader_workers.time, "perf_counter_ns", lambda: self.now)
+
+
+class Page(PageFile, PlainPage):
+    """The one whose clock may be another; its batches are their sizes."""
+
+    batch_bytes = int
 
 
 class Followed:
@@ -46,8 +54,8 @@ class Followed:
         faults = FaultLog(root / "recorder.log")
         self.workers = LoaderWorkers(self.spool, OWNER, self.path, faults)
 
-    def page(self, worker: int = 0, loader: int = 1) -> WorkerPage:
-        page = WorkerPage()
+    def page(self, worker: int = 0, loader: int = 1) -> Page:
+        page = Page()
         page.open(self.spool.root, {"owner": OWNER, "worker": worker, "loader": loader})
         return page
 
@@ -71,7 +79,6 @@ def test_a_batch_is_told_with_its_parts(followed: Followed) -> None:
     clock.now += 700
     page.mark(COLLATE)
     clock.now += 200
-    page.mark(IDLE)
     page.count(64)
     page.count(-1)
     followed.turn()
@@ -168,8 +175,11 @@ def test_a_worker_of_an_unknown_loader_is_written_in_the_end(followed: Followed)
 DIES = """
 import sys
 from pathlib import Path
-from perftui.agent.worker_page import FETCH, WorkerPage
-page = WorkerPage()
+from types import SimpleNamespace
+from perftui.agent.plain_page import FETCH
+from perftui.agent.worker_page import WorkerPage
+page = WorkerPage(SimpleNamespace(Tensor=bytes, strided=None))
+page.batch_bytes = int
 page.open(Path(sys.argv[1]), {"owner": int(sys.argv[2]), "worker": 0, "loader": 1})
 page.mark(FETCH)
 page.count(5)

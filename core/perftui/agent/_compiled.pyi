@@ -1,4 +1,4 @@
-"""What ``lane.c`` is compiled to: the state of an open lane, and the hooks that keep it."""
+"""What is in the C files: the state of an open lane and the hooks that keep it, and a page."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -97,3 +97,25 @@ class CompiledLane:
 
     def leave_optimizer(self, optimizer: Any, by_session: bool = ..., /) -> bool:
         """Its step is done; whether nobody else has to see it."""
+
+class CompiledPage:
+    """What ``PlainPage`` is, with the size of plain batches found without ``batch_bytes``."""
+
+    tensor: type
+    """The class of plain tensors, and the layout that they have."""
+    strided: Any
+    batch_bytes: Callable[[Any], int]
+    may_be_brief: bool
+    is_brief: bool
+    stage: int
+    number: int
+    since: int
+    began: int
+    batches: int
+    sized: int
+    bytes: int
+    fetch: int
+    collate: int
+    address: int
+    def mark(self, stage: int, /) -> None: ...
+    def count(self, batch: Any, /) -> None: ...

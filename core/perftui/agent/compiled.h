@@ -1,0 +1,26 @@
+/* What the files of ``_compiled`` share: the part of Python's API that every version from 3.10 on
+   has, hence one library for all of them. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+#include <structmember.h>
+
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#if !defined(__linux__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "what is written is little-endian, and perf_counter_ns is CLOCK_MONOTONIC on Linux only"
+#endif
+
+static inline int64_t clock_ns(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* New types, or NULL with an error. */
+PyObject *lane_type(void);
+PyObject *page_type(void);

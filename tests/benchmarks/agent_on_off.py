@@ -1,9 +1,9 @@
 """Trains in one process with the agent's hooks in place and without, in turns.
 
 Two processes never share their caches and their luck, and on a busy machine their times differ by a
-tenth; turns of some 30 ms in one process differ by a hundredth. Started by ``bench_agent_step.py``
-with a name of ``SHAPES`` and the seconds to take; prints the CPU ns of a step, off and on, of every
-pair of turns as JSON.
+tenth; turns in one process differ by a hundredth. Started by ``bench_agent_step.py`` with a name of
+``SHAPES`` and the seconds to take; prints as JSON, of every pair of turns, the CPU ns of a step
+without hooks and with them, and how long a step is.
 """
 
 from __future__ import annotations
@@ -23,10 +23,16 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from perftui.agent.arm import arm
 
-SHAPES = {"tiny": (8, 11, 4, 20, 4), "realistic": (1024, 6, 64, 2, 1)}
-"""Width, blocks, batch, steps in a turn, and steps before them that are not counted, in which
-caches and the agent's idea of the loop settle. Tiny steps take 1 ms: some thousand operators in 33
-modules, the worst case. Realistic ones take 30 ms and more."""
+SHAPES = {"tiny": (11, 20, 4, 0), "realistic": (2, 8, 4, 12)}
+"""Blocks, steps in a turn, steps before them that are not counted, in which caches and the agent's
+idea of the loop settle, and ms of each sweep. Tiny steps take 1 ms: some thousand operators in 33
+modules, the worst case. Realistic ones take 50 ms, most of it for four sweeps through memory: one
+each before the batch, in the forward pass, the backward pass and the optimizer. They do to the
+caches what large operators do, and their own time, which scatters by more than all hooks take, is
+left out of the comparison."""
+
+SWEPT = 16 << 20
+"""Floats, 64 MB: more than a core's share of any cache."""
 
 FIRST_PAIRS = 2
 """Not printed: compilers, allocators and the agent start up in them."""
@@ -69,22 +75,81 @@ class Hooks:
             hooks.update(ours if on else {})
 
 
-def make_turn(width: int, blocks: int, batch: int, steps: int, warm: int) -> Callable[[], float]:
-    """A function that trains for one turn and returns the CPU ns of a step."""
-    layers = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(blocks)]
-    model = nn.Sequential(*layers)
-    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
-    data = TensorDataset(torch.randn((warm + steps) * batch, width))
+class Sweeps:
+    """Sweeps through memory, and the CPU time that they took."""
 
-    def turn() -> float:
+    def __init__(self, milliseconds: float) -> None:
+        self.spent = 0
+        self._memory = torch.zeros(SWEPT if milliseconds else 0)
+        self._times = milliseconds and max(round(milliseconds / self._once()), 1)
+        self.spent = 0
+
+    def _once(self) -> float:
+        self._sweep(1)
+        self.spent = 0
+        self._sweep(1)
+        return self.spent / 1e6
+
+    def sweep(self, *_: object) -> None:
+        """Push everything out of the caches."""
+        if self._times:
+            self._sweep(int(self._times))
+
+    def _sweep(self, times: int) -> None:
+        start = time.thread_time_ns()
+        for _ in range(times):
+            self._memory.add_(1)
+        self.spent += time.thread_time_ns() - start
+
+
+class Swept(nn.Module):
+    """Sweeps in the forward pass and in the backward pass."""
+
+    def __init__(self, sweeps: Sweeps) -> None:
+        super().__init__()
+        self._sweeps = sweeps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self._sweeps.sweep()
+        x.register_hook(self._sweeps.sweep)
+        return x
+
+
+class SweptAdam(torch.optim.Adam):
+    """Sweeps before it writes the weights."""
+
+    def __init__(self, parameters: Any, sweeps: Sweeps) -> None:
+        super().__init__(parameters, foreach=False)
+        self._sweeps = sweeps
+
+    def _init_group(self, *args: Any) -> Any:
+        self._sweeps.sweep()
+        return super()._init_group(*args)
+
+
+def make_turn(
+    blocks: int, steps: int, warm: int, milliseconds: float
+) -> Callable[[], tuple[float, float]]:
+    """A function that trains for one turn: CPU ns of a step without its sweeps, and with them."""
+    sweeps = Sweeps(milliseconds)
+    layers: list[nn.Module] = [nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(blocks)]
+    if milliseconds:
+        layers.insert(1, Swept(sweeps))
+    model = nn.Sequential(*layers)
+    optimizer = SweptAdam(model.parameters(), sweeps)
+    data = TensorDataset(torch.randn((warm + steps) * 4, 8))
+
+    def turn() -> tuple[float, float]:
         start = 0
-        for index, (x,) in enumerate(DataLoader(data, batch)):
+        for index, (x,) in enumerate(DataLoader(data, 4)):
             if index == warm:
-                start = time.thread_time_ns()
+                start, sweeps.spent = time.thread_time_ns(), 0
             optimizer.zero_grad()
             model(x).sum().backward()
             optimizer.step()
-        return (time.thread_time_ns() - start) / steps
+            sweeps.sweep()
+        whole = time.thread_time_ns() - start
+        return (whole - sweeps.spent) / steps, whole / steps
 
     return turn
 
@@ -93,14 +158,14 @@ def main() -> None:
     torch.set_num_threads(1)
     hooks, turn = Hooks(), make_turn(*SHAPES[sys.argv[1]])
     deadline = time.monotonic() + float(sys.argv[2])
-    pairs: list[tuple[float, float]] = []
+    pairs: list[tuple[float, float, float]] = []
     gc.disable()
     while time.monotonic() < deadline:
-        spent = {}
+        spent, whole = {}, 0.0
         for on in (False, True) if len(pairs) % 2 else (True, False):
             hooks.put(on)
-            spent[on] = turn()
-        pairs.append((spent[False], spent[True]))
+            spent[on], whole = turn()
+        pairs.append((spent[False], spent[True], whole))
         gc.collect()
     print(json.dumps(pairs[FIRST_PAIRS:]))
 

@@ -2,8 +2,8 @@
 
 Ends within three minutes. Each figure stands beside what is to be reached at least. Steps are
 compared within one process, with the hooks and without in turns (``agent_on_off.py``), by the CPU
-time of the training thread: the median of the ratios of the pairs, and the interval in which the
-median lies with 95 % certainty; an interval around 0 means that nothing can be measured. Others on
+time of the training thread: the median of what is added in the pairs, and the interval in which it
+lies with 95 % certainty; an interval around 0 means that nothing can be measured. Others on
 the same cores make every step slower, and ours more than in proportion, because they take the
 caches; so the quietest tenth of the turns is compared too.
 
@@ -82,11 +82,10 @@ def steps(shape: str, seconds: float, most: str) -> None:
     if len(pairs) < FEWEST_PAIRS:
         print(f"outside windows, {shape} steps: only {len(pairs)} pairs, the machine is too busy")
         return
-    added, low, high = (100 * (ratio - 1) for ratio in median_within([b / a for a, b in pairs]))
-    usual = statistics.median(off for off, _ in pairs)
-    more = statistics.median(on - off for off, on in pairs)
-    quiet_off, quiet_on = (sorted(one)[len(one) // 10] for one in zip(*pairs, strict=True))
-    quiet = f"in the quietest tenth {100 * (quiet_on / quiet_off - 1):+.2f} %"
+    added, low, high = median_within([100 * (on - off) / whole for off, on, whole in pairs])
+    more = statistics.median(on - off for off, on, _ in pairs)
+    quiet_off, quiet_on, usual = (sorted(one)[len(one) // 10] for one in zip(*pairs, strict=True))
+    quiet = f"in the quietest tenth {100 * (quiet_on - quiet_off) / usual:+.2f} %"
     print(
         f"outside windows, {shape} steps of {usual / 1e6:.2f} ms: {added:+.2f} % "
         f"({low:+.2f} to {high:+.2f}), {more / 1e3:+.1f} us a step, {quiet}, {len(pairs)} pairs; "

@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     from perftui.trace.ranks import RankFile
 
 
-FIRST_WORD_SECONDS = 0.3
-"""How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
-
-
 def _nothing() -> None:
     pass
 
@@ -108,8 +104,7 @@ class PerftuiApp(ReadingApp):
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
         self.app_resume_signal.subscribe(self, self._resumed)
-        for source in self._sources[:1]:
-            source.told.wait(FIRST_WORD_SECONDS)
+        self.wait_for_first_word()
         self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from perftui_tui.trials import Trials
 
 
+FIRST_WORD_SECONDS = 0.3
+"""How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
+
+
 class ReadingApp(MovingApp):
     """Reads the run directory or the trace file at ``target``, and hands on what comes of it."""
 
@@ -108,7 +112,7 @@ class ReadingApp(MovingApp):
 
     def on_snapshot_received(self, message: messages.SnapshotReceived) -> None:
         """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
-        if message.snapshot.source != self.target:
+        if message.snapshot.source != self.target or message.snapshot is self.newest:
             return
         if message.snapshot.as_of is not None:
             if self.playback.takes(message.snapshot):
@@ -123,6 +127,13 @@ class ReadingApp(MovingApp):
         # A run that is over is told of once: that picture is never skipped.
         if not message.snapshot.phase.is_live or not self._terminal_is_behind():
             self.snapshot = message.snapshot
+
+    def wait_for_first_word(self) -> None:
+        """Let the first frame show what is read, if that does not take long."""
+        for source in self._sources[:1]:
+            word = source.first_word(FIRST_WORD_SECONDS)
+            if isinstance(word, messages.SnapshotReceived):
+                self.on_snapshot_received(word)
 
     def _terminal_is_behind(self) -> bool:
         """Whether frames still wait to be written: on a slow link another would delay the keys."""

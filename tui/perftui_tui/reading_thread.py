@@ -23,8 +23,9 @@ class ReadingThread:
     def __init__(self, path: Path, post: Post) -> None:
         self.path = path
         self.stopped = threading.Event()
-        self.told = threading.Event()
-        """Whether there has been a message."""
+        self.first: Message | None = None
+        """What was said first."""
+        self._told = threading.Event()
         self._post = post
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
@@ -44,11 +45,18 @@ class ReadingThread:
         """
         raise NotImplementedError
 
+    def first_word(self, patience: float) -> Message | None:
+        """What was said first, waited for so many seconds at most; it is posted all the same."""
+        self._told.wait(patience)
+        return self.first
+
     def tell(self, message: Message) -> None:
         """Post ``message``, unless nobody listens any more."""
-        if not self.stopped.is_set():
-            self._post(message)
-        self.told.set()
+        if self.stopped.is_set():
+            return
+        self.first = self.first or message
+        self._told.set()
+        self._post(message)
 
     def _run(self) -> None:
         from perftui.trace.errors import LoadCancelled

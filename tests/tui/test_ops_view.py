@@ -246,7 +246,7 @@ async def test_g_tells_operators_apart_by_shapes_module_and_line(host):
     assert host.figures("self CPU") == {"Linear_0": "1.40 ms", "(in no module)": "110 µs"}
 
     await host.pilot.press("g")
-    await host.reach(lambda: host.lines()[0].startswith("line"))
+    await host.reach(lambda: host.lines()[0].startswith("function at"))
     assert host.figures("self CPU") == {
         "train.py:12 step": "1.20 ms",
         "(no line of yours)": "110 µs",
@@ -341,7 +341,7 @@ async def test_the_tree_sorts_what_is_below_one_caller(host):
 @pytest.mark.keys("ops.heaviest")
 async def test_the_heaviest_path_opens(host):
     await host.pilot.press("g", "g", "g")
-    await host.reach(lambda: host.lines()[0].startswith("line"))
+    await host.reach(lambda: host.lines()[0].startswith("function at"))
     await in_tree(host)
     await host.pilot.press("E")
     assert [line.split()[1] for line in host.lines()[1:3]] == ["train.py:12", "aten::linear"]

@@ -20,7 +20,7 @@ _TITLES = {
     By.NAME: ("op", "ops"),
     By.SHAPE: ("op and shapes of its inputs", "groups"),
     By.MODULE: ("module", "modules"),
-    By.LINE: ("line", "lines"),
+    By.LINE: ("function at", "lines"),
 }
 """Of the first column, and what its rows are."""
 

@@ -89,11 +89,16 @@ def _why_none(snapshot: Snapshot) -> str:
 def _trouble(use: MemoryUse) -> list[Span]:
     """Retries and failures of allocations, as far as they are counted."""
     spans: list[Span] = []
-    for count, word, style in ((use.retries, "retries", "warn"), (use.failures, "failures", "bad")):
+    for count, one, several, style in (
+        (use.retries, "retry", "retries", "warn"),
+        (use.failures, "failure", "failures", "bad"),
+    ):
         if count is None:
-            spans.append((f"{word} not counted", "dim"))
+            spans.append((f"{several} not counted", "dim"))
+        elif count:
+            spans.append((f"{count:,} {one if count == 1 else several}", style))
         else:
-            spans.append((f"{count:,} {word}", style) if count else (f"no {word}", "good"))
+            spans.append((f"no {several}", "good"))
     return spans
 
 

@@ -24,13 +24,14 @@ class OpsScreen(RunScreen):
     HELP = (
         "Operators with their self and total time on the CPU and the GPU, or kernels. Self leaves "
         "out what an operator calls; device time is that of the kernels it launched. "
-        "{ops.group(1)} tells operators apart by name, shapes, module or line, {ops.tree} shows "
-        "who calls whom as a tree, {ops.kernels} the kernels. {ops.table.open} opens a row: its "
-        "kernels, callers, shapes and places on the timeline; {ops.detail.leave} leads back. "
-        "{ops.filter} filters, {ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a "
-        "title) choose the column to sort by, {ops.table.reverse} reverses, {ops.save} saves the "
-        "table. Whether a kernel uses tensor cores is told by its name, the occupancy is the "
-        "profiler's estimate, unless --ncu gave a measured one."
+        "{ops.group(1)} tells operators apart by name, shapes, module or line (that of the "
+        "function where torch names no other), {ops.tree} shows who calls whom as a tree, "
+        "{ops.kernels} the kernels. {ops.table.open} opens a row: its kernels, callers, shapes and "
+        "places on the timeline; {ops.detail.leave} leads back. {ops.filter} filters, "
+        "{ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a title) choose the column to "
+        "sort by, {ops.table.reverse} reverses, {ops.save} saves the table. Whether a kernel uses "
+        "tensor cores is told by its name, the occupancy is the profiler's estimate, unless --ncu "
+        "gave a measured one."
     )
 
     _shown: tuple[TraceAnalysis | None, str] | None = None

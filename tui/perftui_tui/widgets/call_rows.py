@@ -131,7 +131,8 @@ def _names(shown: Sequence[Visible], ascii_only: bool, needle: str) -> Column:
     def total(rows: Int64) -> str:
         if needle:
             return f"{format_count(matches)} match{cut}"
-        return f"{format_count(len(rows))} paths shown{cut}"
+        paths = "path" if len(rows) == 1 else "paths"
+        return f"{format_count(len(rows))} {paths} shown{cut}"
 
     names = [printable(each.node.label) for each in shown]
 

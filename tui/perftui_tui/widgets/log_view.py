@@ -174,7 +174,8 @@ class LogStatus(RowView):
             else (hint("held: {log.follow} follows"), "warn")
         )
         newest = output.lines[-1] if output.lines and not view.following else ""
-        right = row((f"  {last:,} lines  ", "dim"), state, " ")
+        lines = "line" if last == 1 else "lines"
+        right = row((f"  {last:,} {lines}  ", "dim"), state, " ")
         if view.found is not None:
             right = row((f"  found in line {view.found + 1:,}", "accent"), *right)
         if output.skipped_bytes:

@@ -63,7 +63,8 @@ def _words(
 
 
 def _counted(shown: int, whole: int) -> str:
-    return f"{whole} runs" if shown == whole else f"{shown} of {whole} runs"
+    runs = "run" if whole == 1 else "runs"
+    return f"{whole} {runs}" if shown == whole else f"{shown} of {whole} {runs}"
 
 
 def _name(one: Listed) -> str:

@@ -43,12 +43,15 @@ _BAR, _WIDEST_BAR = 10, 40
 
 
 def name_column(title: str, names: Sequence[str], things: str, whole: int | None = None) -> Column:
-    """Names, with how many ``things`` there are (of ``whole``, where some are left out)."""
+    """Names, with how many ``things`` there are (of ``whole``, where some are left out).
+
+    ``things`` are several of them, with an s at the end."""
     known = len(names) if whole is None else whole
 
     def total(rows: Int64) -> str:
         shown, every = format_count(len(rows)), format_count(known)
-        return f"{every} {things}" if len(rows) == known else f"{shown} of {every} {things}"
+        what = things.removesuffix("s") if known == 1 else things
+        return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
 
     return Column(title, names, names.__getitem__, align=LEFT, total=total)
 

@@ -119,9 +119,24 @@ async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
         await until_shown(pilot, "the end")
         bar = app.screen.query_one("#playback")
         left = bar._left
-        await pilot.click("#playback", offset=(left + (bar.size.width - left) // 2, 0))
+        await pilot.click("#playback", offset=(left + bar._cells // 2, 0))
         await until(pilot, lambda: 0.45 < app.playback.position.share < 0.55, "the middle")
         await until(pilot, lambda: app.snapshot.as_of == app.playback.position.at, "its picture")
+        await pilot.click("#playback", offset=(bar.size.width - 3, 0))
+        assert 0.45 < app.playback.position.share < 0.55
+        await until_shown(pilot, "P keys to the screen")
+        await pilot.press("P")
+        await until_shown(pilot, "P keys to the bar")
+
+
+async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path) -> None:
+    async with opened(saved, size=(60, 18), replay=True) as (app, pilot):
+        await pilot.press("P")
+        await until_shown(pilot, "the end")
+        lines = text_of(app).splitlines()
+        assert "Findings" in "".join(lines[-6:-2])
+        assert lines[-3].startswith("╰")
+        assert lines[-3].rstrip().endswith("╯")
 
 
 async def test_the_keys_go_with_the_screens_and_back_to_them(saved: Path) -> None:

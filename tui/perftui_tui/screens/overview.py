@@ -75,6 +75,7 @@ class OverviewScreen(RunScreen):
         #activity { overflow: hidden hidden; }
         #top-ops { display: none; border: round $chart; }
         #log-tail { height: 1; }
+        &.-short.-played #log-tail { display: none; }
     }
     OverviewScreen.-tall {
         #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }

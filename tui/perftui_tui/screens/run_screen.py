@@ -132,8 +132,9 @@ class RunScreen(Screen[None]):
 
     def show_position(self) -> None:
         """Draw where the playing of a run stands, if one is played."""
-        bar = self.query_one(PlaybackBar)
-        bar.show(self.session.playback.position)
+        position = self.session.playback.position
+        self.set_class(position is not None, "-played")
+        self.query_one(PlaybackBar).show(position)
 
     def change_keys(self) -> None:
         """Give the keys to the bar, or back to the part that had them."""

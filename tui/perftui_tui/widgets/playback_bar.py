@@ -9,8 +9,8 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from perftui_tui.format import elapsed
-from perftui_tui.keymap import bindings
-from perftui_tui.rows import Row, Span, crop, fit, width
+from perftui_tui.keymap import bindings, shown_key
+from perftui_tui.rows import Row, Span, crop, fit, row, width
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ SHORTEST = 10
 """Cells of the bar itself; below that the words give way."""
 
 
-def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int]:
-    """The row, and the column at which the bar itself begins."""
+def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, int]:
+    """The row, the column at which the bar itself begins, and its cells."""
     mark = "▶" if position.playing else "▏▏"
     begin = position.stops.start
     style = "key" if has_keys else "accent"
@@ -34,14 +34,18 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int]:
     while len(words) > 1 and width(tuple(words)) + SHORTEST > cells:
         words.pop()
     left = width(tuple(words))
-    room = max(1, cells - left - 1)
+    whose = "screen" if has_keys else "bar"
+    other = row((f" {shown_key('app.playback')} keys to the {whose} ", "dim"))
+    if left + width(other) + 2 * SHORTEST > cells:
+        other = ()
+    room = max(1, cells - left - width(other) - 1)
     knob = min(room - 1, round(position.share * (room - 1)))
     bar: tuple[Span, ...] = (
         ("━" * knob, "accent"),
         ("●", "bold"),
         ("─" * (room - 1 - knob), "dim"),
     )
-    return fit(crop((*words, *bar), cells), cells), left
+    return fit(crop((*words, *bar, *other), cells), cells), left, room
 
 
 def _step_words(position: Position) -> str:
@@ -70,7 +74,7 @@ class PlaybackBar(RowView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._position: Position | None = None
-        self._left = 0
+        self._left, self._cells = 0, 1
         self._before: Widget | None = None
         """What had the keys."""
 
@@ -111,21 +115,23 @@ class PlaybackBar(RowView, can_focus=True):
         self._redraw()
 
     def on_focus(self) -> None:
-        """Show who has the keys."""
-        self._redraw()
+        """Show who has the keys: that is known once this has been handled."""
+        self.call_later(self._redraw)
 
     def on_blur(self) -> None:
         """Show who has the keys."""
-        self._redraw()
+        self.call_later(self._redraw)
 
     def _redraw(self) -> None:
         if self._position is not None and self.size.width:
-            drawn, self._left = bar_row(self._position, self.size.width, self.has_focus)
+            drawn, self._left, self._cells = bar_row(
+                self._position, self.size.width, self.has_focus
+            )
             self.rows = [drawn]
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go where the bar is pressed, and on with the mouse."""
-        if event.x >= self._left:
+        if self._left <= event.x < self._left + self._cells:
             self.capture_mouse()
             self._go(event.x)
 
@@ -139,8 +145,8 @@ class PlaybackBar(RowView, can_focus=True):
         self.release_mouse()
 
     def _go(self, x: int) -> None:
-        room = max(1, self.size.width - self._left - 2)
-        self._playback.seek_share(min(max((x - self._left) / room, 0.0), 1.0))
+        last = max(1, self._cells - 1)
+        self._playback.seek_share(min(max((x - self._left) / last, 0.0), 1.0))
 
     def action_play(self) -> None:
         """Play or hold."""

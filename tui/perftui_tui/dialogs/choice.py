@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from perftui_tui.rows import Row, fold, row, wrap
+from perftui_tui.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
 
 SHARE = 0.9
@@ -18,6 +19,7 @@ SHARE = 0.9
 
 LARGEST_WIDTH = 110
 PROSE_WIDTH = 70
+NARROWEST = 40
 FRAME_CELLS = 5
 """Border, padding and scroll bar."""
 
@@ -49,7 +51,7 @@ class ChoiceDialog(ModalScreen[str]):
     DEFAULT_CSS = """
     ChoiceDialog { align: center middle; }
     ChoiceDialog > Vertical {
-        width: 90%; max-width: 110; height: auto; max-height: 90%;
+        height: auto; max-height: 90%;
         border: round $accent; background: $panel; padding: 0 1;
     }
     ChoiceDialog #body { height: auto; max-height: 100h; background: $panel; }
@@ -90,6 +92,8 @@ class ChoiceDialog(ModalScreen[str]):
             row((f" {choice.keys[0]:<6}", "key"), " ", choice.label) for choice in self._choices
         ]
         frame = self.query_one(Vertical)
+        widest = max(NARROWEST, *(width_of(one) for one in (*rows, *choices.rows)))
+        frame.styles.width = min(widest, cells) + FRAME_CELLS
         frame.border_subtitle = "up and down scroll" if len(rows) > room else ""
 
     def on_key(self, event: events.Key) -> None:

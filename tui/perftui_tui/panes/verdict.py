@@ -105,7 +105,9 @@ def _nothing_found(snapshot: Snapshot) -> str:
     count = len(snapshot.diagnosis.abstentions)
     rules = "rule" if count == 1 else "rules"
     unknown = f"; {count} {rules} could not judge, {_screen('diagnosis')} says why" if count else ""
-    return f"nothing known crosses its limit in {snapshot.diagnosis.steady_steps} steps{unknown}"
+    steps = snapshot.diagnosis.steady_steps
+    what = f"{steps} step{'s'[: steps != 1]}"
+    return f"nothing known crosses its limit in {what}{unknown}"
 
 
 def _start_of_run(snapshot: Snapshot) -> str:

@@ -83,6 +83,11 @@ class DiagnosisScreen(RunScreen):
     def _findings(self) -> tuple[Finding, ...]:
         return self.snapshot.diagnosis.findings if self.snapshot else ()
 
+    def useless_actions(self) -> frozenset[str]:
+        """Without a finding there is no evidence to go to."""
+        useless = super().useless_actions()
+        return useless if self._findings else useless | {"show_evidence"}
+
     @property
     def _options(self) -> tuple[FixOption, ...]:
         return self.snapshot.fixes(self.finding) if self.snapshot and self.finding else ()

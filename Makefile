@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests start Python several hundred times; where it may not keep what it compiles, each time
+# compiles all of perftui. Empty is unset.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint bench screenshots clean
 

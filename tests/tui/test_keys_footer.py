@@ -84,6 +84,15 @@ async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple
         assert last_row(app) == first
 
 
+async def test_it_changes_with_the_width_of_the_terminal(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help at the edge")
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: last_row(app).rstrip().endswith("palette"), "the palette there")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help again")
+
+
 def _wheel(
     kind: type[MouseScrollDown] | type[MouseScrollUp], footer: KeysFooter
 ) -> MouseScrollDown | MouseScrollUp:

@@ -73,6 +73,10 @@ class KeysFooter(Widget):
         """Follow them no more."""
         self.screen.bindings_updated_signal.unsubscribe(self)
 
+    def on_resize(self) -> None:
+        """Draw once more when the screen knows whether it is narrow: it hears of its size later."""
+        self.call_after_refresh(self.refresh)
+
     def _changed(self, screen: Screen[object]) -> None:
         if not self.app.app_focus or screen is not self.screen:
             return

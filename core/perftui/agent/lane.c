@@ -320,8 +320,10 @@ static int set_usual(Lane *lane, PyObject *list, void *unused)
 
 static void forget_optimizers(Lane *lane)
 {
-    while (lane->n_optimizers > 0)
-        Py_CLEAR(lane->optimizers[--lane->n_optimizers].reference);
+    while (lane->n_optimizers > 0) {
+        lane->n_optimizers--;
+        Py_CLEAR(lane->optimizers[lane->n_optimizers].reference);
+    }
 }
 
 /* A list of weak references to optimizers, each with its number. */

@@ -20,6 +20,7 @@ from .options import Options
 from .process import process_facts
 from .steps import EVAL, INFER, TRAIN, Boundary, StepMachine
 from .tracer import declare
+from .usual_step import NEVER
 from .windows import Windows
 
 PHASES = {
@@ -34,8 +35,6 @@ USUAL_NS = 50_000_000
 USUAL_STEPS = 8
 """So long, and so many, steps that go like the ones before are kept from whoever plans windows. He
 sees each step that is slow, and need not be asked a thousand times a second."""
-
-NEVER = 1 << 62
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
 

@@ -13,6 +13,9 @@ SLOW_EXTRA_NS = 20_000_000
 """A slow step takes twice the usual time and some time slices of the system longer: on a busy
 machine any step may lose 3 to 20 ms to other programs."""
 
+NEVER = 1 << 62
+"""Longer than any step, in ns."""
+
 
 class UsualStep:
     """Told of every training step that no window disturbed, in ns."""

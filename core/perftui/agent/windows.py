@@ -17,6 +17,7 @@ from .options import Options
 from .ranges import Ranges
 from .signal_handlers import raised_by_handler
 from .steps import Boundary
+from .usual_step import NEVER
 from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
 from .window_plan import MOST_ATTEMPTS, WindowPlan
 from .witnesses import Witnesses
@@ -97,7 +98,7 @@ class Windows:
     @property
     def slow_after(self) -> int:
         """Steps that take longer, in ns, are to be told of at once."""
-        return self._plan.slow_after
+        return self._plan.slow_after if self._options.profile else NEVER
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual, ``whole`` ns with ``hooks`` of the agent."""

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis import opened
+from perftui.analysis import opened as opening
 from perftui.analysis.opened import never, open_trace
-from tests.core.analysis.sameness import assert_right
+from tests.core.analysis.sameness import assert_equals
 from tests.corpus.collection import ROOT, oracles
+from tests.corpus.opened import opened
 
 pytestmark = pytest.mark.corpus
 
@@ -19,8 +20,8 @@ def test_a_real_trace_comes_back_as_it_was(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path))
-    monkeypatch.setattr(opened, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(opening, "FEWEST_ROWS", 1)
     open_trace(ROOT / name, later=lambda work: work())
     again = open_trace(ROOT / name, later=never)
     assert again.lanes
-    assert_right(again, ROOT / name, rows=40)
+    assert_equals(again, opened(name).analysis, rows=40)

@@ -38,7 +38,11 @@ def assert_same(one: Any, other: Any) -> None:
 
 def assert_right(found: TraceAnalysis, path: Path, rows: int = 5) -> None:
     """It is what reading the file gives, and so are its lanes and the arguments of some rows."""
-    fresh = analyse(load_trace(path))
+    assert_equals(found, analyse(load_trace(path)), rows)
+
+
+def assert_equals(found: TraceAnalysis, fresh: TraceAnalysis, rows: int) -> None:
+    """It is ``fresh``, which was read, and so are its lanes and the arguments of some rows."""
     assert_same(fresh, found)
     if found.lanes:
         lanes = build_lanes(fresh.trace)

@@ -40,6 +40,8 @@ def share(files: int, kind: str) -> int:
 
 def opened(path: Path, raw: bytes) -> Trace | None:
     """The trace, analysed and with the arguments of all rows asked for; None if it is refused."""
+    # Some file systems wait for the disk where a file is overwritten: more than twice as long.
+    path.unlink(missing_ok=True)
     path.write_bytes(raw)
     try:
         trace = load_trace(path)

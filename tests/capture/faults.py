@@ -185,15 +185,18 @@ def forget_workers() -> None:
 class Interrupting:
     """Interrupts within the agent, where one of its functions, or one it calls, is called next.
 
-    Or where it returns.
+    Or where it returns, which for compiled ones is "after": signals are seen nowhere else then.
     """
 
     def __init__(self, event: str, function: str, number: signal.Signals) -> None:
         self.place = event, function
         self.number = number
 
-    def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if (event, frame.f_code.co_name) == self.place and self._is_of_agent(frame):
+    def __call__(self, frame: FrameType, event: str, called: object) -> None:
+        place = event, frame.f_code.co_name
+        if event == "c_return":
+            place = "after", getattr(called, "__name__", "")
+        if place == self.place and self._is_of_agent(frame):
             sys.setprofile(None)
             os.kill(os.getpid(), self.number)
 
@@ -209,9 +212,17 @@ def out_of_time(*_: object) -> None:
 
 
 def interrupted_in_the_agent(
-    event: str, function: str, number: signal.Signals = signal.SIGINT, workers: int = 0
+    event: str,
+    function: str,
+    number: signal.Signals = signal.SIGINT,
+    workers: int = 0,
+    *,
+    is_compiled: bool = False,
 ) -> str:
     signal.signal(signal.SIGALRM, out_of_time)
+    if not is_compiled:
+        # So that the long way is taken.
+        sys.modules["_perftui_agent.recording"].Recording.knows_all = lambda _: False
     training = Training("never", nothing, workers)
     batches = iter(training.batches)
     for _ in range(AT):
@@ -259,12 +270,21 @@ FAULTS: dict[str, Callable[[], str]] = {
         for event in ("call", "return")
     },
     **{
+        f"agent-after-{hook}": lambda hook=hook: interrupted_in_the_agent(
+            "after", hook, is_compiled=True
+        )
+        for hook in HOOKS
+    },
+    **{
         f"agent-alarm-{hook}": lambda hook=hook: interrupted_in_the_agent(
             "call", hook, signal.SIGALRM
         )
         for hook in HOOKS
     },
     "agent-alarm-qsize": lambda: interrupted_in_the_agent("call", "qsize", signal.SIGALRM, 2),
+    "agent-alarm-compiled-qsize": lambda: interrupted_in_the_agent(
+        "call", "qsize", signal.SIGALRM, 2, is_compiled=True
+    ),
     "worker-exits": lambda: worker_that(lambda: os._exit(9)),
     "worker-raises": worker_that_raises,
     "worker-segfaults": lambda: worker_that(segfault),

@@ -21,6 +21,7 @@ import numpy as np
 import psutil
 import pytest
 
+from perftui.agent.compiled import IS_COMPILED
 from perftui.run.columns import PHASES
 from perftui.run.history import list_runs
 from perftui.run.manifest import Status
@@ -38,6 +39,17 @@ from tests.capture.watched import (
 )
 
 pytestmark = pytest.mark.subprocess
+
+compiled = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
+COMPILED = (
+    "enter_fetch",
+    "leave_fetch",
+    "enter_forward",
+    "enter_backward",
+    "leave",
+    "enter_optimizer",
+    "leave_optimizer",
+)
 
 TRAINING_PHASES = ("fetch", "forward", "backward", "optimizer", "between")
 
@@ -112,6 +124,7 @@ def test_interrupts_and_a_lack_of_memory_arrive_where_they_would(
         "return-enter_optimizer",
         "call-leave_optimizer",
         "return-leave_optimizer",
+        *(pytest.param(f"after-{hook}", marks=compiled) for hook in COMPILED),
     ],
 )
 def test_an_interrupt_within_the_agent_reaches_the_script(place: str, outcomes: Outcomes) -> None:
@@ -123,7 +136,8 @@ def test_an_interrupt_within_the_agent_reaches_the_script(place: str, outcomes: 
 
 
 @pytest.mark.parametrize(
-    "hook", ["enter_fetch", "leave_fetch", "enter_forward", "enter_optimizer", "qsize"]
+    "hook",
+    ["enter_fetch", "leave_fetch", "enter_forward", "enter_optimizer", "qsize", "compiled-qsize"],
 )
 def test_what_a_signal_handler_raises_within_the_agent_reaches_the_script(
     hook: str, outcomes: Outcomes

@@ -8,6 +8,8 @@ class CompiledLane:
     """Whether hooks let all pass: a phase is going on, or recording is off. The hooks set it
     where nothing can come between that and the phase: an interrupt may come as they are left
     that enter it."""
+    is_off: bool
+    """Whether recording is off."""
     is_open: bool
     own_thread: int
     """The one whose hooks may come here."""

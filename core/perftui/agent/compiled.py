@@ -24,14 +24,20 @@ else:
         class CompiledLane:
             """Is never opened: every step goes the long way."""
 
-            is_open = inside = False
+            is_open = is_off = inside = False
 
             def nowhere(self, *_: Any) -> int:
                 """What happens is for the session."""
                 return 0
 
-            enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
-            enter_optimizer = leave_optimizer = nowhere
+            def left(self, *_: Any) -> bool:
+                """The same; an interrupt may come before the session is told."""
+                self.inside = self.is_off
+                return False
+
+            enter_fetch = enter_forward = enter_backward = enter_optimizer = nowhere
+            leave_optimizer = nowhere
+            leave_fetch = leave = left
 
 
 IS_COMPILED = hasattr(CompiledLane, "own_thread")

@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    char inside, is_open, is_sampling, has_workers, is_usual;
+    char inside, is_off, is_open, is_sampling, has_workers, is_usual;
     unsigned long own_thread;
     long long ready, cpu_start;
 
@@ -174,12 +174,20 @@ static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
+/* The end of the phase is for the session. Hooks listen again already: if an interrupt comes before it
+   is told, they would let everything pass for ever. */
+static PyObject *left_to_session(Lane *lane)
+{
+    lane->inside = lane->is_off;
+    Py_RETURN_FALSE;
+}
+
 /* iterator, start[, by_session]: it has given a batch. Whether that is all. */
 static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     int64_t end;
     if (!is_here(lane, n_args - 2) || !has_room(lane) || PyWeakref_GetObject(lane->iterator) != args[0])
-        Py_RETURN_FALSE;
+        return left_to_session(lane);
     lane->inside = 0;
     end = clock_ns(CLOCK_MONOTONIC);
     write_record(lane, INPUT_WAIT, PyLong_AsLongLong(args[1]), end, lane->ready, 0);
@@ -222,7 +230,7 @@ static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_
 static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     if (!is_here(lane, n_args - 2))
-        Py_RETURN_FALSE;
+        return left_to_session(lane);
     lane->inside = 0;
     write_record(
         lane, (int)PyLong_AsLong(args[0]), PyLong_AsLongLong(args[1]), clock_ns(CLOCK_MONOTONIC), 0, 0);
@@ -396,6 +404,7 @@ static PyMethodDef methods[] = {
 
 static PyMemberDef members[] = {
     MEMBER(inside, T_BOOL),
+    MEMBER(is_off, T_BOOL),
     MEMBER(is_open, T_BOOL),
     MEMBER(is_sampling, T_BOOL),
     MEMBER(has_workers, T_BOOL),

@@ -43,7 +43,7 @@ class Lane(CompiledLane):
 
     def reset(self) -> None:
         """Be as at the start, whatever has happened."""
-        self.inside = self.is_open = False
+        self.inside = self.is_off = self.is_open = False
         self.going_on = -1
         self.usual = None
         self.events = []

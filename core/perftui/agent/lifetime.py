@@ -56,7 +56,6 @@ class Lifetime:
         self.weights = Weights()
         self.recording: Recording | None = None
         """None before there is anything to record, and after it has ended."""
-        self._is_off = False
         self._failed: Recording | None = None
 
     @contained_apart
@@ -83,7 +82,7 @@ class Lifetime:
         if isinstance(error, Exception) and not raised_by_handler(error):
             self.fail(error)
             return True
-        self.lane.inside = self._is_off
+        self.lane.inside = self.lane.is_off
         return False
 
     def fail(self, error: Exception) -> None:
@@ -112,7 +111,7 @@ class Lifetime:
         """Record no more; returns what was recorded so far."""
         self.lane.close()
         recording, self.recording = self.recording, None
-        self._is_off = self.lane.inside = True
+        self.lane.is_off = self.lane.inside = True
         self.meter.is_sampling = False
         if recording is not None:
             recording.silence()
@@ -127,7 +126,7 @@ class Lifetime:
         return recording
 
     def _begin(self) -> Recording | None:
-        if self.recording is not None or self._is_off:
+        if self.recording is not None or self.lane.is_off:
             return self.recording
         if self._torch.utils.data.get_worker_info() is not None:
             # A worker of a DataLoader: its modules are transforms.

@@ -61,7 +61,7 @@ class Session(Lifetime):
             if arrived and self.lane.leave_fetch(iterator, start, True):
                 return
             self.lane.close()
-        self.lane.inside = self._is_off
+        self.lane.inside = self.lane.is_off
         recording = self.recording
         if recording is None:
             return
@@ -88,7 +88,7 @@ class Session(Lifetime):
     @contained_apart
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
         """``__iter__`` has returned ``iterator``, None where it raised."""
-        self.lane.inside = self._is_off
+        self.lane.inside = self.lane.is_off
         recording = self.recording
         if recording is None:
             return
@@ -143,7 +143,7 @@ class Session(Lifetime):
         if self._is_on_lane():
             self.lane.leave(kind, start, True)
             return
-        self.lane.inside = self._is_off
+        self.lane.inside = self.lane.is_off
         recording = self.recording
         if recording is not None:
             recording.end(kind, start)

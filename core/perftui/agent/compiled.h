@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#if !defined(__linux__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "what is written is little-endian, and perf_counter_ns is CLOCK_MONOTONIC on Linux only"
+#if !defined(__linux__) || !defined(__LP64__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "addresses have 64 bits, what is written is little-endian, and perf_counter_ns is CLOCK_MONOTONIC on Linux only"
 #endif
 
 static inline int64_t clock_ns(clockid_t clock)

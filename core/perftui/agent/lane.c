@@ -3,7 +3,9 @@
    millisecond at most, when the caches hold little of it: in Python these hooks took 30 us of each
    such step, most of it waiting for memory.
 
-   Nothing in here runs Python code but ``batches_ready``, so nothing can come in between either. */
+   Python code runs in here where a measured step ends or begins, where a loader with workers is
+   asked, and for errors. Handlers of signals and what the garbage collector calls may come in
+   between there, and close the lane: it is asked again after each. */
 
 #include "compiled.h"
 
@@ -72,14 +74,44 @@ static void write_record(Lane *lane, int kind, int64_t start, int64_t end, int64
    the session, which has asked for the thread itself. */
 static int is_here(Lane *lane, Py_ssize_t by_session)
 {
-    if (!lane->is_open)
+    if (!lane->is_open || lane->ring == NULL || lane->capacity <= 0)
+        return 0;
+    if (!lane->is_grad_enabled || !lane->batches_ready || !lane->keeps)
         return 0;
     return by_session || (!lane->is_sampling && PyThread_get_thread_ident() == lane->own_thread);
 }
 
+/* What a weak reference refers to, borrowed; None where that is gone. */
+static PyObject *referent(PyObject *reference)
+{
+    PyObject *alive = PyWeakref_GetObject(reference);
+    if (alive != NULL)
+        return alive;
+    PyErr_Clear();
+    return Py_None;
+}
+
 static int has_room(Lane *lane)
 {
-    return lane->n_events < MOST_EVENTS && PyWeakref_GetObject(lane->iterator) != Py_None;
+    return lane->n_events < MOST_EVENTS && referent(lane->iterator) != Py_None;
+}
+
+/* How long ``list`` is, or -1 with an error where it is none, or deleted. */
+static Py_ssize_t length(PyObject *list)
+{
+    if (list != NULL)
+        return PyList_Size(list);
+    PyErr_SetString(PyExc_TypeError, "it cannot be deleted");
+    return -1;
+}
+
+/* Whether there are so many arguments, or one more: ``by_session``. */
+static int takes(Py_ssize_t n_args, Py_ssize_t n)
+{
+    if (n_args == n || n_args == n + 1)
+        return 1;
+    PyErr_Format(PyExc_TypeError, "%zd or %zd arguments are taken, not %zd", n, n + 1, n_args);
+    return 0;
 }
 
 static void push(Lane *lane, int event)
@@ -96,6 +128,9 @@ static PyObject *failed(Lane *lane)
     PyObject *type, *error, *trace, *kept;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL)
+        /* By where it came through it is known for a handler's. */
+        PyException_SetTraceback(error, trace);
     kept = PyObject_CallFunctionObjArgs(lane->keeps, error, NULL);
     if (kept == Py_True) {
         Py_DECREF(kept);
@@ -104,19 +139,35 @@ static PyObject *failed(Lane *lane)
         Py_XDECREF(trace);
         return PyLong_FromLong(0);
     }
-    PyErr_Clear();
-    Py_XDECREF(kept);
+    if (kept == NULL) {
+        /* A handler has raised meanwhile. */
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        return NULL;
+    }
+    Py_DECREF(kept);
     PyErr_Restore(type, error, trace);
     return NULL;
 }
 
-/* Whether the step ends like those before it; then it is written, and the next one begins. */
+/* Whether the lane is open in the step that began at ``start``, and all of that has happened. */
+static int is_step(Lane *lane, int64_t start)
+{
+    return lane->is_open && lane->step_start == start && lane->is_usual && lane->n_events == lane->n_usual;
+}
+
+/* Whether the step ends like those before it; then it is written, and the next one begins. -1 with
+   an error. The lane may be closed when this returns. */
 static int end_usual(Lane *lane)
 {
     int64_t start = lane->step_start, end = clock_ns(CLOCK_MONOTONIC);
     int64_t hooks = (int64_t)((double)lane->calls * lane->call_ns);
     int was_sampling = lane->is_sampling;
-    if (end >= lane->usual_until || end - start > lane->slow_after || PyList_Size(lane->pauses) != 0)
+    Py_ssize_t pauses = length(lane->pauses);
+    if (pauses < 0)
+        return -1;
+    if (end >= lane->usual_until || end - start > lane->slow_after || pauses > 0)
         return 0;
     if (was_sampling) {
         PyObject *cost = PyObject_CallMethod((PyObject *)lane, "end_sample", NULL);
@@ -124,6 +175,10 @@ static int end_usual(Lane *lane)
             return -1;
         hooks = PyLong_AsLongLong(cost);
         Py_DECREF(cost);
+        if (PyErr_Occurred())
+            return -1;
+        if (!is_step(lane, start))
+            return 0;
     }
     write_record(lane, STEP, start, end, lane->micro_batches, hooks);
     lane->index++;
@@ -147,13 +202,15 @@ static int end_usual(Lane *lane)
 static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     int is_end = lane->is_usual && lane->n_events == lane->n_usual, taken;
-    if (!is_here(lane, n_args - 1) || PyWeakref_GetObject(lane->iterator) != args[0])
+    if (!takes(n_args, 1))
+        return NULL;
+    if (!is_here(lane, n_args - 1) || referent(lane->iterator) != args[0])
         return PyLong_FromLong(0);
     if (is_end) {
         taken = end_usual(lane);
         if (taken < 0)
             return failed(lane);
-        if (!taken)
+        if (!taken || !lane->is_open)
             return PyLong_FromLong(0);
         lane->calls += !lane->is_sampling;
     } else {
@@ -168,6 +225,8 @@ static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
             return failed(lane);
         lane->ready = PyLong_AsLongLong(ready);
         Py_DECREF(ready);
+        if (PyErr_Occurred())
+            return failed(lane);
     } else {
         lane->cpu_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
@@ -185,12 +244,17 @@ static PyObject *left_to_session(Lane *lane)
 /* iterator, start[, by_session]: it has given a batch. Whether that is all. */
 static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
-    int64_t end;
-    if (!is_here(lane, n_args - 2) || !has_room(lane) || PyWeakref_GetObject(lane->iterator) != args[0])
+    int64_t start, end;
+    if (!takes(n_args, 2))
+        return NULL;
+    start = PyLong_AsLongLong(args[1]);
+    if (start == -1 && PyErr_Occurred())
+        return NULL;
+    if (!is_here(lane, n_args - 2) || !has_room(lane) || referent(lane->iterator) != args[0])
         return left_to_session(lane);
     lane->inside = 0;
     end = clock_ns(CLOCK_MONOTONIC);
-    write_record(lane, INPUT_WAIT, PyLong_AsLongLong(args[1]), end, lane->ready, 0);
+    write_record(lane, INPUT_WAIT, start, end, lane->ready, 0);
     if (!lane->has_workers) {
         int64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - lane->cpu_start;
         write_record(lane, INPUT_CPU, end, end, used, 0);
@@ -205,6 +269,8 @@ static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_a
 {
     PyObject *enabled;
     (void)args;
+    if (!takes(n_args, 0))
+        return NULL;
     if (!is_here(lane, n_args) || !has_room(lane))
         return PyLong_FromLong(0);
     enabled = PyObject_CallObject(lane->is_grad_enabled, NULL);
@@ -219,6 +285,8 @@ static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_a
 static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)args;
+    if (!takes(n_args, 0))
+        return NULL;
     if (!is_here(lane, n_args) || !has_room(lane))
         return PyLong_FromLong(0);
     push(lane, WENT_BACK);
@@ -229,11 +297,18 @@ static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_
    all. */
 static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
+    long kind;
+    int64_t start;
+    if (!takes(n_args, 2))
+        return NULL;
+    kind = PyLong_AsLong(args[0]);
+    start = PyErr_Occurred() ? -1 : PyLong_AsLongLong(args[1]);
+    if (start == -1 && PyErr_Occurred())
+        return NULL;
     if (!is_here(lane, n_args - 2))
         return left_to_session(lane);
     lane->inside = 0;
-    write_record(
-        lane, (int)PyLong_AsLong(args[0]), PyLong_AsLongLong(args[1]), clock_ns(CLOCK_MONOTONIC), 0, 0);
+    write_record(lane, (int)kind, start, clock_ns(CLOCK_MONOTONIC), 0, 0);
     lane->calls += !lane->is_sampling;
     Py_RETURN_TRUE;
 }
@@ -242,10 +317,12 @@ static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     int i;
+    if (!takes(n_args, 1))
+        return NULL;
     if (!is_here(lane, n_args - 1) || lane->going_on >= 0)
         Py_RETURN_FALSE;
     for (i = 0; i < lane->n_optimizers; i++)
-        if (PyWeakref_GetObject(lane->optimizers[i].reference) == args[0]) {
+        if (referent(lane->optimizers[i].reference) == args[0]) {
             lane->going_on = i;
             lane->optimizer_start = clock_ns(CLOCK_MONOTONIC);
             lane->calls += !lane->is_sampling;
@@ -258,10 +335,14 @@ static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
 static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     Optimizer *optimizer;
-    if (!is_here(lane, n_args - 1) || !has_room(lane) || lane->going_on < 0)
+    if (!takes(n_args, 1))
+        return NULL;
+    if (!is_here(lane, n_args - 1) || !has_room(lane))
+        Py_RETURN_FALSE;
+    if (lane->going_on < 0 || lane->going_on >= lane->n_optimizers)
         Py_RETURN_FALSE;
     optimizer = &lane->optimizers[lane->going_on];
-    if (PyWeakref_GetObject(optimizer->reference) != args[0] || lane->optimizer_steps >= MOST_OPTIMIZER_STEPS)
+    if (referent(optimizer->reference) != args[0] || lane->optimizer_steps >= MOST_OPTIMIZER_STEPS)
         Py_RETURN_FALSE;
     write_record(lane, OPTIMIZER, lane->optimizer_start, clock_ns(CLOCK_MONOTONIC), 0, 0);
     lane->going_on = -1;
@@ -274,7 +355,7 @@ static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
 /* A list of numbers becomes ``values``; how many, or -1 with an error. */
 static int numbers(PyObject *list, uint16_t *values)
 {
-    Py_ssize_t i, n = PyList_Size(list);
+    Py_ssize_t i, n = length(list);
     if (n > MOST_EVENTS) {
         PyErr_SetString(PyExc_ValueError, "a step of too many events");
         return -1;
@@ -292,10 +373,10 @@ static int numbers(PyObject *list, uint16_t *values)
 
 static PyObject *get_events(Lane *lane, void *unused)
 {
-    PyObject *list = PyList_New(lane->n_events);
-    int i;
+    int i, n = lane->n_events;
+    PyObject *list = PyList_New(n);
     (void)unused;
-    for (i = 0; list != NULL && i < lane->n_events; i++) {
+    for (i = 0; list != NULL && i < n; i++) {
         PyObject *event = PyLong_FromLong(lane->events[i]);
         if (event == NULL || PyList_SetItem(list, i, event) < 0)
             Py_CLEAR(list);
@@ -337,16 +418,22 @@ static void forget_optimizers(Lane *lane)
 /* A list of weak references to optimizers, each with its number. */
 static int set_optimizers(Lane *lane, PyObject *list, void *unused)
 {
-    Py_ssize_t i, n = PyList_Size(list);
+    Py_ssize_t i, n = length(list);
     (void)unused;
+    if (n < 0)
+        return -1;
     forget_optimizers(lane);
     for (i = 0; i < n && i < MOST_OPTIMIZERS; i++) {
-        Optimizer *optimizer = &lane->optimizers[lane->n_optimizers];
-        PyObject *pair = PyList_GetItem(list, i);
-        if (!PyArg_ParseTuple(pair, "Oi", &optimizer->reference, &optimizer->number))
+        PyObject *pair = PyList_GetItem(list, i), *reference;
+        int number;
+        if (pair == NULL || !PyArg_ParseTuple(pair, "Oi", &reference, &number))
             return -1;
-        Py_INCREF(optimizer->reference);
-        lane->n_optimizers++;
+        if (number < 0 || number > UINT16_MAX - STEPPED) {
+            PyErr_SetString(PyExc_ValueError, "no event has the number of that optimizer");
+            return -1;
+        }
+        Py_INCREF(reference);
+        lane->optimizers[lane->n_optimizers++] = (Optimizer){reference, number};
     }
     return 0;
 }

@@ -27,6 +27,10 @@ FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED = range(6)
 begins, a further batch is asked for, optimizer 0 has stepped. The numbers after it are those of
 other optimizers. As in ``lane.c``."""
 
+MOST_NUMBERS = (1 << 16) - STEPPED
+"""Optimizers with higher numbers, in scripts that make one for each task, go the long way: an event
+has 16 bits."""
+
 
 class Lane(CompiledLane):
     """Open for one thread while its steps end where one iterator is asked for the next batch.
@@ -75,7 +79,7 @@ class Lane(CompiledLane):
         self.iterator = iterator
         self.has_workers = not fetches_itself(iterator())
         self.fetch_calls = 0 if self.has_workers else FETCH_CALLS
-        self._known = optimizers.known()
+        self._known = [one for one in optimizers.known() if one[1] < MOST_NUMBERS]
         self.optimizers = self._known
         self.events = events
         self.n_told = len(events)

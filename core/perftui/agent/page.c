@@ -95,7 +95,10 @@ static long long plain_bytes(Page *page, PyObject *batch)
 /* stage: what goes on from now on. */
 static PyObject *mark(Page *page, PyObject *stage)
 {
-    enter_stage(page, (int)PyLong_AsLong(stage));
+    long number = PyLong_AsLong(stage);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    enter_stage(page, (int)number);
     Py_RETURN_NONE;
 }
 

@@ -17,6 +17,7 @@ from perftui.agent.compiled import IS_COMPILED
 from perftui.agent.lane import (
     ASKED,
     FETCHED,
+    MOST_NUMBERS,
     STEPPED,
     WENT_BACK,
     WITH_GRADIENTS,
@@ -28,6 +29,7 @@ from perftui.agent.meter import Meter
 from perftui.agent.optimizers import Optimizers
 from perftui.agent.recording import Recording
 from perftui.agent.ring import BACKWARD, FORWARD, PAGE, RECORD, RingWriter
+from perftui.agent.signal_handlers import raised_by_handler
 from perftui.agent.steps import TRAIN, Boundary, StepMachine
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
@@ -407,3 +409,127 @@ def test_an_error_of_ours_is_kept() -> None:
 
     assert ours.lane.enter_forward() == 0
     assert [type(one) for one in seen] == [ZeroDivisionError]
+
+
+def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnLane:
+    """On the lane, with a whole step done."""
+    ours = OnLane(keeps)
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.lane.is_open
+    return ours
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
+    ours = OnLane()
+    ours.all_optimizers = [Optimizer() for _ in range(number)]
+    ours.optimizers = Optimizers(ours.torch)
+    for optimizer in ours.all_optimizers:
+        ours.optimizers.number(optimizer)
+    for opened in range(6):
+        ours.open([])
+        for optimizer in ours.all_optimizers:
+            assert ours.lane.enter_optimizer(optimizer, True)
+            assert ours.lane.leave_optimizer(optimizer, True)
+        ours.lane.close()
+        assert ours.lane.finished == number * (opened + 1)
+
+
+def test_an_optimizer_whose_number_is_no_event_goes_the_long_way() -> None:
+    ours = at_a_fetch()
+    first, second = ours.all_optimizers
+    ours.optimizers._numbers[second] = MOST_NUMBERS
+    ours.lane.close()
+    ours.open([])
+
+    assert not ours.lane.enter_optimizer(second, True)
+    assert ours.lane.enter_optimizer(first, True)
+    with pytest.raises(ValueError, match="optimizer"):
+        ours.lane.optimizers = [(cast("Any", weakref.ref(second)), MOST_NUMBERS)]
+
+
+def test_an_error_that_a_handler_raised_is_known_for_that() -> None:
+    def alarm(*_: object) -> None:
+        raise TimeoutError
+
+    ours = at_a_fetch(lambda error: not raised_by_handler(error))
+    ours.lane.has_workers = True
+    ours.lane.batches_ready = lambda _: signal.raise_signal(signal.SIGUSR1) or 1
+    before = signal.signal(signal.SIGUSR1, alarm)
+    try:
+        with pytest.raises(TimeoutError):
+            ours.lane.enter_fetch(ours.iterator, True)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_is_raised_while_an_error_is_told_is_passed_on() -> None:
+    class Stopped(BaseException):
+        pass
+
+    def keeps(_: BaseException) -> bool:
+        raise Stopped
+
+    ours = at_a_fetch(keeps)
+    ours.lane.is_grad_enabled = lambda: 1 // 0 > 0
+
+    with pytest.raises(Stopped):
+        ours.lane.enter_forward(True)
+
+
+def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
+    ours = at_a_fetch()
+    lane, closed = ours.lane, list[list[int]]()
+    lane.is_sampling = True
+    take = ours.meter.take
+
+    def interrupted() -> int:
+        closed.append(lane.close())
+        return take()
+
+    ours.meter.take = interrupted  # type: ignore[method-assign]
+    index, written = lane.index, len(ours.written)
+
+    assert lane.enter_fetch(ours.iterator, True) == 0
+    assert closed == [usual_steps[0]]
+    assert (ours.recording.index, len(ours.written)) == (index, written)
+    # The machine has been told of that step, and ends it.
+    assert len(ours.recording.steps.fetch(1)) == 1
+
+
+HOOKS = {
+    "enter_fetch": 1,
+    "leave_fetch": 2,
+    "enter_forward": 0,
+    "enter_backward": 0,
+    "leave": 2,
+    "enter_optimizer": 1,
+    "leave_optimizer": 1,
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), HOOKS.items())
+def test_hooks_take_so_many_arguments_and_no_others(name: str, arguments: int) -> None:
+    hook = getattr(at_a_fetch().lane, name)
+    for wrong in {*range(5)} - {arguments, arguments + 1}:
+        with pytest.raises(TypeError, match="arguments"):
+            hook(*[1] * wrong)
+
+
+@pytest.mark.parametrize(
+    "name", ["pauses", "iterator", "is_grad_enabled", "batches_ready", "keeps"]
+)
+def test_a_lane_from_which_something_is_missing_takes_no_steps(name: str) -> None:
+    ours = at_a_fetch(lambda _: True)
+    delattr(ours.lane, name)
+    ours.lane.has_workers = True
+
+    assert ours.lane.enter_fetch(ours.iterator, True) == 0
+
+
+@pytest.mark.parametrize("name", ["events", "usual", "optimizers"])
+def test_what_is_a_list_cannot_be_deleted(name: str) -> None:
+    with pytest.raises(TypeError):
+        delattr(at_a_fetch().lane, name)

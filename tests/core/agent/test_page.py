@@ -133,3 +133,11 @@ def test_nothing_is_written_without_an_address(kind: type[Any]) -> None:
 
     assert (page.batches, page.number) == (1, 0)
     assert memory.raw == bytes(RECORD.size)
+
+
+def test_a_stage_is_a_number() -> None:
+    page, memory = page_of(CompiledPage)
+
+    with pytest.raises(TypeError):
+        page.mark("fetch")
+    assert memory.raw == bytes(RECORD.size)

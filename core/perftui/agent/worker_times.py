@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from .compiler import pass_by
 from .notes import Notes
 from .plain_page import COLLATE, FETCH, IDLE
+from .signal_handlers import raised_by_handler
 from .tracer import declare
 from .worker_page import WorkerPage
 
@@ -93,7 +94,8 @@ def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
 
 
 class WorkerTimes:
-    """The pages of one process. An error of ours ends the counting, and nothing else."""
+    """The pages of one process. An error of ours ends the counting, and nothing else; what a signal
+    handler of the script raises here is passed on to it."""
 
     def __init__(self, torch: Any, owner: Owner, tracer: int) -> None:
         self._torch = torch
@@ -190,6 +192,8 @@ class WorkerTimes:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
+        if raised_by_handler(error):
+            raise error
         self._is_off = True
         message = f"the times of the data loader are not recorded: {type(error).__name__}: {error}"
         with suppress(Exception):

@@ -454,9 +454,13 @@ def test_an_error_that_a_handler_raised_is_known_for_that() -> None:
     def alarm(*_: object) -> None:
         raise TimeoutError
 
+    def interrupted(_: object) -> int:
+        signal.raise_signal(signal.SIGUSR1)
+        return 1
+
     ours = at_a_fetch(lambda error: not raised_by_handler(error))
     ours.lane.has_workers = True
-    ours.lane.batches_ready = lambda _: signal.raise_signal(signal.SIGUSR1) or 1
+    ours.lane.batches_ready = interrupted
     before = signal.signal(signal.SIGUSR1, alarm)
     try:
         with pytest.raises(TimeoutError):

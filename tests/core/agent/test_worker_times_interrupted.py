@@ -15,7 +15,7 @@ from perftui.agent.worker_times import WorkerTimes
 class Interrupted:
     """A page on which a signal arrives."""
 
-    def count(self, batch: object) -> None:
+    def count(self, _: object) -> None:
         signal.raise_signal(signal.SIGUSR1)
 
 

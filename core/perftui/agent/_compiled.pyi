@@ -106,6 +106,8 @@ class CompiledPage:
     tensor: type
     """The class of plain tensors, and the layout that they have."""
     strided: Any
+    modes: Callable[[], int]
+    """How many modes of the script are told of what torch does."""
     batch_bytes: Callable[[Any], int]
     may_be_brief: bool
     is_brief: bool
@@ -121,3 +123,10 @@ class CompiledPage:
     address: int
     def mark(self, stage: int, /) -> None: ...
     def count(self, batch: Any, /) -> None: ...
+
+class CompiledPauses:
+    """What ``PlainPauses`` is, but that no signal is handled in it."""
+
+    thread: int
+    found: list[tuple[int, int, int]]
+    def on_phase(self, phase: str, info: dict[str, Any], /) -> None: ...

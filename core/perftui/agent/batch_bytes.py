@@ -21,6 +21,12 @@ def batch_bytes(torch: Any, batch: Any) -> int:
     Looks into lists, tuples and dictionaries and runs no code of the script: what else is found
     makes the whole unknown, but for numbers and text, which count as nothing.
     """
+    # A mode of the script would be told of what is looked at.
+    with torch._C.DisableTorchFunction():
+        return _batch_bytes(torch, batch)
+
+
+def _batch_bytes(torch: Any, batch: Any) -> int:
     tensor, strided = torch.Tensor, torch.strided
     total, left, waiting = 0, MOST_PARTS, [batch]
     while waiting:

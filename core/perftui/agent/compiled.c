@@ -17,7 +17,9 @@ static int execute(PyObject *module)
 {
     if (add(module, "CompiledLane", lane_type()) < 0)
         return -1;
-    return add(module, "CompiledPage", page_type());
+    if (add(module, "CompiledPage", page_type()) < 0)
+        return -1;
+    return add(module, "CompiledPauses", pauses_type());
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};

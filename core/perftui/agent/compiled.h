@@ -24,3 +24,4 @@ static inline int64_t clock_ns(clockid_t clock)
 /* New types, or NULL with an error. */
 PyObject *lane_type(void);
 PyObject *page_type(void);
+PyObject *pauses_type(void);

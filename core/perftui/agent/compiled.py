@@ -9,17 +9,20 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .plain_page import PlainPage
+from .plain_pauses import PlainPauses
 
 if TYPE_CHECKING:
     from ._compiled import CompiledLane as CompiledLane
     from ._compiled import CompiledPage as CompiledPage
+    from ._compiled import CompiledPauses as CompiledPauses
 else:
     try:
-        if sys.version_info < (3, 10):
+        # Objects of a Python without its lock are laid out in another way.
+        if sys.version_info < (3, 10) or "t" in sys.abiflags:
             raise ImportError
-        from ._compiled import CompiledLane, CompiledPage
+        from ._compiled import CompiledLane, CompiledPage, CompiledPauses
     except ImportError:
-        CompiledPage = PlainPage
+        CompiledPage, CompiledPauses = PlainPage, PlainPauses
 
         class CompiledLane:
             """Is never opened: every step goes the long way."""

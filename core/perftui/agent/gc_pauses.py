@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-from threading import get_ident
-from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-SHORTEST_NS = 100_000
-"""Collections of the young generation take microseconds and come by the hundred."""
+from .compiled import CompiledPauses
 
 
 class Pause(NamedTuple):
@@ -19,35 +16,26 @@ class Pause(NamedTuple):
     generation: int
 
 
-class GcPauses:
+class GcPauses(CompiledPauses):
     """Keeps the pauses of one thread until ``take``.
 
     They are not written where they happen: a collection may start in the middle of a write.
     """
 
     def __init__(self, thread: int) -> None:
+        super().__init__()
         self.thread = thread
-        self._start = 0
-        self.found: list[Pause] = []
+        self.found = []
         """Since the last ``take``: the same list always."""
-        gc.callbacks.append(self._on_phase)
+        gc.callbacks.append(self.on_phase)
 
     def take(self) -> list[Pause]:
         """Pauses since the last call."""
-        taken = self.found[:]
+        taken = [Pause(*one) for one in self.found]
         del self.found[: len(taken)]
         return taken
 
     def close(self) -> None:
         """Listen no more."""
-        if self._on_phase in gc.callbacks:
-            gc.callbacks.remove(self._on_phase)
-
-    def _on_phase(self, phase: str, info: dict[str, Any]) -> None:
-        if get_ident() != self.thread:
-            return
-        now = perf_counter_ns()
-        if phase == "start":
-            self._start = now
-        elif self._start and now - self._start >= SHORTEST_NS:
-            self.found.append(Pause(self._start, now - self._start, info["generation"]))
+        if self.on_phase in gc.callbacks:
+            gc.callbacks.remove(self.on_phase)

@@ -14,7 +14,7 @@ typedef struct {
     int stage;
     long long number, since, began, batches, sized, bytes, fetch, collate;
     unsigned long long address; /* of the record, 0 while nothing is written */
-    PyObject *tensor, *strided, *batch_bytes;
+    PyObject *tensor, *strided, *modes, *batch_bytes;
 } Page;
 
 static void store(Page *page)
@@ -72,12 +72,23 @@ static long long tensor_bytes(Page *page, PyObject *part)
     return bytes;
 }
 
+/* Whether looking at a tensor calls a function of the script: of a mode for torch's functions. */
+static int is_watched(Page *page)
+{
+    PyObject *modes = PyObject_CallFunctionObjArgs(page->modes, NULL);
+    long n = modes == NULL ? -1 : PyLong_AsLong(modes);
+    Py_XDECREF(modes);
+    return n < 0 ? -1 : n > 0;
+}
+
 /* Bytes of a tensor, or a list or tuple of tensors; -2 where the batch is anything else. */
 static long long plain_bytes(Page *page, PyObject *batch)
 {
-    int is_list = PyList_CheckExact(batch);
+    int is_list = PyList_CheckExact(batch), watched = is_watched(page);
     Py_ssize_t i, n;
     long long total = 0;
+    if (watched)
+        return watched < 0 ? -1 : -2;
     if (!is_list && !PyTuple_CheckExact(batch))
         return tensor_bytes(page, batch);
     n = PySequence_Size(batch);
@@ -131,6 +142,7 @@ static int traverse(Page *page, visitproc visit, void *arg)
 {
     Py_VISIT(page->tensor);
     Py_VISIT(page->strided);
+    Py_VISIT(page->modes);
     Py_VISIT(page->batch_bytes);
     Py_VISIT(Py_TYPE(page));
     return 0;
@@ -140,6 +152,7 @@ static int clear(Page *page)
 {
     Py_CLEAR(page->tensor);
     Py_CLEAR(page->strided);
+    Py_CLEAR(page->modes);
     Py_CLEAR(page->batch_bytes);
     return 0;
 }
@@ -177,6 +190,7 @@ static PyMemberDef members[] = {
     MEMBER(address, T_ULONGLONG),
     MEMBER(tensor, T_OBJECT_EX),
     MEMBER(strided, T_OBJECT_EX),
+    MEMBER(modes, T_OBJECT_EX),
     MEMBER(batch_bytes, T_OBJECT_EX),
     {NULL, 0, 0, 0, NULL},
 };

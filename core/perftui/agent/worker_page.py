@@ -100,6 +100,7 @@ class WorkerPage(PageFile, CompiledPage):
     def __init__(self, torch: Any) -> None:
         super().__init__()
         self.tensor, self.strided = torch.Tensor, torch.strided
+        self.modes = torch._C._len_torch_function_stack
         self.batch_bytes = lambda batch: batch_bytes(torch, batch)
 
 

@@ -1,0 +1,88 @@
+"""Pauses of the garbage collector are told, and no signal is lost for that."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+from collections.abc import Iterator
+from threading import Thread, get_ident
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from perftui.agent.compiled import IS_COMPILED
+from perftui.agent.gc_pauses import GcPauses
+from perftui.agent.plain_pauses import PlainPauses
+
+MANY = 400_000
+"""Objects that take the collector some 20 ms."""
+
+
+@pytest.fixture
+def pauses() -> Iterator[GcPauses]:
+    gc.collect()
+    listening = GcPauses(get_ident())
+    yield listening
+    listening.close()
+
+
+def test_a_long_pause_is_told_once(pauses: GcPauses) -> None:
+    kept = [[] for _ in range(MANY)]  # type: list[list[int]]
+    pauses.take()
+    gc.collect()
+
+    (pause,) = pauses.take()
+    assert (pause.generation, len(kept)) == (2, MANY)
+    assert 100_000 <= pause.duration < 10**10
+    assert pauses.take() == []
+
+
+def test_pauses_of_other_threads_and_after_the_end_are_not_told(pauses: GcPauses) -> None:
+    kept = [[] for _ in range(MANY)]  # type: list[list[int]]
+    pauses.take()
+    elsewhere = Thread(target=gc.collect)
+    elsewhere.start()
+    elsewhere.join()
+    assert pauses.take() == []
+    pauses.close()
+    gc.collect()
+
+    assert (pauses.take(), len(kept)) == ([], MANY)
+    assert pauses.on_phase not in gc.callbacks
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="the listener is not compiled here")
+def test_a_signal_that_arrives_in_a_pause_reaches_the_script(pauses: GcPauses) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def collect_and_wait() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        gc.collect()
+        time.sleep(5)
+
+    kept = [[] for _ in range(MANY)]  # type: list[list[int]]
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                collect_and_wait()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert len(pauses.take()) >= 4
+    assert len(kept) == MANY
+
+
+@pytest.mark.parametrize("kind", [PlainPauses, GcPauses.__mro__[1]])
+def test_each_listener_forgets_the_short_ones(kind: Any) -> None:
+    listening = kind()
+    listening.thread, listening.found = get_ident(), []
+    listening.on_phase("stop", {"generation": 0})
+    listening.on_phase("start", {"generation": 0})
+    listening.on_phase("stop", {"generation": 0})
+
+    assert listening.found == []

@@ -11,6 +11,7 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Trace, Track
+from perftui_tui.keymap import hint
 from perftui_tui.screens.timeline import TimelineView
 from perftui_tui.themes import DEFAULT_THEME, THEMES
 from perftui_tui.widgets.cells import text_of
@@ -473,7 +474,7 @@ async def test_move_and_pin(host):
 async def test_escape_takes_away_the_selection_last(host):
     await host.press("full_stop", "escape")
     assert host.selected() is None
-    assert HINT in host.detail()
+    assert hint(HINT) in host.detail()
 
 
 async def test_matches_are_counted_and_marked(host):

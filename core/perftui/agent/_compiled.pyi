@@ -14,7 +14,7 @@ class CompiledLane:
     own_thread: int
     """The one whose hooks may come here."""
     is_sampling: bool
-    """Whether the step is measured: then they come by way of the session."""
+    """Whether the hooks of the step are measured."""
     has_workers: bool
     iterator: Callable[[], Any]
     """A weak reference to the one that ends the steps."""
@@ -69,35 +69,35 @@ class CompiledLane:
     steps_hooks: int
 
     calls: int
-    """Of hooks that were not measured in the step that goes on, each taken to cost ``call_ns``."""
+    """Of hooks in the step that goes on, each taken to cost ``call_ns``."""
     call_ns: float
     fetch_calls: int
     """What a batch costs elsewhere, where the thread makes it itself, in calls of hooks."""
     until_sample: int
     """Steps until one is measured."""
+    sampled_ns: int
+    """What ``sampled_calls`` of hooks took that were measured."""
+    sampled_calls: int
 
-    def enter_fetch(self, iterator: Any, by_session: bool = ..., /) -> int:
-        """``iterator`` is asked for a batch: when, or 0 if the session has to see it.
+    def enter_fetch(self, iterator: Any, /) -> int:
+        """``iterator`` is asked for a batch: when, or 0 if the session has to see it."""
 
-        ``by_session`` here and below: it is the session that calls, which knows the thread.
-        """
-
-    def leave_fetch(self, iterator: Any, start: int, by_session: bool = ..., /) -> bool:
+    def leave_fetch(self, iterator: Any, start: int, /) -> bool:
         """It has given the batch; whether nobody else has to see it."""
 
-    def enter_forward(self, by_session: bool = ..., /) -> int:
+    def enter_forward(self) -> int:
         """The outermost module is called: when, or 0 if the session has to see it."""
 
-    def enter_backward(self, by_session: bool = ..., /) -> int:
+    def enter_backward(self) -> int:
         """The autograd engine is called: when, or 0 if the session has to see it."""
 
-    def leave(self, kind: int, start: int, by_session: bool = ..., /) -> bool:
+    def leave(self, kind: int, start: int, /) -> bool:
         """A forward or backward pass is left; whether nobody else has to see it."""
 
-    def enter_optimizer(self, optimizer: Any, by_session: bool = ..., /) -> bool:
+    def enter_optimizer(self, optimizer: Any, /) -> bool:
         """Its step begins; whether nobody else has to see it."""
 
-    def leave_optimizer(self, optimizer: Any, by_session: bool = ..., /) -> bool:
+    def leave_optimizer(self, optimizer: Any, /) -> bool:
         """Its step is done; whether nobody else has to see it."""
 
 class CompiledPage:

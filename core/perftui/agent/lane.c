@@ -47,7 +47,7 @@ typedef struct {
     long long index, step_start, usual_until, slow_after, micro_batches, last_activity;
     long long steps, steps_ns, steps_hooks; /* since the lane was opened */
 
-    long long calls, fetch_calls, until_sample;
+    long long calls, fetch_calls, until_sample, sampled_ns, sampled_calls;
     double call_ns;
 
     int n_optimizers, going_on; /* going_on: which of them steps, or -1 */
@@ -70,15 +70,14 @@ static void write_record(Lane *lane, int kind, int64_t start, int64_t end, int64
     lane->last_activity = end;
 }
 
-/* Whether the calling thread's hooks may come here: in a step that is measured they come by way of
-   the session, which has asked for the thread itself. */
-static int is_here(Lane *lane, Py_ssize_t by_session)
+/* Whether the calling thread's hooks may come here. */
+static int is_here(Lane *lane)
 {
     if (!lane->is_open || lane->ring == NULL || lane->capacity <= 0)
         return 0;
     if (!lane->is_grad_enabled || !lane->batches_ready || !lane->keeps)
         return 0;
-    return by_session || (!lane->is_sampling && PyThread_get_thread_ident() == lane->own_thread);
+    return PyThread_get_thread_ident() == lane->own_thread;
 }
 
 /* What a weak reference refers to, borrowed; None where that is gone. */
@@ -105,12 +104,11 @@ static Py_ssize_t length(PyObject *list)
     return -1;
 }
 
-/* Whether there are so many arguments, or one more: ``by_session``. */
 static int takes(Py_ssize_t n_args, Py_ssize_t n)
 {
-    if (n_args == n || n_args == n + 1)
+    if (n_args == n)
         return 1;
-    PyErr_Format(PyExc_TypeError, "%zd or %zd arguments are taken, not %zd", n, n + 1, n_args);
+    PyErr_Format(PyExc_TypeError, "%zd arguments are taken, not %zd", n, n_args);
     return 0;
 }
 
@@ -119,7 +117,7 @@ static void push(Lane *lane, int event)
     int at = lane->n_events++;
     lane->events[at] = (uint16_t)event;
     lane->is_usual &= at < lane->n_usual && lane->usual[at] == event;
-    lane->calls += !lane->is_sampling;
+    lane->calls++;
 }
 
 /* An error of ours ends the recording; one of the script's signal handlers is passed on. */
@@ -170,13 +168,10 @@ static int end_usual(Lane *lane)
     if (end >= lane->usual_until || end - start > lane->slow_after || pauses > 0)
         return 0;
     if (was_sampling) {
-        PyObject *cost = PyObject_CallMethod((PyObject *)lane, "end_sample", NULL);
-        if (cost == NULL)
+        PyObject *ended = PyObject_CallMethod((PyObject *)lane, "end_sample", NULL);
+        if (ended == NULL)
             return -1;
-        hooks = PyLong_AsLongLong(cost);
-        Py_DECREF(cost);
-        if (PyErr_Occurred())
-            return -1;
+        Py_DECREF(ended);
         if (!is_step(lane, start))
             return 0;
     }
@@ -198,13 +193,13 @@ static int end_usual(Lane *lane)
     return 1;
 }
 
-/* iterator[, by_session]: it is asked for a batch. When, or 0 where that is for the session. */
+/* iterator: it is asked for a batch. When, or 0 where that is for the session. */
 static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     int is_end = lane->is_usual && lane->n_events == lane->n_usual, taken;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane, n_args - 1) || referent(lane->iterator) != args[0])
+    if (!is_here(lane) || referent(lane->iterator) != args[0])
         return PyLong_FromLong(0);
     if (is_end) {
         taken = end_usual(lane);
@@ -212,7 +207,7 @@ static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
             return failed(lane);
         if (!taken || !lane->is_open)
             return PyLong_FromLong(0);
-        lane->calls += !lane->is_sampling;
+        lane->calls++;
     } else {
         /* The next of several micro batches. */
         if (!lane->is_usual || lane->n_events >= lane->n_usual || lane->usual[lane->n_events] != ASKED)
@@ -241,7 +236,7 @@ static PyObject *left_to_session(Lane *lane)
     Py_RETURN_FALSE;
 }
 
-/* iterator, start[, by_session]: it has given a batch. Whether that is all. */
+/* iterator, start: it has given a batch. Whether that is all. */
 static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     int64_t start, end;
@@ -250,7 +245,7 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     start = PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
-    if (!is_here(lane, n_args - 2) || !has_room(lane) || referent(lane->iterator) != args[0])
+    if (!is_here(lane) || !has_room(lane) || referent(lane->iterator) != args[0])
         return left_to_session(lane);
     lane->inside = 0;
     end = clock_ns(CLOCK_MONOTONIC);
@@ -258,20 +253,20 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     if (!lane->has_workers) {
         int64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - lane->cpu_start;
         write_record(lane, INPUT_CPU, end, end, used, 0);
-        lane->calls += lane->is_sampling ? 0 : lane->fetch_calls;
+        lane->calls += lane->fetch_calls;
     }
     push(lane, FETCHED);
     Py_RETURN_TRUE;
 }
 
-/* [by_session]: the outermost module is called. When, or 0 where that is for the session. */
+/* The outermost module is called. When, or 0 where that is for the session. */
 static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     PyObject *enabled;
     (void)args;
     if (!takes(n_args, 0))
         return NULL;
-    if (!is_here(lane, n_args) || !has_room(lane))
+    if (!is_here(lane) || !has_room(lane))
         return PyLong_FromLong(0);
     enabled = PyObject_CallObject(lane->is_grad_enabled, NULL);
     if (enabled == NULL)
@@ -281,19 +276,19 @@ static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_a
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
-/* [by_session]: the autograd engine is called. */
+/* The autograd engine is called. */
 static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)args;
     if (!takes(n_args, 0))
         return NULL;
-    if (!is_here(lane, n_args) || !has_room(lane))
+    if (!is_here(lane) || !has_room(lane))
         return PyLong_FromLong(0);
     push(lane, WENT_BACK);
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
-/* kind, start[, by_session]: a forward or backward pass has returned or raised. Whether that is
+/* kind, start: a forward or backward pass has returned or raised. Whether that is
    all. */
 static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -305,39 +300,39 @@ static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
     start = PyErr_Occurred() ? -1 : PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
-    if (!is_here(lane, n_args - 2))
+    if (!is_here(lane))
         return left_to_session(lane);
     lane->inside = 0;
     write_record(lane, (int)kind, start, clock_ns(CLOCK_MONOTONIC), 0, 0);
-    lane->calls += !lane->is_sampling;
+    lane->calls++;
     Py_RETURN_TRUE;
 }
 
-/* optimizer[, by_session]: its step begins. Whether it is known, and no other's goes on. */
+/* optimizer: its step begins. Whether it is known, and no other's goes on. */
 static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     int i;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane, n_args - 1) || lane->going_on >= 0)
+    if (!is_here(lane) || lane->going_on >= 0)
         Py_RETURN_FALSE;
     for (i = 0; i < lane->n_optimizers; i++)
         if (referent(lane->optimizers[i].reference) == args[0]) {
             lane->going_on = i;
             lane->optimizer_start = clock_ns(CLOCK_MONOTONIC);
-            lane->calls += !lane->is_sampling;
+            lane->calls++;
             Py_RETURN_TRUE;
         }
     Py_RETURN_FALSE;
 }
 
-/* optimizer[, by_session]: its step is done. Whether it began here, and the step goes on. */
+/* optimizer: its step is done. Whether it began here, and the step goes on. */
 static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     Optimizer *optimizer;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane, n_args - 1) || !has_room(lane))
+    if (!is_here(lane) || !has_room(lane))
         Py_RETURN_FALSE;
     if (lane->going_on < 0 || lane->going_on >= lane->n_optimizers)
         Py_RETURN_FALSE;
@@ -474,7 +469,38 @@ static void dealloc(Lane *lane)
     Py_DECREF(type);
 }
 
-#define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
+typedef PyObject *Hook(Lane *lane, PyObject *const *args, Py_ssize_t n_args);
+
+/* The hook, with what it costs added up. The one that ends a measured step is not counted, nor the one
+   that begins it: both do more than the others. */
+static PyObject *measured(Hook *hook, Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+{
+    int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    long long steps = lane->steps;
+    PyObject *result = hook(lane, args, n_args);
+    if (lane->is_sampling && lane->steps == steps) {
+        int64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        lane->sampled_ns += end - start - (start - before);
+        lane->sampled_calls++;
+    }
+    return result;
+}
+
+#define MEASURED(name) \
+    static PyObject *name##_hook(Lane *lane, PyObject *const *args, Py_ssize_t n_args) \
+    { \
+        return lane->is_sampling ? measured(name, lane, args, n_args) : name(lane, args, n_args); \
+    }
+
+MEASURED(enter_fetch)
+MEASURED(leave_fetch)
+MEASURED(enter_forward)
+MEASURED(enter_backward)
+MEASURED(leave)
+MEASURED(enter_optimizer)
+MEASURED(leave_optimizer)
+
+#define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name##_hook, METH_FASTCALL, NULL}
 
 static PyMethodDef methods[] = {
     FUNCTION(enter_fetch),
@@ -513,6 +539,8 @@ static PyMemberDef members[] = {
     MEMBER(calls, T_LONGLONG),
     MEMBER(fetch_calls, T_LONGLONG),
     MEMBER(until_sample, T_LONGLONG),
+    MEMBER(sampled_ns, T_LONGLONG),
+    MEMBER(sampled_calls, T_LONGLONG),
     MEMBER(call_ns, T_DOUBLE),
     MEMBER(going_on, T_INT),
     MEMBER(optimizer_start, T_LONGLONG),

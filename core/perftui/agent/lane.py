@@ -96,7 +96,7 @@ class Lane(CompiledLane):
         events, told = self.events, self.n_told
         self._recording.take_back(self)
         self._meter.pass_by(self.steps - self._known_steps)
-        self._meter.calls += self.calls
+        self._meter.estimated += round(self.calls * self.call_ns)
         if self.going_on >= 0:
             optimizer, _ = self._known[self.going_on]
             self._optimizers.open.append((optimizer, self.optimizer_start))
@@ -106,21 +106,25 @@ class Lane(CompiledLane):
 
     def begin_sample(self) -> None:
         """The step that begins is to be measured."""
-        self._meter.pass_by(self.steps - self._known_steps)
-        self._known_steps = self.steps
-        self._follow(self._meter)
+        self._tell_meter()
 
-    def end_sample(self) -> int:
-        """The measured step ends; what the agent has taken of it, in ns."""
-        cost = self._meter.take()
-        self._known_steps += 1
+    def end_sample(self) -> None:
+        """The measured step ends."""
+        self._meter.learn_compiled(self.sampled_ns, self.sampled_calls)
+        self._tell_meter(and_steps=1)
+
+    def _tell_meter(self, and_steps: int = 0) -> None:
+        """How many steps have ended, with some that are just about to."""
+        ended = self.steps + and_steps
+        self._meter.pass_by(ended - self._known_steps)
+        self._known_steps = ended
         self._follow(self._meter)
-        return cost
 
     def _follow(self, meter: Meter) -> None:
         self.is_sampling = meter.is_sampling
         self.until_sample = meter.until_sample
-        self.call_ns = meter.call_ns
+        self.call_ns = meter.compiled_call_ns
+        self.sampled_ns = self.sampled_calls = 0
 
 
 def tell(machine: StepMachine, events: list[int]) -> None:

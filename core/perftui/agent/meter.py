@@ -21,6 +21,15 @@ every so many steps too, and the sample should not always hit the same ones."""
 MEMORY_CALLS = 200
 """Measured hooks after which the older half counts for half."""
 
+COMPILED_WEIGHT = 0.1
+"""Of the newest measured step among all that taught what a compiled hook costs."""
+
+COLD = 12
+"""What Python does around a compiled hook is not measured there. It takes so many times what
+calling an empty hook takes in a row (0.16 us), as its code and data have left the caches meanwhile:
+12 calls of which 0.4 us each are measured take some 30 us of a step by comparison
+(``tests/benchmarks/bench_agent_step.py``)."""
+
 Clock = Callable[[], int]
 
 
@@ -72,11 +81,17 @@ class Meter:
         self._known = 0.0
         self._known_calls = 0.0
         self._is_early = True
+        self._compiled_ns = 0.0
 
     @property
     def call_ns(self) -> float:
         """What a hook is taken to cost that is not measured."""
         return self.frame_ns + self._mean_ns
+
+    @property
+    def compiled_call_ns(self) -> float:
+        """The same of a compiled hook."""
+        return self._compiled_ns + COLD * self.frame_ns
 
     @property
     def until_sample(self) -> int:
@@ -88,6 +103,13 @@ class Meter:
         if steps:
             self._steps += steps
             self._look_at_number()
+
+    def learn_compiled(self, spent: int, calls: int) -> None:
+        """In a step ``calls`` of compiled hooks were measured, which took ``spent``."""
+        if not calls:
+            return
+        weight = COMPILED_WEIGHT if self._compiled_ns else 1.0
+        self._compiled_ns += weight * (max(spent, 0) / calls - self._compiled_ns)
 
     def begin_hook(self) -> int:
         """A hook begins that is measured."""

@@ -31,8 +31,8 @@ PHASES = {
     rings.OPTIMIZER: "optimizer",
 }
 
-USUAL_NS = 50_000_000
-USUAL_STEPS = 8
+USUAL_NS = 100_000_000
+USUAL_STEPS = 16
 """So long, and so many, steps that go like the ones before are kept from whoever plans windows. He
 sees each step that is slow, and need not be asked a thousand times a second."""
 

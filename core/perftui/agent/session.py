@@ -49,7 +49,7 @@ class Session(Lifetime):
     def enter_fetch(self, iterator: Any) -> int:
         """The script asks ``iterator`` for a batch."""
         if self._is_on_lane():
-            return self.lane.enter_fetch(iterator, True) or self._fetch_off_lane(iterator)
+            return self.lane.enter_fetch(iterator) or self._fetch_off_lane(iterator)
         return self._fetch(iterator, [], is_same=False)
 
     @contained
@@ -58,7 +58,7 @@ class Session(Lifetime):
         if self.lane.cpu_start >= 0:
             self.meter.calls += FETCH_CALLS
         if self._is_on_lane():
-            if arrived and self.lane.leave_fetch(iterator, start, True):
+            if arrived and self.lane.leave_fetch(iterator, start):
                 return
             self.lane.close()
         self.lane.inside = self.lane.is_off
@@ -100,7 +100,7 @@ class Session(Lifetime):
     def enter_forward(self, module: Any) -> int:
         """The outermost module is called."""
         if self._is_on_lane():
-            start = 0 if self.lane.inside else self.lane.enter_forward(True)
+            start = 0 if self.lane.inside else self.lane.enter_forward()
             if start:
                 return start
         recording = self._on_this_thread()
@@ -123,7 +123,7 @@ class Session(Lifetime):
     def enter_backward(self) -> int:
         """The autograd engine is called."""
         if self._is_on_lane():
-            start = 0 if self.lane.inside else self.lane.enter_backward(True)
+            start = 0 if self.lane.inside else self.lane.enter_backward()
             if start:
                 return start
         recording = self._on_this_thread()
@@ -141,7 +141,7 @@ class Session(Lifetime):
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
         if self._is_on_lane():
-            self.lane.leave(kind, start, True)
+            self.lane.leave(kind, start)
             return
         self.lane.inside = self.lane.is_off
         recording = self.recording
@@ -151,7 +151,7 @@ class Session(Lifetime):
     @contained
     def enter_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
-        if self._is_on_lane() and self.lane.enter_optimizer(optimizer, True):
+        if self._is_on_lane() and self.lane.enter_optimizer(optimizer):
             return
         recording = self._begin()
         if recording is None or not self._adopt_thread(recording):
@@ -163,7 +163,7 @@ class Session(Lifetime):
     @contained
     def leave_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` has done its work."""
-        if self._is_on_lane() and self.lane.leave_optimizer(optimizer, True):
+        if self._is_on_lane() and self.lane.leave_optimizer(optimizer):
             return
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.agent import meter as meters
 from perftui.agent.contained import contained, contained_apart
 from perftui.agent.cost import calibrate
-from perftui.agent.meter import ALWAYS_UNTIL, EVERY, Meter
+from perftui.agent.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
 
 US = 1000
 MS = 1_000_000
@@ -191,3 +191,15 @@ def test_the_cost_of_measuring_is_known_and_not_expected_where_nothing_is_measur
 
     assert 0 < meter.clock_ns < MS
     assert 0 <= meter.frame_ns < MS
+
+
+def test_compiled_hooks_cost_what_was_measured_and_what_python_does_around_them() -> None:
+    meter = Meter()
+    meter.frame_ns = 100
+    assert meter.compiled_call_ns == COLD * 100
+    meter.learn_compiled(4000, 10)
+    assert meter.compiled_call_ns == 400 + COLD * 100
+    meter.learn_compiled(14_000, 10)
+    assert meter.compiled_call_ns == pytest.approx(500 + COLD * 100)
+    meter.learn_compiled(0, 0)
+    assert meter.compiled_call_ns == pytest.approx(500 + COLD * 100)

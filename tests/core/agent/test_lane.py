@@ -107,7 +107,7 @@ class OnLane:
         """Ask for a batch."""
         lane, recording = self.lane, self.recording
         index = lane.index
-        if lane.is_open and lane.enter_fetch(self.iterator, True):
+        if lane.is_open and lane.enter_fetch(self.iterator):
             if lane.index > index:
                 self.short += 1
                 self.ended.append((TRAIN, lane.micro_batches))
@@ -136,13 +136,13 @@ class OnLane:
     def _on_lane(self, event: int) -> bool:
         lane = self.lane
         if event == FETCHED:
-            return lane.leave_fetch(self.iterator, 1, True)
+            return lane.leave_fetch(self.iterator, 1)
         if event >= STEPPED:
             optimizer = self.all_optimizers[event - STEPPED]
-            return lane.enter_optimizer(optimizer, True) and lane.leave_optimizer(optimizer, True)
+            return lane.enter_optimizer(optimizer) and lane.leave_optimizer(optimizer)
         self.torch.has_gradients = event == WITH_GRADIENTS
-        start = lane.enter_backward(True) if event == WENT_BACK else lane.enter_forward(True)
-        return bool(start) and lane.leave(BACKWARD if event == WENT_BACK else FORWARD, start, True)
+        start = lane.enter_backward() if event == WENT_BACK else lane.enter_forward()
+        return bool(start) and lane.leave(BACKWARD if event == WENT_BACK else FORWARD, start)
 
     @property
     def written(self) -> list[tuple[int, int]]:
@@ -431,8 +431,8 @@ def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
     for opened in range(6):
         ours.open([])
         for optimizer in ours.all_optimizers:
-            assert ours.lane.enter_optimizer(optimizer, True)
-            assert ours.lane.leave_optimizer(optimizer, True)
+            assert ours.lane.enter_optimizer(optimizer)
+            assert ours.lane.leave_optimizer(optimizer)
         ours.lane.close()
         assert ours.lane.finished == number * (opened + 1)
 
@@ -444,8 +444,8 @@ def test_an_optimizer_whose_number_is_no_event_goes_the_long_way() -> None:
     ours.lane.close()
     ours.open([])
 
-    assert not ours.lane.enter_optimizer(second, True)
-    assert ours.lane.enter_optimizer(first, True)
+    assert not ours.lane.enter_optimizer(second)
+    assert ours.lane.enter_optimizer(first)
     with pytest.raises(ValueError, match="optimizer"):
         ours.lane.optimizers = [(cast("Any", weakref.ref(second)), MOST_NUMBERS)]
 
@@ -464,7 +464,7 @@ def test_an_error_that_a_handler_raised_is_known_for_that() -> None:
     before = signal.signal(signal.SIGUSR1, alarm)
     try:
         with pytest.raises(TimeoutError):
-            ours.lane.enter_fetch(ours.iterator, True)
+            ours.lane.enter_fetch(ours.iterator)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -480,23 +480,21 @@ def test_what_is_raised_while_an_error_is_told_is_passed_on() -> None:
     ours.lane.is_grad_enabled = lambda: 1 // 0 > 0
 
     with pytest.raises(Stopped):
-        ours.lane.enter_forward(True)
+        ours.lane.enter_forward()
 
 
 def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     ours = at_a_fetch()
     lane, closed = ours.lane, list[list[int]]()
     lane.is_sampling = True
-    take = ours.meter.take
 
-    def interrupted() -> int:
+    def interrupted(spent: int, calls: int) -> None:
         closed.append(lane.close())
-        return take()
 
-    ours.meter.take = interrupted  # type: ignore[method-assign]
+    ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
     index, written = lane.index, len(ours.written)
 
-    assert lane.enter_fetch(ours.iterator, True) == 0
+    assert lane.enter_fetch(ours.iterator) == 0
     assert closed == [usual_steps[0]]
     assert (ours.recording.index, len(ours.written)) == (index, written)
     # The machine has been told of that step, and ends it.
@@ -530,7 +528,7 @@ def test_a_lane_from_which_something_is_missing_takes_no_steps(name: str) -> Non
     delattr(ours.lane, name)
     ours.lane.has_workers = True
 
-    assert ours.lane.enter_fetch(ours.iterator, True) == 0
+    assert ours.lane.enter_fetch(ours.iterator) == 0
 
 
 @pytest.mark.parametrize("name", ["events", "usual", "optimizers"])

@@ -203,6 +203,9 @@ def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
             arrived = True
             return batch
         finally:
+            # Before any call: what a signal handler raises comes there, and a second time where a
+            # worker has died.
+            lane.inside = lane.is_off
             if not (arrived and lane.leave_fetch(self, start)):
                 session.leave_fetch(self, start, arrived)
 
@@ -212,6 +215,7 @@ def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
 
 def _watch_iter(torch: Any, loader_class: Any, session: Session) -> None:
     original = loader_class.__iter__
+    lane = session.lane
 
     @functools.wraps(original)
     def __iter__(self: Any) -> Any:  # noqa: N807 - it replaces one
@@ -220,9 +224,11 @@ def _watch_iter(torch: Any, loader_class: Any, session: Session) -> None:
             return original(self)
         iterator = None
         try:
+            lane.inside = True
             iterator = original(self)
             return iterator
         finally:
+            lane.inside = lane.is_off
             session.leave_loader_start(self, iterator, start)
 
     pass_by(torch, __iter__, with_callees=False)

@@ -81,9 +81,7 @@ class Session(Lifetime):
         if recording is None or self.lane.inside:
             return 0
         self._ended(recording, recording.steps.fetch(recording.now()))
-        start = recording.begin(rings.LOADER_START)
-        self.lane.inside = True
-        return start
+        return recording.begin(rings.LOADER_START)
 
     @contained_apart
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
@@ -115,9 +113,7 @@ class Session(Lifetime):
         if inner is None:
             inner = self._inner_calls_ns(module, recording)
         self.meter.estimated += inner
-        start = recording.begin(rings.FORWARD, module)
-        self.lane.inside = True
-        return start
+        return recording.begin(rings.FORWARD, module)
 
     @contained
     def enter_backward(self) -> int:
@@ -132,10 +128,7 @@ class Session(Lifetime):
         recording.steps.backward()
         if not recording.steps.has_optimized:
             self.weights.remember()
-        start = recording.begin(rings.BACKWARD)
-        # Checkpointed modules are called again in there.
-        self.lane.inside = True
-        return start
+        return recording.begin(rings.BACKWARD)
 
     @contained
     def leave(self, kind: int, start: int) -> None:
@@ -236,9 +229,7 @@ class Session(Lifetime):
         lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
         is_starting = self.loaders.is_starting(iterator)
         self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
-        start = recording.begin(self._fetch_kind)
-        lane.inside = True
-        return start
+        return recording.begin(self._fetch_kind)
 
     def _open_lane(
         self, recording: Recording, iterator: Any, ended: Boundary, events: list[int]

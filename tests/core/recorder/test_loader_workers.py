@@ -178,7 +178,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from perftui.agent.plain_page import FETCH
 from perftui.agent.worker_page import WorkerPage
-page = WorkerPage(SimpleNamespace(Tensor=bytes, strided=None))
+modes = SimpleNamespace(_len_torch_function_stack=lambda: 0)
+page = WorkerPage(SimpleNamespace(Tensor=bytes, strided=None, _C=modes))
 page.batch_bytes = int
 page.open(Path(sys.argv[1]), {"owner": int(sys.argv[2]), "worker": 0, "loader": 1})
 page.mark(FETCH)

@@ -96,7 +96,8 @@ def test_looks_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
         if file.endswith("train.py")
         and line_of("def slow_metric") < line <= line_of("time.sleep(0.001)")
     )
-    assert slow > sum(held.values()) / 2
+    # Three steps of 20 ms in it; how long the others take depends on the machine.
+    assert slow > 40_000_000
     # On the clock of the trace: each lies in the window's three steps.
     (origin,) = (record for record in run.of_kind("step") if record.step == 5)
     assert rows[0][0] >= origin.start

@@ -5,9 +5,9 @@ from typing import Any
 
 class CompiledLane:
     inside: bool
-    """Whether hooks let all pass: a phase is going on, or recording is off. The hooks set it
-    where nothing can come between that and the phase: an interrupt may come as they are left
-    that enter it."""
+    """Whether hooks let all pass: a phase is going on, or recording is off. Set in ``hooks.py`` as
+    the first thing in a phase and after it, where no call can come in between: what a signal
+    handler raises comes there, and a second time where a worker has died."""
     is_off: bool
     """Whether recording is off."""
     is_open: bool

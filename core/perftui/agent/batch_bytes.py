@@ -21,7 +21,7 @@ def batch_bytes(torch: Any, batch: Any) -> int:
     Looks into lists, tuples and dictionaries and runs no code of the script: what else is found
     makes the whole unknown, but for numbers and text, which count as nothing.
     """
-    # A mode of the script would be told of what is looked at.
+    # A mode of the script, or a subclass of tensors, would be told of what is looked at.
     with torch._C.DisableTorchFunction():
         return _batch_bytes(torch, batch)
 
@@ -52,18 +52,12 @@ def _batch_bytes(torch: Any, batch: Any) -> int:
 
 def _own_bytes(torch: Any, part: Any) -> int:
     if isinstance(part, torch.Tensor):
-        return _tensor_bytes(torch, part)
+        if part.layout is not torch.strided:
+            return UNKNOWN
+        return int(part.numel() * part.element_size())
     if isinstance(part, (bytes, bytearray)):
         return len(part)
     return 0 if isinstance(part, WITHOUT_DATA) else _array_bytes(part)
-
-
-def _tensor_bytes(torch: Any, tensor: Any) -> int:
-    # A subclass may have functions of the script called for its methods.
-    with torch._C.DisableTorchFunctionSubclass():
-        if tensor.layout is not torch.strided:
-            return UNKNOWN
-        return int(tensor.numel() * tensor.element_size())
 
 
 def _inside(part: Any) -> Sequence[Any] | None:

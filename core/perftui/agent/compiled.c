@@ -2,6 +2,16 @@
 
 #include "compiled.h"
 
+void let_go(PyObject *object, inquiry clear)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    PyObject_GC_UnTrack(object);
+    clear(object);
+    release(object);
+    Py_DECREF(type);
+}
+
 static int add(PyObject *module, const char *name, PyObject *type)
 {
     if (type == NULL)

@@ -21,6 +21,12 @@ static inline int64_t clock_ns(clockid_t clock)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+/* A row of a type's table of members. */
+#define MEMBER(kind, name, type) {#name, type, offsetof(kind, name), 0, NULL}
+
+/* Frees ``object``, whose references ``clear`` gives up. */
+void let_go(PyObject *object, inquiry clear);
+
 /* New types, or NULL with an error. */
 PyObject *lane_type(void);
 PyObject *page_type(void);

@@ -33,14 +33,8 @@ else:
                 """What happens is for the session."""
                 return 0
 
-            def left(self, *_: Any) -> bool:
-                """The same; an interrupt may come before the session is told."""
-                self.inside = self.is_off
-                return False
-
-            enter_fetch = enter_forward = enter_backward = enter_optimizer = nowhere
-            leave_optimizer = nowhere
-            leave_fetch = leave = left
+            enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
+            enter_optimizer = leave_optimizer = nowhere
 
 
 IS_COMPILED = hasattr(CompiledLane, "own_thread")

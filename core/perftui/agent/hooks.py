@@ -110,6 +110,7 @@ def _timed_call(
         lane.inside = True
         return outermost(module, *args, **kwargs)
     finally:
+        lane.inside = lane.is_off
         if not lane.leave(FORWARD, start):
             session.leave(FORWARD, start)
 
@@ -134,6 +135,7 @@ def watch_backward(torch: Any, session: Session) -> None:
             lane.inside = True
             return original(*args, **kwargs)
         finally:
+            lane.inside = lane.is_off
             if not lane.leave(BACKWARD, start):
                 session.leave(BACKWARD, start)
 
@@ -203,8 +205,6 @@ def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
             arrived = True
             return batch
         finally:
-            # Before any call: what a signal handler raises comes there, and a second time where a
-            # worker has died.
             lane.inside = lane.is_off
             if not (arrived and lane.leave_fetch(self, start)):
                 session.leave_fetch(self, start, arrived)

@@ -228,14 +228,6 @@ static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
-/* The end of the phase is for the session. Hooks listen again already: if an interrupt comes before it
-   is told, they would let everything pass for ever. */
-static PyObject *left_to_session(Lane *lane)
-{
-    lane->inside = lane->is_off;
-    Py_RETURN_FALSE;
-}
-
 /* iterator, start: it has given a batch. Whether that is all. */
 static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
@@ -246,8 +238,7 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     if (start == -1 && PyErr_Occurred())
         return NULL;
     if (!is_here(lane) || !has_room(lane) || referent(lane->iterator) != args[0])
-        return left_to_session(lane);
-    lane->inside = 0;
+        Py_RETURN_FALSE;
     end = clock_ns(CLOCK_MONOTONIC);
     write_record(lane, INPUT_WAIT, start, end, lane->ready, 0);
     if (!lane->has_workers) {
@@ -288,8 +279,7 @@ static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
-/* kind, start: a forward or backward pass has returned or raised. Whether that is
-   all. */
+/* kind, start: a forward or backward pass has returned or raised. Whether that is all. */
 static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     long kind;
@@ -301,8 +291,7 @@ static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
     if (start == -1 && PyErr_Occurred())
         return NULL;
     if (!is_here(lane))
-        return left_to_session(lane);
-    lane->inside = 0;
+        Py_RETURN_FALSE;
     write_record(lane, (int)kind, start, clock_ns(CLOCK_MONOTONIC), 0, 0);
     lane->calls++;
     Py_RETURN_TRUE;
@@ -461,12 +450,7 @@ static int clear(Lane *lane)
 
 static void dealloc(Lane *lane)
 {
-    PyTypeObject *type = Py_TYPE(lane);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    PyObject_GC_UnTrack(lane);
-    clear(lane);
-    release(lane);
-    Py_DECREF(type);
+    let_go((PyObject *)lane, (inquiry)clear);
 }
 
 typedef PyObject *Hook(Lane *lane, PyObject *const *args, Py_ssize_t n_args);
@@ -513,43 +497,41 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-#define MEMBER(name, type) {#name, type, offsetof(Lane, name), 0, NULL}
-
 static PyMemberDef members[] = {
-    MEMBER(inside, T_BOOL),
-    MEMBER(is_off, T_BOOL),
-    MEMBER(is_open, T_BOOL),
-    MEMBER(is_sampling, T_BOOL),
-    MEMBER(has_workers, T_BOOL),
-    MEMBER(own_thread, T_ULONG),
-    MEMBER(ready, T_LONGLONG),
-    MEMBER(cpu_start, T_LONGLONG),
-    MEMBER(n_told, T_INT),
-    MEMBER(capacity, T_LONGLONG),
-    MEMBER(ring, T_ULONGLONG),
-    MEMBER(index, T_LONGLONG),
-    MEMBER(step_start, T_LONGLONG),
-    MEMBER(usual_until, T_LONGLONG),
-    MEMBER(slow_after, T_LONGLONG),
-    MEMBER(micro_batches, T_LONGLONG),
-    MEMBER(last_activity, T_LONGLONG),
-    MEMBER(steps, T_LONGLONG),
-    MEMBER(steps_ns, T_LONGLONG),
-    MEMBER(steps_hooks, T_LONGLONG),
-    MEMBER(calls, T_LONGLONG),
-    MEMBER(fetch_calls, T_LONGLONG),
-    MEMBER(until_sample, T_LONGLONG),
-    MEMBER(sampled_ns, T_LONGLONG),
-    MEMBER(sampled_calls, T_LONGLONG),
-    MEMBER(call_ns, T_DOUBLE),
-    MEMBER(going_on, T_INT),
-    MEMBER(optimizer_start, T_LONGLONG),
-    MEMBER(finished, T_LONGLONG),
-    MEMBER(iterator, T_OBJECT_EX),
-    MEMBER(pauses, T_OBJECT_EX),
-    MEMBER(is_grad_enabled, T_OBJECT_EX),
-    MEMBER(batches_ready, T_OBJECT_EX),
-    MEMBER(keeps, T_OBJECT_EX),
+    MEMBER(Lane, inside, T_BOOL),
+    MEMBER(Lane, is_off, T_BOOL),
+    MEMBER(Lane, is_open, T_BOOL),
+    MEMBER(Lane, is_sampling, T_BOOL),
+    MEMBER(Lane, has_workers, T_BOOL),
+    MEMBER(Lane, own_thread, T_ULONG),
+    MEMBER(Lane, ready, T_LONGLONG),
+    MEMBER(Lane, cpu_start, T_LONGLONG),
+    MEMBER(Lane, n_told, T_INT),
+    MEMBER(Lane, capacity, T_LONGLONG),
+    MEMBER(Lane, ring, T_ULONGLONG),
+    MEMBER(Lane, index, T_LONGLONG),
+    MEMBER(Lane, step_start, T_LONGLONG),
+    MEMBER(Lane, usual_until, T_LONGLONG),
+    MEMBER(Lane, slow_after, T_LONGLONG),
+    MEMBER(Lane, micro_batches, T_LONGLONG),
+    MEMBER(Lane, last_activity, T_LONGLONG),
+    MEMBER(Lane, steps, T_LONGLONG),
+    MEMBER(Lane, steps_ns, T_LONGLONG),
+    MEMBER(Lane, steps_hooks, T_LONGLONG),
+    MEMBER(Lane, calls, T_LONGLONG),
+    MEMBER(Lane, fetch_calls, T_LONGLONG),
+    MEMBER(Lane, until_sample, T_LONGLONG),
+    MEMBER(Lane, sampled_ns, T_LONGLONG),
+    MEMBER(Lane, sampled_calls, T_LONGLONG),
+    MEMBER(Lane, call_ns, T_DOUBLE),
+    MEMBER(Lane, going_on, T_INT),
+    MEMBER(Lane, optimizer_start, T_LONGLONG),
+    MEMBER(Lane, finished, T_LONGLONG),
+    MEMBER(Lane, iterator, T_OBJECT_EX),
+    MEMBER(Lane, pauses, T_OBJECT_EX),
+    MEMBER(Lane, is_grad_enabled, T_OBJECT_EX),
+    MEMBER(Lane, batches_ready, T_OBJECT_EX),
+    MEMBER(Lane, keeps, T_OBJECT_EX),
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -75,14 +75,10 @@ class Lifetime:
                 leave_without_destructors()
 
     def keeps(self, error: BaseException) -> bool:
-        """Stop for an error of ours; pass on what the script's signal handlers raise, Ctrl-C first.
-
-        A hook that was broken off neither begins a phase nor leaves one going on.
-        """
+        """Stop for an error of ours; pass on what handlers of the script raise, Ctrl-C first."""
         if isinstance(error, Exception) and not raised_by_handler(error):
             self.fail(error)
             return True
-        self.lane.inside = self.lane.is_off
         return False
 
     def fail(self, error: Exception) -> None:

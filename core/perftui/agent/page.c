@@ -159,12 +159,7 @@ static int clear(Page *page)
 
 static void dealloc(Page *page)
 {
-    PyTypeObject *type = Py_TYPE(page);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    PyObject_GC_UnTrack(page);
-    clear(page);
-    release(page);
-    Py_DECREF(type);
+    let_go((PyObject *)page, (inquiry)clear);
 }
 
 static PyMethodDef methods[] = {
@@ -173,25 +168,23 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-#define MEMBER(name, type) {#name, type, offsetof(Page, name), 0, NULL}
-
 static PyMemberDef members[] = {
-    MEMBER(may_be_brief, T_BOOL),
-    MEMBER(is_brief, T_BOOL),
-    MEMBER(stage, T_INT),
-    MEMBER(number, T_LONGLONG),
-    MEMBER(since, T_LONGLONG),
-    MEMBER(began, T_LONGLONG),
-    MEMBER(batches, T_LONGLONG),
-    MEMBER(sized, T_LONGLONG),
-    MEMBER(bytes, T_LONGLONG),
-    MEMBER(fetch, T_LONGLONG),
-    MEMBER(collate, T_LONGLONG),
-    MEMBER(address, T_ULONGLONG),
-    MEMBER(tensor, T_OBJECT_EX),
-    MEMBER(strided, T_OBJECT_EX),
-    MEMBER(modes, T_OBJECT_EX),
-    MEMBER(batch_bytes, T_OBJECT_EX),
+    MEMBER(Page, may_be_brief, T_BOOL),
+    MEMBER(Page, is_brief, T_BOOL),
+    MEMBER(Page, stage, T_INT),
+    MEMBER(Page, number, T_LONGLONG),
+    MEMBER(Page, since, T_LONGLONG),
+    MEMBER(Page, began, T_LONGLONG),
+    MEMBER(Page, batches, T_LONGLONG),
+    MEMBER(Page, sized, T_LONGLONG),
+    MEMBER(Page, bytes, T_LONGLONG),
+    MEMBER(Page, fetch, T_LONGLONG),
+    MEMBER(Page, collate, T_LONGLONG),
+    MEMBER(Page, address, T_ULONGLONG),
+    MEMBER(Page, tensor, T_OBJECT_EX),
+    MEMBER(Page, strided, T_OBJECT_EX),
+    MEMBER(Page, modes, T_OBJECT_EX),
+    MEMBER(Page, batch_bytes, T_OBJECT_EX),
     {NULL, 0, 0, 0, NULL},
 };
 

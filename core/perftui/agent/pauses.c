@@ -56,12 +56,7 @@ static int clear(Pauses *pauses)
 
 static void dealloc(Pauses *pauses)
 {
-    PyTypeObject *type = Py_TYPE(pauses);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    PyObject_GC_UnTrack(pauses);
-    clear(pauses);
-    release(pauses);
-    Py_DECREF(type);
+    let_go((PyObject *)pauses, (inquiry)clear);
 }
 
 static PyMethodDef methods[] = {
@@ -70,8 +65,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"thread", T_ULONG, offsetof(Pauses, thread), 0, NULL},
-    {"found", T_OBJECT_EX, offsetof(Pauses, found), 0, NULL},
+    MEMBER(Pauses, thread, T_ULONG),
+    MEMBER(Pauses, found, T_OBJECT_EX),
     {NULL, 0, 0, 0, NULL},
 };
 

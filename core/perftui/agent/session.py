@@ -49,7 +49,7 @@ class Session(Lifetime):
     def enter_fetch(self, iterator: Any) -> int:
         """The script asks ``iterator`` for a batch."""
         if self._is_on_lane():
-            return self.lane.enter_fetch(iterator) or self._fetch_off_lane(iterator)
+            return self._fetch_off_lane(iterator)
         return self._fetch(iterator, [], is_same=False)
 
     @contained
@@ -58,10 +58,7 @@ class Session(Lifetime):
         if self.lane.cpu_start >= 0:
             self.meter.calls += FETCH_CALLS
         if self._is_on_lane():
-            if arrived and self.lane.leave_fetch(iterator, start):
-                return
             self.lane.close()
-        self.lane.inside = self.lane.is_off
         recording = self.recording
         if recording is None:
             return
@@ -86,7 +83,6 @@ class Session(Lifetime):
     @contained_apart
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
         """``__iter__`` has returned ``iterator``, None where it raised."""
-        self.lane.inside = self.lane.is_off
         recording = self.recording
         if recording is None:
             return
@@ -97,10 +93,6 @@ class Session(Lifetime):
     @contained
     def enter_forward(self, module: Any) -> int:
         """The outermost module is called."""
-        if self._is_on_lane():
-            start = 0 if self.lane.inside else self.lane.enter_forward()
-            if start:
-                return start
         recording = self._on_this_thread()
         if recording is None or self.lane.inside:
             return 0
@@ -118,10 +110,6 @@ class Session(Lifetime):
     @contained
     def enter_backward(self) -> int:
         """The autograd engine is called."""
-        if self._is_on_lane():
-            start = 0 if self.lane.inside else self.lane.enter_backward()
-            if start:
-                return start
         recording = self._on_this_thread()
         if recording is None or self.lane.inside:
             return 0
@@ -133,10 +121,6 @@ class Session(Lifetime):
     @contained
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
-        if self._is_on_lane():
-            self.lane.leave(kind, start)
-            return
-        self.lane.inside = self.lane.is_off
         recording = self.recording
         if recording is not None:
             recording.end(kind, start)
@@ -144,8 +128,6 @@ class Session(Lifetime):
     @contained
     def enter_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
-        if self._is_on_lane() and self.lane.enter_optimizer(optimizer):
-            return
         recording = self._begin()
         if recording is None or not self._adopt_thread(recording):
             return
@@ -156,8 +138,6 @@ class Session(Lifetime):
     @contained
     def leave_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` has done its work."""
-        if self._is_on_lane() and self.lane.leave_optimizer(optimizer):
-            return
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0
         if recording is None or not start:
@@ -200,7 +180,7 @@ class Session(Lifetime):
         return self.optimizers.finished + self.lane.finished
 
     def _is_on_lane(self) -> bool:
-        """Whether this is a hook of a loop that is known: most often one that is measured."""
+        """Whether the loop of this thread was known until now."""
         recording = self.recording
         if recording is None or not self.lane.is_open:
             return False

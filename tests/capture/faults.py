@@ -241,6 +241,23 @@ def refuse() -> None:
     raise ValueError("a bad item")
 
 
+def fetch_whose_end_is_not_told() -> str:
+    """The script goes on without a loader, in the handler of what ended the fetch."""
+
+    def refuse_twice() -> None:
+        sys.setprofile(Interrupting("call", "leave_fetch", signal.SIGALRM))
+        refuse()
+
+    signal.signal(signal.SIGALRM, out_of_time)
+    training = Training("fetch", refuse_twice)
+    try:
+        training.run()
+    except TimeoutError:
+        training.go_on()
+        return f"broken off steps {training.steps}"
+    return "went past"
+
+
 def segfault() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -285,6 +302,7 @@ FAULTS: dict[str, Callable[[], str]] = {
     "agent-alarm-compiled-qsize": lambda: interrupted_in_the_agent(
         "call", "qsize", signal.SIGALRM, 2, is_compiled=True
     ),
+    "agent-fetch-not-told": fetch_whose_end_is_not_told,
     "worker-exits": lambda: worker_that(lambda: os._exit(9)),
     "worker-raises": worker_that_raises,
     "worker-segfaults": lambda: worker_that(segfault),

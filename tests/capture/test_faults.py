@@ -155,6 +155,13 @@ def test_a_worker_that_raises_ends_nothing_else(outcomes: Outcomes) -> None:
     check_recorded(outcomes, "worker-raises")
 
 
+def test_steps_go_on_after_a_fetch_whose_end_nobody_was_told(outcomes: Outcomes) -> None:
+    _, end = end_of(outcomes.watched, "agent-fetch-not-told")
+
+    assert end == "broken off steps 45"
+    check_recorded(outcomes, "agent-fetch-not-told", off_by=1)
+
+
 @pytest.mark.parametrize("name", ["worker-exits", "worker-segfaults"])
 def test_a_worker_that_dies_is_noticed_as_without_us(name: str, outcomes: Outcomes) -> None:
     for run in (outcomes.alone, outcomes.watched):

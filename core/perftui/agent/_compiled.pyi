@@ -15,9 +15,11 @@ class CompiledLane:
     """The one whose hooks may come here."""
     is_sampling: bool
     """Whether the hooks of the step are measured."""
+    is_fetching: bool
+    """Whether a batch was asked for, and nobody was told how that ended."""
     has_workers: bool
     iterator: Callable[[], Any]
-    """A weak reference to the one that ends the steps."""
+    """A weak reference to the one asked last; while the lane is open it ends the steps."""
     batches_ready: Callable[[Any], int]
     is_grad_enabled: Callable[[], bool]
     keeps: Callable[[BaseException], bool]

@@ -27,7 +27,7 @@ else:
         class CompiledLane:
             """Is never opened: every step goes the long way."""
 
-            is_open = is_off = inside = False
+            is_open = is_off = is_fetching = inside = False
 
             def nowhere(self, *_: Any) -> int:
                 """What happens is for the session."""

@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    char inside, is_off, is_open, is_sampling, has_workers, is_usual;
+    char inside, is_off, is_open, is_sampling, is_fetching, has_workers, is_usual;
     unsigned long own_thread;
     long long ready, cpu_start;
 
@@ -93,6 +93,12 @@ static PyObject *referent(PyObject *reference)
 static int has_room(Lane *lane)
 {
     return lane->n_events < MOST_EVENTS && referent(lane->iterator) != Py_None;
+}
+
+/* Whether the batch never came that was asked for: nobody was told of the end of that. */
+static int is_broken_off(Lane *lane)
+{
+    return lane->is_fetching && !lane->inside;
 }
 
 /* How long ``list`` is, or -1 with an error where it is none, or deleted. */
@@ -214,6 +220,7 @@ static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
             return PyLong_FromLong(0);
         push(lane, ASKED);
     }
+    lane->is_fetching = 1;
     if (lane->has_workers) {
         PyObject *ready = PyObject_CallFunctionObjArgs(lane->batches_ready, args[0], NULL);
         if (ready == NULL)
@@ -239,6 +246,7 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
         return NULL;
     if (!is_here(lane) || !has_room(lane) || referent(lane->iterator) != args[0])
         Py_RETURN_FALSE;
+    lane->is_fetching = 0;
     end = clock_ns(CLOCK_MONOTONIC);
     write_record(lane, INPUT_WAIT, start, end, lane->ready, 0);
     if (!lane->has_workers) {
@@ -257,7 +265,7 @@ static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_a
     (void)args;
     if (!takes(n_args, 0))
         return NULL;
-    if (!is_here(lane) || !has_room(lane))
+    if (!is_here(lane) || !has_room(lane) || is_broken_off(lane))
         return PyLong_FromLong(0);
     enabled = PyObject_CallObject(lane->is_grad_enabled, NULL);
     if (enabled == NULL)
@@ -273,7 +281,7 @@ static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_
     (void)args;
     if (!takes(n_args, 0))
         return NULL;
-    if (!is_here(lane) || !has_room(lane))
+    if (!is_here(lane) || !has_room(lane) || is_broken_off(lane))
         return PyLong_FromLong(0);
     push(lane, WENT_BACK);
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
@@ -303,7 +311,7 @@ static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
     int i;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane) || lane->going_on >= 0)
+    if (!is_here(lane) || lane->going_on >= 0 || is_broken_off(lane))
         Py_RETURN_FALSE;
     for (i = 0; i < lane->n_optimizers; i++)
         if (referent(lane->optimizers[i].reference) == args[0]) {
@@ -502,6 +510,7 @@ static PyMemberDef members[] = {
     MEMBER(Lane, is_off, T_BOOL),
     MEMBER(Lane, is_open, T_BOOL),
     MEMBER(Lane, is_sampling, T_BOOL),
+    MEMBER(Lane, is_fetching, T_BOOL),
     MEMBER(Lane, has_workers, T_BOOL),
     MEMBER(Lane, own_thread, T_ULONG),
     MEMBER(Lane, ready, T_LONGLONG),

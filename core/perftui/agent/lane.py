@@ -47,7 +47,7 @@ class Lane(CompiledLane):
 
     def reset(self) -> None:
         """Be as at the start, whatever has happened."""
-        self.inside = self.is_off = self.is_open = False
+        self.inside = self.is_off = self.is_open = self.is_fetching = False
         self.going_on = -1
         self.usual = None
         self.events = []
@@ -71,13 +71,11 @@ class Lane(CompiledLane):
         recording: Recording,
         meter: Meter,
         optimizers: Optimizers,
-        iterator: Callable[[], Any],
         events: list[int],
     ) -> None:
         """``iterator`` is asked for a batch, in a step of which ``events`` are known to all."""
         self._recording, self._meter, self._optimizers = recording, meter, optimizers
-        self.iterator = iterator
-        self.has_workers = not fetches_itself(iterator())
+        self.has_workers = not fetches_itself(self.iterator())
         self.fetch_calls = 0 if self.has_workers else FETCH_CALLS
         self._known = [one for one in optimizers.known() if one[1] < MOST_NUMBERS]
         self.optimizers = self._known

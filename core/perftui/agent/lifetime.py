@@ -118,8 +118,18 @@ class Lifetime:
         recording = self.recording or self._begin()
         if recording is None or recording.thread != get_ident():
             return None
-        self.lane.close()
+        self._leave_lane()
         return recording
+
+    def _leave_lane(self) -> None:
+        """Something happens that is not for the lane."""
+        lane = self.lane
+        lane.close()
+        if lane.is_fetching and not lane.inside:
+            # What a signal handler raised kept the end of the fetch from us, as torch's does for
+            # each worker that dies; no step will end there.
+            lane.is_fetching = False
+            self.loaders.exhausted(lane.iterator())
 
     def _begin(self) -> Recording | None:
         if self.recording is not None or self.lane.is_off:
@@ -157,7 +167,7 @@ class Lifetime:
                 return False
             recording.follow(thread)
             self.loaders.leave_behind()
-        self.lane.close()
+        self._leave_lane()
         recording.has_stepped = True
         return True
 

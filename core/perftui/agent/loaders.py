@@ -86,8 +86,9 @@ class Loaders:
             self._notes.write("loader", {"id": number, "workers": pids})
 
     def exhausted(self, iterator: Any) -> None:
-        """``iterator`` gives no more batches this epoch."""
-        self._live.pop(iterator, None)
+        """``iterator``, None where it is gone, gives no more batches this epoch."""
+        if iterator is not None:
+            self._live.pop(iterator, None)
 
     def leave_behind(self) -> None:
         """Another thread is followed now: no fetch of those that live will be seen."""

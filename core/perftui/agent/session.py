@@ -57,6 +57,8 @@ class Session(Lifetime):
         """``__next__`` has returned a batch, or raised."""
         if self.lane.cpu_start >= 0:
             self.meter.calls += FETCH_CALLS
+        # Where none has come, only once that is known to all.
+        self.lane.is_fetching = not arrived
         if self._is_on_lane():
             self.lane.close()
         recording = self.recording
@@ -67,6 +69,7 @@ class Session(Lifetime):
             recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.lane.cpu_start)
         if not arrived:
             self.loaders.exhausted(iterator)
+            self.lane.is_fetching = False
             return
         recording.steps.fetched()
         self.loaders.use(iterator)
@@ -195,15 +198,19 @@ class Session(Lifetime):
     def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
         """``events`` of the step were on the lane, by the same iterator or another one."""
         lane = self.lane
+        if lane.is_fetching and lane.iterator() is iterator:
+            # Broken off before, and asked again: it goes on.
+            lane.is_fetching = False
         recording = self._on_this_thread()
         if recording is None or lane.inside:
             return 0
+        lane.iterator, lane.is_fetching = ref(iterator), True
         ended = recording.steps.fetch(recording.now())
         if ended:
             self._ended(recording, ended)
-            self._open_lane(recording, iterator, ended[-1], events)
+            self._open_lane(recording, ended[-1], events)
         elif events and is_same:
-            lane.open(recording, self.meter, self.optimizers, ref(iterator), [*events, ASKED])
+            lane.open(recording, self.meter, self.optimizers, [*events, ASKED])
         lane.ready = batches_ready(iterator)
         # With workers the thread only waits, which uses nothing worth a system call.
         lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
@@ -211,18 +218,16 @@ class Session(Lifetime):
         self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
         return recording.begin(self._fetch_kind)
 
-    def _open_lane(
-        self, recording: Recording, iterator: Any, ended: Boundary, events: list[int]
-    ) -> None:
+    def _open_lane(self, recording: Recording, ended: Boundary, events: list[int]) -> None:
         """Let the hooks of the next step go the short way; ``events`` are those of the last one."""
         if ended.kind != TRAIN or not ended.forwards or not recording.has_stepped:
             return
         if self.inner_calls_cost or not IS_COMPILED:
             # What modules inside others cost is counted on the long way only.
             return
-        if recording.knows_all() and self.loaders.feeds_training(iterator):
+        if recording.knows_all() and self.loaders.feeds_training(self.lane.iterator()):
             self.lane.learn(events, ended.micro_batches, recording.steps.state())
-            self.lane.open(recording, self.meter, self.optimizers, ref(iterator), [])
+            self.lane.open(recording, self.meter, self.optimizers, [])
 
     def _inner_calls_ns(self, module: Any, recording: Recording) -> int:
         mark = self.meter.begin_apart()

@@ -100,8 +100,8 @@ class OnLane:
         self.ended: list[tuple[str, int]] = []
 
     def open(self, events: list[int]) -> None:
-        where = cast("Any", weakref.ref(self.iterator))
-        self.lane.open(self.recording, self.meter, self.optimizers, where, events)
+        self.lane.iterator = cast("Any", weakref.ref(self.iterator))
+        self.lane.open(self.recording, self.meter, self.optimizers, events)
 
     def fetch(self) -> None:
         """Ask for a batch."""
@@ -241,6 +241,20 @@ def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> 
             setattr(ours.lane, name, value)
 
         assert ours.lane.enter_fetch(ours.iterator) == 0
+
+
+def test_nothing_is_for_the_lane_after_a_fetch_whose_end_nobody_was_told() -> None:
+    ours = OnLane()
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.lane.enter_fetch(ours.iterator)
+
+    assert ours.lane.is_fetching
+    assert (ours.lane.enter_forward(), ours.lane.enter_backward()) == (0, 0)
+    assert not ours.lane.enter_optimizer(ours.all_optimizers[0])
+    assert ours.lane.leave_fetch(ours.iterator, 1)
+    assert ours.lane.enter_forward() > 0
 
 
 def test_an_optimizer_that_steps_when_the_lane_closes_goes_on() -> None:

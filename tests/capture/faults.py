@@ -5,9 +5,7 @@ Prints ``NAME PID WHAT CAME OF IT``; see ``run_loops.py``.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import importlib
 import os
 import resource
 import signal
@@ -18,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from forked import in_children
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -309,24 +308,11 @@ FAULTS: dict[str, Callable[[], str]] = {
 }
 
 
-def main() -> None:
-    alone = sys.argv[1:] == ["--alone"]
-    torch.set_num_threads(1)
-    importlib.import_module("torch._dynamo")
-    names = [name for name in FAULTS if not (alone and name.startswith("agent-"))]
-    for name in names:
-        child = os.fork()
-        if child == 0:
-            torch.manual_seed(0)
-            try:
-                print(name, os.getpid(), FAULTS[name](), flush=True)
-            finally:
-                atexit._run_exitfuncs()
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code:
-            print(name, child, f"failed: {code}", flush=True)
+def happen(name: str) -> None:
+    torch.manual_seed(0)
+    print(name, os.getpid(), FAULTS[name](), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    is_alone = sys.argv[1:] == ["--alone"]
+    in_children([name for name in FAULTS if not (is_alone and name.startswith("agent-"))], happen)

@@ -6,9 +6,7 @@ and prints ``NAME PID DIGEST`` for each: the digest is of all weights and of the
 
 from __future__ import annotations
 
-import atexit
 import hashlib
-import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from collections.abc import Callable
 import framework_loops
 import loops
 import torch
+from forked import in_children
 from loop_parts import Models
 
 
@@ -38,23 +37,5 @@ def run(name: str) -> None:
     print(name, os.getpid(), digest(found(name)()), flush=True)
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    # Once for all: the first optimizer imports it, which takes a second.
-    importlib.import_module("torch._dynamo")
-    for name in sys.argv[1:]:
-        child = os.fork()
-        if child == 0:
-            try:
-                run(name)
-            finally:
-                # The end of an interpreter without its half second of tidying up.
-                atexit._run_exitfuncs()
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code:
-            print(name, child, f"failed: {code}", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    in_children(sys.argv[1:], run)

@@ -14,12 +14,14 @@ from textual.pilot import Pilot
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
+from perftui.trace.rank_choice import choose_rank
 from perftui_tui.app import PerftuiApp
-from tests.tui.driving import until, until_shown
+from tests.tui.driving import text_of, until, until_shown
 from tests.tui.op_traces import write_op_trace
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.test_memory_screen import OVER, three_lines
 from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.test_timeline_ranks import write_rank
 from tests.tui.traces import write_trace
 
 pytestmark = pytest.mark.snapshot
@@ -119,6 +121,27 @@ def test_memory_without_a_gpu(snap_compare: Compare, tmp_path: Path) -> None:
 def test_ranks(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_ranks(tmp_path, 5, 7, 65, 4, 6, 5)
     assert picture(snap_compare, root, "ranks", size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)
+def test_all_ranks_on_one_clock(
+    snap_compare: Compare, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank, late_us=2_000 * rank)
+    chosen = choose_rank(tmp_path)
+    assert chosen is not None
+    app = PerftuiApp(chosen.path, clock=lambda: NOW)
+    app.ranks = chosen.ranks
+
+    async def together(pilot: Pilot[None]) -> None:
+        await settled("timeline")(pilot)
+        await until_shown(pilot, "ProfilerStep#3")
+        await pilot.press("r")
+        await until_shown(pilot, "3 ranks on one clock")
+        await until(pilot, lambda: "reading the traces" not in text_of(app), "the notice's end")
+
+    assert snap_compare(app, terminal_size=size, run_before=together)
 
 
 @pytest.mark.parametrize("size", SIZES, ids="{0[0]}x{0[1]}".format)

@@ -20,21 +20,26 @@ REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 ORIGIN_US = 1_700_000_000_000_000
 
 
-def write_rank(folder: Path, rank: int, off_us: int = 0) -> None:
-    """A step of 10 ms with an all-reduce, by a clock that is ``off_us`` behind the others'."""
-    base = ORIGIN_US - off_us
+def write_rank(folder: Path, rank: int, off_us: int = 0, late_us: int = 0) -> None:
+    """A step of 10 ms with an all-reduce, by a clock that is ``off_us`` behind the others'; it
+    begins ``late_us`` later, and then has no all-reduce."""
+    base = ORIGIN_US - off_us + late_us
     host = {"ph": "X", "pid": 1, "tid": 1}
+    phase = {**host, "cat": "user_annotation"}
     device = {"ph": "X", "pid": rank, "tid": 7, "cat": "kernel"}
     place = {"device": rank, "stream": 7}
     events = [
-        {**host, "cat": "user_annotation", "name": "ProfilerStep#3", "ts": base, "dur": 10_000},
+        {**phase, "name": "ProfilerStep#3", "ts": base, "dur": 10_000},
+        {**phase, "name": "perftui::input_wait", "ts": base, "dur": 2_000},
+        {**phase, "name": "perftui::forward", "ts": base + 2_000, "dur": 2_000},
+        {**phase, "name": "perftui::backward", "ts": base + 5_000, "dur": 5_000},
         {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": base + 100, "dur": 20,
          "args": {"correlation": 5}},
         {**device, "name": "gemm", "ts": base + 400 + 100 * rank, "dur": 2_000,
          "args": {**place, "correlation": 4}},
         {**device, "name": REDUCE, "ts": base + 4_000 + 200 * rank, "dur": 600 - 200 * rank,
          "args": {**place, "correlation": 5}},
-    ]  # fmt: skip
+    ][: -1 if late_us else None]  # fmt: skip
     told = {"rank": rank, "world_size": 3, "backend": "nccl"}
     content = {"schemaVersion": 1, "distributedInfo": told, "traceEvents": events}
     (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(content))
@@ -67,7 +72,6 @@ async def test_ranks_side_by_side_and_one_alone_again(tmp_path: Path) -> None:
         await until_shown(pilot, "3 ranks on one clock")
         for rank in range(3):
             assert lines_of(app, f"rank {rank} GPU {rank} stream 7")
-        assert lines_of(app, "steps of rank 0")
         confirmed = "agrees with the collectives  known to 600 µs or better  1 collectives"
         assert confirmed.split("  ")[0] in lines_of(app, "rank 1:")[0]
         await pilot.press("r")
@@ -121,3 +125,99 @@ async def test_a_place_from_another_screen_is_of_the_one_rank(tmp_path: Path) ->
         assert view.state is not None
         assert view.state.selected is not None
         assert view.state.selected.row == 0
+
+
+def row_of(app: PerftuiApp, label: str, below: str = "") -> str:
+    """What the lane of that name draws: the first one below the lane ``below``."""
+    lines = [line[1:] for line in text_of(app).splitlines()]
+    begin = next(at for at, line in enumerate(lines) if line.startswith(below))
+    return next(line for line in lines[begin:] if line.startswith(label))[23:]
+
+
+async def test_each_rank_shows_its_steps_and_phases_at_their_times(tmp_path: Path) -> None:
+    """Rank 1 begins half a step later: so do its step and its phases, on one clock."""
+    for rank in range(2):
+        write_rank(tmp_path, rank, late_us=5_000 * rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "2 ranks on one clock")
+        lanes = [line[1:24].strip() for line in text_of(app).splitlines() if "rank " in line[:8]]
+        assert lanes[:6] == [
+            f"rank {rank} {what}" for rank in range(2)
+            for what in ("steps", f"GPU {rank} stream 7", "thread 1")
+        ]  # fmt: skip
+        columns = 120 - 24
+        for rank, begin in ((0, 0), (1, columns // 3)):
+            steps = row_of(app, f"rank {rank} steps")
+            phases = row_of(app, "  phases", f"rank {rank} steps")
+            assert "step 3 10.0 ms" in steps
+            assert "forward" in phases
+            assert "backward" in phases
+            # A step of 10 ms in a view of 15 ms.
+            assert abs(_begin(steps) - begin) <= 1
+            assert abs(_begin(phases) - begin) <= 1
+            assert abs(phases.index("forward") - (begin + columns * 2 // 15)) <= 2
+            assert abs(phases.index("backward") - (begin + columns * 5 // 15)) <= 2
+
+
+def _begin(cells: str) -> int:
+    return len(cells) - len(cells.lstrip())
+
+
+async def test_keys_go_through_the_steps_of_the_rank_whose_lane_is_selected(
+    tmp_path: Path,
+) -> None:
+    for rank in range(2):
+        write_rank(tmp_path, rank, late_us=5_000 * rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "2 ranks on one clock")
+        state = app.screen.query_one(TimelineView).state
+        assert state is not None
+        for rank in range(2):
+            state.whole()
+            state.selected = None
+            state.lane = next(
+                lane for lane in state.lanes
+                if lane.kind == "thread" and state.trace.tracks[lane.track].rank == rank
+            )  # fmt: skip
+            await pilot.press("right_parenthesis")
+            await until_shown(pilot, f"training step  rank {rank} steps and phases")
+            assert state.selected is not None
+            assert state.selected.lane.label == f"rank {rank} steps"
+            assert state.selected.start == 5_000_000 * rank
+        assert "10.0 ms  rank 1  1 step" not in text_of(app)
+        await pilot.press("escape")
+        await until_shown(pilot, "10.0 ms  rank 1  1 step")
+
+
+async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_rank(tmp_path, rank, late_us=5_000 * rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "2 ranks on one clock")
+        await pilot.press("slash", *"input_wait", "enter")
+        await until_shown(pilot, "data wait")
+        state = app.screen.query_one(TimelineView).state
+        assert state is not None
+        await until(pilot, lambda: state.selected, "the phase")
+        await until_shown(pilot, "training phase  rank 0 steps and phases")
+        assert state.selected is not None
+        assert (state.selected.start, state.selected.end) == (0, 2_000_000)
+
+
+async def test_phases_are_told_apart_without_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    for rank in range(2):
+        write_rank(tmp_path, rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "2 ranks on one clock")
+        phases = row_of(app, "  phases", "rank 1 steps")
+        for word in ("data wait", "forward", "backward"):
+            phases = phases.replace(word, "")
+        assert set(phases) <= set("DdFfBb ")
+        assert {"D", "F", "B"} <= set(phases)

@@ -12,6 +12,7 @@ from perftui.analysis.remembered import remembered
 from perftui.trace.categories import (
     ANNOTATION,
     CPU_OP,
+    DERIVED,
     DEVICE_ACTIVITY,
     KERNEL,
     LAUNCHES,
@@ -94,6 +95,12 @@ def devices(trace: Trace) -> Ints:
 def on_cpu(trace: Trace) -> Mask:
     """Rows of CPU threads."""
     mask: Mask = devices(trace) == NONE
+    return mask
+
+
+def on_thread(trace: Trace) -> Mask:
+    """Rows of CPU threads that the file holds: what analysis derived from them is none."""
+    mask: Mask = on_cpu(trace) & ~trace.in_category(*DERIVED)
     return mask
 
 

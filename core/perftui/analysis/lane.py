@@ -10,6 +10,8 @@ DEVICE = "device"
 THREAD = "thread"
 MARKS = "marks"
 WHOLE = "whole"
+STEPS = "steps"
+PHASES = "phases"
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +23,8 @@ class Lane:
     A ``whole`` lane is a device of several streams: each row is cut to the part of it in which no
     row that began before still runs, so that together they are the time in which the device is
     busy. Its ``track`` is the first of the streams, and its rows are in order of start alone.
+
+    ``steps`` and ``phases`` are those of a rank, where several were put together.
     """
 
     label: str
@@ -28,3 +32,8 @@ class Lane:
     track: int
     depth: int
     index: LaneIndex
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether its rows say when other rows were at work, and are no work themselves."""
+        return self.kind in (STEPS, PHASES)

@@ -9,13 +9,15 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.host import Host
 from perftui.analysis.kinds import Mask
-from perftui.analysis.lane import DEVICE, MARKS, THREAD, WHOLE, Lane
+from perftui.analysis.lane import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
 from perftui.analysis.lane_index import LaneIndex
 from perftui.trace.model import NONE, Int64, Trace, Track
 
 __all__ = [
     "DEVICE",
     "MARKS",
+    "PHASES",
+    "STEPS",
     "THREAD",
     "WHOLE",
     "Lane",
@@ -98,14 +100,14 @@ def _lanes_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterato
 def _stack(trace: Trace, number: int, label: str, kind: str, levels: list[Int64]) -> Iterator[Lane]:
     depth = 0
     for level in levels:
-        for rows in _without_overlap(trace, level):
+        for rows in without_overlap(trace, level):
             start = trace.start[rows]
             index = LaneIndex(rows.astype(np.int32), start, start + trace.duration[rows])
             yield Lane(label, kind, number, depth, index)
             depth += 1
 
 
-def _without_overlap(trace: Trace, rows: Int64) -> Iterator[Int64]:
+def without_overlap(trace: Trace, rows: Int64) -> Iterator[Int64]:
     """Split rows, ordered by start, into as few lists as their overlaps allow: each row goes into
     the first list that has room for it."""
     while len(rows):
@@ -134,7 +136,7 @@ def lane_label(track: Track) -> str:
     if track.is_device:
         stream = "" if track.stream == NONE else f" stream {track.stream}"
         return f"{_device_label(track)}{stream}"
-    return f"{_rank(track)}{track.thread_name or f'thread {track.thread}'}"
+    return f"{rank_prefix(track)}{track.thread_name or f'thread {track.thread}'}"
 
 
 def device_label(trace: Trace, device: int) -> str:
@@ -147,8 +149,9 @@ def device_label(trace: Trace, device: int) -> str:
 
 def _device_label(track: Track) -> str:
     number = track.device if track.rank == NONE else track.own_device
-    return f"{_rank(track)}GPU {number}"
+    return f"{rank_prefix(track)}GPU {number}"
 
 
-def _rank(track: Track) -> str:
+def rank_prefix(track: Track) -> str:
+    """Whose a track is, where several ranks were put together: ``rank 3 ``."""
     return "" if track.rank == NONE else f"rank {track.rank} "

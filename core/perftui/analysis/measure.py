@@ -86,7 +86,8 @@ def measure(trace: Trace, start: int, end: int) -> Measure:
 
 
 def _at_work(trace: Trace) -> kinds.Mask:
-    mask: kinds.Mask = kinds.on_cpu(trace) & ~kinds.ranges(trace) & ~trace.in_category(PYTHON)
+    on_thread = kinds.on_thread(trace)
+    mask: kinds.Mask = on_thread & ~kinds.ranges(trace) & ~trace.in_category(PYTHON)
     return mask
 
 
@@ -119,9 +120,10 @@ def _threads(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[
 
 
 def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[NameTime]:
-    """Marks on a stream (ranges, waits) are no work of the device and count nowhere."""
+    """Marks on a stream (ranges, waits) are no work of the device and count nowhere, and what says
+    again what other rows say counts once."""
     activity = kinds.device_activity(trace)[rows]
-    counted = activity | kinds.on_cpu(trace)[rows]
+    counted = activity | kinds.on_thread(trace)[rows]
     rows, inside, on_device = rows[counted], (ends - begins)[counted], activity[counted]
     own = inside - np.where(on_device, 0, _called(trace, rows, inside))
     key = 2 * trace.name[rows].astype(np.int64) + on_device

@@ -13,6 +13,7 @@ from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.model import Gap, Step, TraceAnalysis
 from perftui.analysis.rank_clocks import Evidence, RankClock
+from perftui.analysis.rank_overview import Overview, rank_overview
 from perftui.trace.model import NONE, Int64, Ints, Trace, Track
 
 
@@ -25,49 +26,79 @@ class RankAnalysis:
     clock: RankClock
 
 
-def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
-    """One analysis of all: rows, lanes and gaps of every rank, steps and budgets of the first.
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A trace that becomes a stretch of the rows, and the lanes of it."""
 
-    Devices get numbers of their own, as ranks on several hosts use the same; what they are called
-    stays. Ids of launches are kept apart. Tables of operators and kernels are left empty: they are
-    those of one rank each.
+    rank: int
+    trace: Trace
+    lanes: Sequence[Lane]
+    shift: int
+    """Nanoseconds to add to its times."""
+    row: int
+    """Its first row."""
+    track: int
+    """Its first track."""
+
+
+def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
+    """One analysis of all: rows, steps, lanes and gaps of every rank, budgets of the first.
+
+    Of each rank come first a lane of its steps and one of its phases, whose rows are those of
+    ``rank_overview``; they say again what other rows say. Devices get numbers of their own, as
+    ranks on several hosts use the same; what they are called stays. Ids of launches are kept apart.
+    Tables of operators and kernels are left empty: they are those of one rank each.
     """
     offsets = _offsets(parts)
     origin = min(offsets)
     shifts = [offset - origin for offset in offsets]
-    rows = _begins([len(part.analysis.trace) for part in parts])
-    tracks, devices = _tracks(parts)
-    trace = _trace(parts, shifts, rows, tracks, origin)
-    bases = _begins([len(part.analysis.trace.tracks) for part in parts])
-    lanes = [
-        _lane(lane, shift, first_row, base, part.rank)
-        for part, shift, first_row, base in zip(parts, shifts, rows, bases, strict=True)
-        for lane in part.analysis.lanes or build_lanes(part.analysis.trace)
-    ]
+    overviews = [rank_overview(part.analysis) for part in parts]
+    pieces = _pieces(parts, overviews, shifts)
+    tracks, devices = _tracks(pieces)
+    trace = _trace(pieces, tracks, origin if _share_a_clock(parts) else None)
+    first = parts[0].analysis
+    # A rank has two pieces: its overview, and what it recorded.
+    told, recorded = pieces[::2], pieces[1::2]
     gaps = [
-        _gap(gap, shift, first_row, devices[part.rank, gap.device])
-        for part, shift, first_row in zip(parts, shifts, rows, strict=True)
+        _gap(gap, piece.shift, piece.row, devices[piece.rank, gap.device])
+        for part, piece in zip(parts, recorded, strict=True)
         for gap in part.analysis.gaps
     ]
-    first = parts[0].analysis
     return replace(
         without_tables(trace),
         budgets=first.budgets,
         notes=first.notes,
-        lanes=tuple(lanes),
+        lanes=tuple(_lane(lane, piece) for piece in pieces for lane in piece.lanes),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
-        steps=tuple(_step(step, shifts[0]) for step in first.steps),
+        steps=tuple(
+            _step(step, piece)
+            for overview, piece in zip(overviews, told, strict=True)
+            for step in overview.steps
+        ),
         activity=tuple(
             replace(
                 each,
-                device=devices[part.rank, each.device],
-                start=each.start + shifts[at],
-                end=each.end + shifts[at],
+                device=devices[piece.rank, each.device],
+                start=each.start + piece.shift,
+                end=each.end + piece.shift,
             )
-            for at, part in enumerate(parts)
+            for part, piece in zip(parts, recorded, strict=True)
             for each in part.analysis.activity
         ),
     )
+
+
+def _pieces(
+    parts: Sequence[RankAnalysis], overviews: Sequence[Overview], shifts: Sequence[int]
+) -> list[_Piece]:
+    pieces, row, track = [], 0, 0
+    for part, overview, shift in zip(parts, overviews, shifts, strict=True):
+        recorded = part.analysis.trace
+        lanes = part.analysis.lanes or build_lanes(recorded)
+        for trace, its in ((overview.trace, overview.lanes), (recorded, lanes)):
+            pieces.append(_Piece(part.rank, trace, its, shift, row, track))
+            row, track = row + len(trace), track + len(trace.tracks)
+    return pieces
 
 
 def _offsets(parts: Sequence[RankAnalysis]) -> list[int]:
@@ -82,49 +113,43 @@ def _share_a_clock(parts: Sequence[RankAnalysis]) -> bool:
 
 
 def _tracks(
-    parts: Sequence[RankAnalysis],
+    pieces: Sequence[_Piece],
 ) -> tuple[tuple[Track, ...], dict[tuple[int, int], int]]:
     devices: dict[tuple[int, int], int] = {}
     tracks = []
-    for part in parts:
-        for track in part.analysis.trace.tracks:
+    for piece in pieces:
+        for track in piece.trace.tracks:
             device = track.device
             if track.is_device:
-                device = devices.setdefault((part.rank, track.device), len(devices))
+                device = devices.setdefault((piece.rank, track.device), len(devices))
             tracks.append(
                 replace(
                     track,
-                    process=f"rank {part.rank} {track.process}",
+                    process=f"rank {piece.rank} {track.process}",
                     device=device,
-                    rank=part.rank,
+                    rank=piece.rank,
                     own_device=track.device,
                 )
             )
     return tuple(tracks), devices
 
 
-def _trace(
-    parts: Sequence[RankAnalysis],
-    shifts: Sequence[int],
-    rows: Sequence[int],
-    tracks: tuple[Track, ...],
-    origin: int,
-) -> Trace:
-    traces = [part.analysis.trace for part in parts]
+def _trace(pieces: Sequence[_Piece], tracks: tuple[Track, ...], clock: int | None) -> Trace:
+    """``clock`` is the time of zero on the clock that all share, if they do."""
+    traces = [piece.trace for piece in pieces]
     names, name = _together([each.names for each in traces], [each.name for each in traces])
     categories, category = _together(
         [each.categories for each in traces], [each.category for each in traces]
     )
-    bases = _begins([len(each.tracks) for each in traces])
+    rows = [piece.row for piece in pieces]
     first = traces[0]
-    has_clock = _share_a_clock(parts)
     return Trace(
         path=first.path,
-        start=np.concatenate([t.start + s for t, s in zip(traces, shifts, strict=True)]),
+        start=np.concatenate([piece.trace.start + piece.shift for piece in pieces]),
         duration=np.concatenate([each.duration for each in traces]),
         name=name,
         category=category,
-        track=_moved([each.track for each in traces], bases),
+        track=_moved([each.track for each in traces], [piece.track for piece in pieces]),
         correlation=_apart([each.correlation for each in traces]),
         external_id=_apart([each.external_id for each in traces]),
         bytes=np.concatenate([each.bytes for each in traces]),
@@ -133,8 +158,8 @@ def _trace(
         names=names,
         categories=categories,
         tracks=tracks,
-        origin=origin if has_clock else first.origin,
-        wall_origin=origin if has_clock and first.wall_origin is not None else None,
+        origin=first.origin if clock is None else clock,
+        wall_origin=clock if first.wall_origin is not None else None,
         read_arguments=_reader(traces, rows),
     )
 
@@ -179,13 +204,16 @@ def _reader(traces: Sequence[Trace], rows: Sequence[int]) -> Callable[[int], Map
     return read
 
 
-def _lane(lane: Lane, shift: int, rows: int, tracks: int, rank: int) -> Lane:
-    index = lane.index
+def _lane(lane: Lane, piece: _Piece) -> Lane:
+    index, shift = lane.index, piece.shift
     moved = LaneIndex(
-        (index.rows + rows).astype(np.int32), index.start + shift, index.end + shift, index.known
+        (index.rows + piece.row).astype(np.int32),
+        index.start + shift,
+        index.end + shift,
+        index.known,
     )
-    label = f"rank {rank} {lane.label}"
-    return replace(lane, label=label, track=lane.track + tracks, index=moved)
+    label = f"rank {piece.rank} {lane.label}"
+    return replace(lane, label=label, track=lane.track + piece.track, index=moved)
 
 
 def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
@@ -205,5 +233,6 @@ def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
     )
 
 
-def _step(step: Step, shift: int) -> Step:
-    return replace(step, start=step.start + shift, end=step.end + shift)
+def _step(step: Step, piece: _Piece) -> Step:
+    start, end = step.start + piece.shift, step.end + piece.shift
+    return replace(step, start=start, end=end, row=step.row + piece.row)

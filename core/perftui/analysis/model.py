@@ -173,6 +173,7 @@ class TraceAnalysis:
     gaps: tuple[Gap, ...]
     """Longest first."""
     steps: tuple[Step, ...]
+    """Of several ranks put together one rank's behind the other's."""
     budgets: tuple[StepBudget, ...]
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
@@ -181,6 +182,18 @@ class TraceAnalysis:
     """The same by module, with a last line for what ran in none; empty where none is marked."""
     lanes: tuple[Lane, ...] = ()
     """Lanes of the timeline, where they are known already; else ``build_lanes`` makes them."""
+
+    def steps_of(self, rank: int) -> tuple[Step, ...]:
+        """The steps of one of several ranks; all where there is only one (NONE)."""
+        if rank == NONE:
+            return self.steps
+        tracks, of_row = self.trace.tracks, self.trace.track
+        return tuple(step for step in self.steps if tracks[int(of_row[step.row])].rank == rank)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Ranks that were put together, in order; empty where there is only one."""
+        return tuple(sorted({track.rank for track in self.trace.tracks} - {NONE}))
 
     @property
     def has_tables(self) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.kinds import OWN_MARK
+from perftui.analysis.lanes import Lane
 from perftui.analysis.model import Step, TraceAnalysis
+from perftui.analysis.rank_overview import overview_lanes
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
 from perftui.run.sums import consistent_rows
@@ -68,7 +71,15 @@ def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
         wall_origin=origin,
         metadata={ONLY_STEPS: sum(len(rank.steps) for rank in ranks)},
     )
-    return replace(without_tables(trace), steps=_steps(trace))
+    return replace(without_tables(trace), steps=_steps(trace), lanes=tuple(_lanes(trace)))
+
+
+def _lanes(trace: Trace) -> Iterator[Lane]:
+    is_step = trace.parent == NONE
+    for track in range(len(trace.tracks)):
+        here = trace.track == track
+        steps, phases = np.flatnonzero(here & is_step), np.flatnonzero(here & ~is_step)
+        yield from overview_lanes(trace, track, steps, phases)
 
 
 def _rows(steps: Table, origin: int, track: int) -> tuple[Int64, Int64, list[str]]:
@@ -99,10 +110,9 @@ def _name(kind: str, number: int) -> str:
 
 
 def _steps(trace: Trace) -> tuple[Step, ...]:
-    """Training steps of the first rank, whose rows come first."""
-    outer = np.flatnonzero((trace.parent == NONE) & (trace.track == 0)).tolist()
+    """Training steps of all ranks, one rank's behind the other's."""
     found = []
-    for row in outer:
+    for row in np.flatnonzero(trace.parent == NONE).tolist():
         word, _, number = trace.name_of(row).partition(" ")
         if word == _STEP:
             start = int(trace.start[row])

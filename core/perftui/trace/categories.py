@@ -14,6 +14,10 @@ DEVICE_ANNOTATION = "gpu_user_annotation"
 SPAN = "trace"
 """The recording itself drawn as an event; as long as the file, and no activity."""
 
+STEP, PHASE = "training step", "training phase"
+DERIVED = (STEP, PHASE)
+"""What analysis found and draws beside the rows that it found it in; no file holds them."""
+
 DEVICE_ACTIVITY = (KERNEL, MEMCPY, MEMSET)
 """What keeps a device busy."""
 

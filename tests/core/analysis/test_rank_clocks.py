@@ -15,6 +15,7 @@ from perftui.analysis.launches import Launches
 from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
+from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 
 Make = Callable[..., dict[str, Any]]
@@ -109,6 +110,11 @@ def of(rank: int, row: int) -> Mapping[str, Any]:
     return {"of": (rank, row)}
 
 
+def recorded_rows(trace: Trace) -> list[int]:
+    """Those that files hold."""
+    return np.flatnonzero(~trace.in_category(*DERIVED)).tolist()
+
+
 def merged(trace_of: Load, cpu: Make, gpu: Make) -> TraceAnalysis:
     parts = []
     for rank in (0, 3):
@@ -132,23 +138,25 @@ def merged(trace_of: Load, cpu: Make, gpu: Make) -> TraceAnalysis:
 def test_ranks_side_by_side(trace_of: Load, cpu: Make, gpu: Make) -> None:
     both = merged(trace_of, cpu, gpu)
     trace = both.trace
-    assert len(trace) == 10
+    rows = recorded_rows(trace)
+    assert len(rows) == 10
     labels = [lane.label for lane in both.lanes if lane.depth == 0]
     assert labels == [
-        "rank 0 GPU 0 stream 7", "rank 0 thread 1", "rank 3 GPU 0 stream 7", "rank 3 thread 1",
+        "rank 0 steps", "rank 0 GPU 0 stream 7", "rank 0 thread 1",
+        "rank 3 steps", "rank 3 GPU 0 stream 7", "rank 3 thread 1",
     ]  # fmt: skip
     assert {device_label(trace, each.device) for each in both.gaps} == {
         "rank 0 GPU 0",
         "rank 3 GPU 0",
     }
     for lane in both.lanes:
-        rows = lane.index.rows
-        assert np.array_equal(trace.start[rows], lane.index.start)
-        assert set(trace.track[rows].tolist()) == {lane.track}
-    starts = [int(trace.start[row]) for row in range(10) if trace.name_of(row) == "gemm"]
+        shown = lane.index.rows
+        assert np.array_equal(trace.start[shown], lane.index.start)
+        assert set(trace.track[shown].tolist()) == {lane.track}
+    starts = [int(trace.start[row]) for row in rows if trace.name_of(row) == "gemm"]
     assert starts == [20_000, 23_000]
     order = np.lexsort((trace.start, trace.track))
-    assert np.array_equal(order, np.arange(10))
+    assert np.array_equal(order, np.arange(len(trace)))
 
 
 def test_ranks_keep_their_launches_callers_and_arguments_apart(
@@ -156,7 +164,7 @@ def test_ranks_keep_their_launches_callers_and_arguments_apart(
 ) -> None:
     both = merged(trace_of, cpu, gpu)
     trace, launches = both.trace, Launches(both.trace)
-    for row in range(10):
+    for at, row in enumerate(recorded_rows(trace)):
         rank = trace.tracks[int(trace.track[row])].rank
         if trace.name_of(row) == "gemm":
             call = launches.launching(row)
@@ -166,7 +174,7 @@ def test_ranks_keep_their_launches_callers_and_arguments_apart(
         if parent != NONE:
             assert trace.tracks[int(trace.track[parent])].rank == rank
             assert parent < row
-        assert trace.read_arguments(row) == {"of": (rank, row % 5)}
+        assert trace.read_arguments(row) == {"of": (rank, at % 5)}
     for gap in both.gaps:
         assert trace.ends_of(np.array([gap.previous_row])).tolist() == [gap.start]
         assert int(trace.start[gap.next_row]) == gap.end
@@ -181,6 +189,6 @@ def test_without_clocks_all_begin_together(trace_of: Load, cpu: Make, gpu: Make)
             RankAnalysis(1, blind, compare_clocks(one, 0, blind, 1)),
         ]
     )
-    starts = [int(both.trace.start[r]) for r in range(4) if both.trace.name_of(r) == "gemm"]
+    starts = [int(both.trace.start[r]) for r in range(6) if both.trace.name_of(r) == "gemm"]
     assert starts == [10_000, 10_000]
     assert both.trace.wall_origin is None

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from perftui.analysis.host import Host
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.phases import find_phases
 from perftui.analysis.recorded_steps import recorded_steps
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunReader
 from tests.tui.recorded import write_run
+from tests.tui.test_ranks_screen import write_ranks
 
 
 def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
@@ -32,7 +32,25 @@ def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
         total = int(steps[phase].sum())
         assert (known[phase].total if phase in known else 0) == total
     assert {name for name in trace.names if "::" in name} <= {f"perftui::{p}" for p in PHASES}
-    assert [lane.label for lane in build_lanes(trace)] == ["steps"] * 2
+    assert [(lane.label, lane.kind) for lane in found.lanes] == [
+        ("steps", "steps"),
+        ("phases", "phases"),
+    ]
+    rows = [row for lane in found.lanes for row in lane.index.rows.tolist()]
+    assert sorted(rows) == list(range(len(trace)))
+
+
+def test_those_of_several_ranks_are_told_apart(tmp_path: Path) -> None:
+    run = RunReader(write_ranks(tmp_path, 5, 65, 4, steps=30)).poll()
+    found = recorded_steps(run)
+    assert found is not None
+    assert [lane.label for lane in found.lanes] == [
+        f"rank {rank} {kind}" for rank in range(3) for kind in ("steps", "phases")
+    ]
+    for one in run.ranks:
+        steps = found.steps_of(one.place)
+        assert [step.index for step in steps] == one.steps["index"].tolist()
+        assert [step.duration for step in steps] == one.steps["duration"].tolist()
 
 
 def test_before_the_first_step_there_is_nothing(tmp_path: Path) -> None:

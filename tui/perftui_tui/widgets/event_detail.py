@@ -7,6 +7,7 @@ from typing import Any
 
 from perftui.analysis.lanes import lane_label
 from perftui.analysis.launches import Launches, rows_inside
+from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
@@ -14,6 +15,7 @@ from perftui_tui.charts.units import format_bytes, format_ns
 from perftui_tui.widgets.detail_lines import Line, Place, cut
 from perftui_tui.widgets.event_kinds import kind_of
 from perftui_tui.widgets.navigation import Selection, place_of
+from perftui_tui.widgets.phase_words import phase_word
 
 _LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""
@@ -35,8 +37,10 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
     """Name, figures, launch and callers of an event; no text that a terminal acts on."""
     row = selected.row
     name, category = trace.name_of(row), trace.categories[int(trace.category[row])]
+    derived = category in DERIVED
+    kind = kind_of(category, name).word
     facts = [
-        f"{printable(category) or 'no category'} ({kind_of(category, name).word})",
+        category if derived else f"{printable(category) or 'no category'} ({kind})",
         printable(lane_label(trace.tracks[int(trace.track[row])])),
         f"start {exact_ns(int(trace.start[row]))}",
         f"duration {exact_ns(int(trace.duration[row]))}",
@@ -44,7 +48,7 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
     ]
     callers = caller_names(trace, row, launches)
     return [
-        Line(printable(name), "bold"),
+        Line(phase_word(name) if derived else printable(name), "bold"),
         Line("  ".join(facts), facts=True),
         *_launch(trace, row, launches),
         *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
@@ -53,7 +57,8 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
 
 def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
     row = selected.row
-    if not trace.tracks[int(trace.track[row])].is_device:
+    track = trace.tracks[int(trace.track[row])]
+    if not track.is_device and trace.categories[int(trace.category[row])] not in DERIVED:
         yield f"self {format_ns(self_time(trace, row))}"
     before, after = gaps_around(selected)
     if before is not None:

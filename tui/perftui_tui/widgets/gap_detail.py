@@ -22,7 +22,7 @@ from perftui_tui.format import share
 from perftui_tui.widgets.detail_lines import Line, cut
 from perftui_tui.widgets.gap_words import DeviceGaps
 from perftui_tui.widgets.navigation import Selection
-from perftui_tui.widgets.phase_row import phase_word
+from perftui_tui.widgets.phase_words import phase_word
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 

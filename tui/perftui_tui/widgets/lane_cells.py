@@ -8,21 +8,14 @@ import numpy as np
 
 from perftui.analysis.lane_index import edges
 from perftui.analysis.lanes import Lane
-from perftui.trace.model import Int32, Int64, Ints, Trace
-from perftui.trace.text import printable
+from perftui.trace.model import Int32, Int64, Trace
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.charts.filled import all_filled_steps
-from perftui_tui.widgets.cells import BLANK, Cell, narrow, put
+from perftui_tui.widgets.cells import BLANK, Cell, put
 from perftui_tui.widgets.event_kinds import KindsOfTrace
+from perftui_tui.widgets.event_looks import EventLooks, looks_of
 from perftui_tui.widgets.matches import Matches
 from perftui_tui.widgets.viewport import Viewport
-
-_COLUMNS_PER_EVENT = 4
-"""Events are drawn one by one while they have this many columns each on average: in denser views
-their edges look like noise."""
-
-_NAMED_FROM = 4
-"""Cells: a bar shorter than this has no name in it."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +49,14 @@ def lane_cells(
     times = edges(view.start, view.end, columns)
     busy = lane.index.busy(view.start, view.end, columns)
     dominant = lane.index.dominant(view.start, view.end, columns)
-    styles = _Styles(trace, kinds, found)
-    cells = _density(styles, busy, np.diff(times), dominant, glyphs)
+    looks = looks_of(lane, trace, kinds, found)
+    cells = _density(looks, busy, np.diff(times), dominant, glyphs)
     places = places_in_view(lane, view)
-    if len(places) * _COLUMNS_PER_EVENT <= columns:
+    if len(places) * looks.columns_each <= columns:
         index = lane.index
         for place in places:
             row, span = int(index.rows[place]), (int(index.start[place]), int(index.end[place]))
-            _draw_event(cells, trace, styles, row, span, times, busy, glyphs)
+            _draw_event(cells, looks, row, span, times, busy, glyphs)
     return cells
 
 
@@ -75,28 +68,8 @@ def places_in_view(lane: Lane, view: Viewport) -> range:
     return range(first, max(behind, first))
 
 
-@dataclass(frozen=True, eq=False)
-class _Styles:
-    """The style of a row: that of its kind of work, or of what was searched for."""
-
-    trace: Trace
-    kinds: KindsOfTrace
-    found: Matches | None
-
-    def __getitem__(self, row: int) -> str:
-        return self.of(np.array([row]))[0]
-
-    def of(self, rows: Ints) -> list[str]:
-        styles = [kind.style for kind in self.kinds.of(rows)]
-        if self.found is None:
-            return styles
-        matches = self.found.is_named[self.trace.name[rows]].tolist()
-        pairs = zip(styles, matches, strict=True)
-        return ["match" if is_match else style for style, is_match in pairs]
-
-
 def _density(
-    styles: _Styles, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
+    looks: EventLooks, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
 ) -> list[Cell]:
     cells = [BLANK] * len(busy)
     filled = np.flatnonzero((busy > 0) & (dominant >= 0))
@@ -104,22 +77,21 @@ def _density(
         return cells
     rows = dominant[filled]
     shares = busy[filled] / np.maximum(widths[filled], 1)
-    if glyphs.ascii_only:
+    if glyphs.ascii_only or (looks.needs_colour and not glyphs.colours):
         drawn = [
-            kind.letter if share >= 0.5 else kind.letter.lower()
-            for kind, share in zip(styles.kinds.of(rows), shares.tolist(), strict=True)
+            letter if share >= 0.5 else letter.lower()
+            for (letter, _), share in zip(looks.letters(rows), shares.tolist(), strict=True)
         ]
     else:
         drawn = [LOWER_EIGHTHS[level] for level in all_filled_steps(shares, 8).tolist()]
-    for column, glyph, style in zip(filled.tolist(), drawn, styles.of(rows), strict=True):
+    for column, glyph, style in zip(filled.tolist(), drawn, looks.styles(rows), strict=True):
         cells[column] = (glyph, style)
     return cells
 
 
 def _draw_event(
     cells: list[Cell],
-    trace: Trace,
-    styles: _Styles,
+    looks: EventLooks,
     row: int,
     span: tuple[int, int],
     times: Int64,
@@ -128,25 +100,27 @@ def _draw_event(
 ) -> None:
     """One event over the density: its edges to an eighth of a cell, and its name."""
     start, end = span
-    style = styles[row]
+    style = looks.style(row)
     left = int(np.searchsorted(times, start, side="left"))
     right = int(np.searchsorted(times, end, side="right")) - 1
     edged = glyphs.edges and _draw_edges(cells, (start, end), (left, right), times, busy, style)
     if start >= times[0] and not edged:
-        left = _mark_start(cells, left, right, style, glyphs)
-    if right - left >= _NAMED_FROM:
-        name = narrow(printable(trace.name_of(row)))
-        put(cells, left, name[: right - left], f"{style}-name")
+        left = _mark_start(cells, left, right, style, glyphs, looks.marked_from)
+    if right - left >= looks.named_from:
+        put(cells, left, looks.words(row, right - left), f"{style}-name")
 
 
-def _mark_start(cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs) -> int:
-    """Tell an event from the one that ends where it starts; the cell at which its name begins."""
+def _mark_start(
+    cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, least: int
+) -> int:
+    """Tell an event of ``least`` cells from the one that ends where it starts; the cell at which
+    its name begins."""
     if right <= left:
         return left
     if glyphs.ascii_only:
         cells[left] = ("[", style)
         return left + 1
-    if glyphs.edges and right - left > _NAMED_FROM:
+    if glyphs.edges and right - left >= least:
         cells[left] = ("▏", f"{style}-name")
         return left + 1
     return left

@@ -22,7 +22,9 @@ class LaneList:
         self._shown: list[ShownLane] = []
         self._shown_for: object = None
         self._pinned = 0
-        self.lane = self.shown()[0].lane
+        lanes = [shown.lane for shown in self.shown()]
+        # Keys look for gaps and events: there are none to find among steps.
+        self.lane = next((lane for lane in lanes if not lane.is_overview), lanes[0])
 
     def shown(self) -> list[ShownLane]:
         """Lanes that are neither hidden nor folded away, of which ``on_screen`` there is a part."""

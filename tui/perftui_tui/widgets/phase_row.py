@@ -9,10 +9,10 @@ import numpy as np
 
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.lane_index import edges
-from perftui_tui.budget import NAMES, TRACE_STYLES
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.widgets.cells import BLANK, Cell, put
 from perftui_tui.widgets.lane_cells import Glyphs
+from perftui_tui.widgets.phase_words import phase_style, phase_word
 from perftui_tui.widgets.viewport import Viewport
 
 Phases = Mapping[str, Intervals]
@@ -42,15 +42,10 @@ def phase_cells(phases: Phases, view: Viewport, columns: int, glyphs: Glyphs) ->
     return cells
 
 
-def phase_word(name: str) -> str:
-    """What a person calls a phase."""
-    return NAMES.get(name, name)
-
-
 def _cell(name: str, share: float, glyphs: Glyphs) -> Cell:
     if not name:
         return BLANK
-    style = TRACE_STYLES.get(name, "other")
+    style = phase_style(name)
     if not glyphs.edges:
         letter = phase_word(name)[0]
         return (letter.upper() if share >= 0.5 else letter, f"phase-{style}")
@@ -60,7 +55,7 @@ def _cell(name: str, share: float, glyphs: Glyphs) -> Cell:
 
 
 def _name(cells: list[Cell], at: int, length: int, name: str, glyphs: Glyphs) -> None:
-    style = TRACE_STYLES.get(name, "other")
+    style = phase_style(name)
     if glyphs.edges:
         put(cells, at, f" {phase_word(name)}"[:length], f"part-{style}")
     else:

@@ -15,7 +15,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.units import format_count, format_ns, format_percent
 from perftui_tui.keymap import hint
 from perftui_tui.widgets.detail_lines import Line, Place, cut
-from perftui_tui.widgets.phase_row import phase_word
+from perftui_tui.widgets.phase_words import phase_word
 
 HINT = (
     "click an event, or press {timeline.event(1)} for the next event, {timeline.gap(1)} for the "
@@ -38,7 +38,7 @@ def summary_lines(analysis: TraceAnalysis) -> list[Line]:
     return [
         *lines,
         *_gaps(analysis),
-        *_budget(analysis),
+        *(() if analysis.ranks else _budget(analysis)),
         *(_kernels(analysis) if analysis.has_gpu else ()),
         *_operators(analysis),
     ]
@@ -48,6 +48,9 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
     steps = analysis.steps
     if not steps:
         return
+    if analysis.ranks:
+        yield from _steps_by_rank(analysis)
+        return
     median = median_duration(steps)
     slow = sorted(slow_steps(steps), key=lambda step: -step.duration)
     count = f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}"
@@ -56,6 +59,28 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
     yield Line(f"{count}, median {format_ns(median)}, {slower}  {keys}", "bold")
     for step in slow[:MOST]:
         yield _step(step, median)
+
+
+def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
+    """The slowest ranks first; each leads to its slowest step."""
+    keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow, of the rank selected")
+    yield Line(f"steps by rank, the slowest first  {keys}", "bold")
+    found = [(rank, analysis.steps_of(rank)) for rank in analysis.ranks]
+    medians = {rank: median_duration(steps) for rank, steps in found if steps}
+    slowest = sorted(((r, s) for r, s in found if s), key=lambda each: -medians[each[0]])
+    for rank, steps in slowest[:MOST]:
+        longest = max(steps, key=lambda step: step.duration)
+        slow = len(slow_steps(steps))
+        facts = [
+            f"{format_ns(medians[rank]):>10}",
+            f"rank {rank}",
+            f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}",
+            f"{format_count(slow)} slow" if slow else "none a tenth slower",
+        ]
+        yield Line("  ".join(facts), place=Place(longest.start, longest.end, longest.row))
+    left = len(slowest) - MOST
+    if left > 0:
+        yield Line(f"{'':>10}  and {left} {'rank' if left == 1 else 'ranks'} less slow", "dim")
 
 
 def _step(step: Step, median: int) -> Line:
@@ -68,7 +93,7 @@ def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
     if not analysis.gaps:
         return
     yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
-    many = len({gap.device for gap in analysis.gaps}) > 1
+    many = bool(analysis.ranks) or len({gap.device for gap in analysis.gaps}) > 1
     for gap in analysis.gaps[:MOST]:
         text = _gap(analysis, gap, many)
         yield Line(text, place=Place(gap.start, gap.end))
@@ -119,6 +144,8 @@ def _operators(analysis: TraceAnalysis) -> Iterator[Line]:
 
 def _kernels(analysis: TraceAnalysis) -> Iterator[Line]:
     kernels = analysis.kernels
+    if not len(kernels):
+        return
     yield Line("GPU activity by time", "bold")
     for at in np.argsort(-kernels.total, kind="stable")[:MOST].tolist():
         name = cut(printable(kernels.names[at]), _LONGEST_NAME)

@@ -91,13 +91,13 @@ class Timeline(TimelineMouse, can_focus=True):
 
     def action_slow_step(self, step: int) -> None:
         """Show the next or previous step that is slower than the others."""
-        steps = self._state.analysis.steps if self._state else ()
+        steps = self._state.steps if self._state else ()
         bound = format_ns(slow_from(steps))
         missing = f"no further step took {bound} or more, a tenth above the median"
         self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
 
     def _no_step(self, missing: str) -> str:
-        steps = self._state.analysis.steps if self._state else ()
+        steps = self._state.steps if self._state else ()
         return missing if steps else "no steps are marked in this trace"
 
     def action_fit(self) -> None:

@@ -91,13 +91,15 @@ class TimelineCanvas(Widget):
             self._scene = None
             return
         state = self._state
+        # What has lanes of its own is not said twice.
+        has_overview = any(lane.is_overview for lane in state.lanes)
         self._scene = Scene(
             state.trace,
             KindsOfTrace(state.trace),
             state.gaps,
-            state.analysis.steps,
+            () if has_overview else state.steps,
             Glyphs(RowView.ascii_only, colours=not self.app.no_color),
-            self._phases,
+            {} if has_overview else self._phases,
             minimap_index(state.lanes),
         )
 
@@ -166,10 +168,12 @@ class TimelineCanvas(Widget):
             return self.rich_style
         if name.startswith("part-"):
             return palette(self.app.theme_variables)[name]
-        if name.startswith("phase-"):
-            ground = palette(self.app.theme_variables)[f"part-{name.removeprefix('phase-')}"]
-            return self.rich_style + Style(color=ground.bgcolor)
         plain = name.removesuffix("-edge").removesuffix("-name")
+        if name.startswith("phase-"):
+            ground = palette(self.app.theme_variables)[f"part-{plain.removeprefix('phase-')}"]
+            if name.endswith("-name"):
+                return ground
+            return self.rich_style + Style(color=ground.bgcolor, reverse=plain != name)
         style = self.get_component_rich_style(f"timeline--{plain}")
         return style + Style(reverse=True) if plain != name else style
 

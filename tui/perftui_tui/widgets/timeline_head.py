@@ -10,7 +10,7 @@ from functools import cached_property
 from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import THREAD, Lane
 from perftui.analysis.model import Step
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.charts.units import format_count, format_ns
@@ -70,7 +70,7 @@ def minimap_index(lanes: Sequence[Lane]) -> LaneIndex | None:
     """Of the first device, or of operators: of a thread's lanes the last that has the most time."""
     if not lanes:
         return None
-    first = lanes[0]
+    first = next((lane for lane in lanes if not lane.is_overview), lanes[0])
     if first.kind != THREAD:
         return first.index
     deeper = [lane for lane in lanes if lane.track == first.track]
@@ -89,7 +89,7 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
         (RULER, ("",), _ruler(view, columns, state.selected, glyphs)),
     ]
     if scene.steps:
-        rows.append((STEPS, _steps_words(scene.trace), _steps(scene, view, columns)))
+        rows.append((STEPS, ("steps",), _steps(scene, view, columns)))
     if scene.phases:
         rows.append((PHASES, ("phases",), phase_cells(scene.phases, view, columns, glyphs)))
     gaps = _gaps(scene, state.lane, view, columns, state.threshold)
@@ -158,12 +158,6 @@ def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
             put(cells, first, bar, "muted")
             put(cells, max(first, -1) + 1, _step_words(step, room), "step")
     return cells
-
-
-def _steps_words(trace: Trace) -> tuple[str, ...]:
-    """Of several ranks the steps are those of the first."""
-    rank = trace.tracks[0].rank
-    return ("steps",) if rank == NONE else (f"steps of rank {rank}", f"rank {rank}")
 
 
 def _step_words(step: Step, room: int) -> str:

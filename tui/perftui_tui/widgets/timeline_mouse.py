@@ -148,7 +148,7 @@ class TimelineMouse(TimelineCanvas):
             return
         middle = state.view.time(self._column(x), self._columns())
         if head == STEPS:
-            for step in state.analysis.steps:
+            for step in state.steps:
                 if step.start <= middle < step.end:
                     self._mark(step.start, step.end)
                     break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.analysis.lanes import DEVICE, MARKS, WHOLE
+from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, WHOLE
 from perftui.trace.text import printable
 from perftui_tui.widgets.cells import Cell, Row, merged, narrow, put
 from perftui_tui.widgets.gap_words import draw_gaps
@@ -14,7 +14,7 @@ from perftui_tui.widgets.timeline_head import Scene, label_width
 from perftui_tui.widgets.timeline_state import TimelineState
 from perftui_tui.widgets.viewport import Viewport
 
-_DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges"}
+_DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", PHASES: "  phases"}
 """What lanes below the first of a stream hold; below the first of a thread are deeper calls."""
 
 
@@ -50,7 +50,8 @@ def _label(scene: Scene, state: TimelineState, shown: ShownLane, width: int) -> 
 def _lane(scene: Scene, state: TimelineState, shown: ShownLane, columns: int) -> list[Cell]:
     lane, view, glyphs, selected = shown.lane, state.view, scene.glyphs, state.selected
     cells = scene.drawn.cells(lane, view, columns, state.matches)
-    if lane is state.lane or lane.kind == WHOLE:
+    # Between phases a rank may be at work.
+    if (lane is state.lane and lane.kind != PHASES) or lane.kind == WHOLE:
         threshold = state.threshold
         draw_gaps(cells, scene.trace, lane, view, scene.gaps, threshold, glyphs.ascii_only)
     if selected is not None and selected.lane is lane:

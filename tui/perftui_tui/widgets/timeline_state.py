@@ -55,11 +55,20 @@ class TimelineState(LaneList):
         self.marks = TimeMarks()
         self.matches: Matches | None = None
         self._threshold = _USUAL_THRESHOLD
+        self._steps: dict[int, tuple[Step, ...]] = {}
 
     @property
     def threshold(self) -> int:
         """Nanoseconds from which idle time counts as a gap."""
         return THRESHOLDS[self._threshold]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps: of several ranks those of the rank whose lane is selected."""
+        rank = self.trace.tracks[self.lane.track].rank
+        if rank not in self._steps:
+            self._steps[rank] = self.analysis.steps_of(rank)
+        return self._steps[rank]
 
     def zoom(self, factor: float, anchor: int | None = None) -> None:
         """Zoom about ``anchor``, or about the selection while it is in view, or the middle."""
@@ -168,11 +177,11 @@ class TimelineState(LaneList):
 
     def next_step(self, step: int) -> bool:
         """Show the next (1) or previous (-1) step."""
-        return self._show_step(self.analysis.steps, step)
+        return self._show_step(self.steps, step)
 
     def next_slow_step(self, step: int) -> bool:
         """Show the next (1) or previous (-1) step that is slower than the others."""
-        return self._show_step(slow_steps(self.analysis.steps), step)
+        return self._show_step(slow_steps(self.steps), step)
 
     def _show_step(self, steps: Sequence[Step], step: int) -> bool:
         found = navigation.next_step(steps, self.selected, self.view, step)

@@ -1,8 +1,18 @@
-"""Lets a forked child end where its parent had used Kineto."""
+"""Lets a forked child go on, and end, where its parent had used Kineto or CUDA."""
 
 from __future__ import annotations
 
 import ctypes
+from typing import Any
+
+
+def never_destroy(thing: Any) -> None:
+    """Keep ``thing``, and all it refers to, past the end of the interpreter.
+
+    CUDA cannot be used in a forked child: the destructor of an event asks for its device there and
+    aborts the process.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def leave_without_destructors() -> None:

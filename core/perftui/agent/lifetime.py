@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .contained import contained_apart
-from .forked_exit import leave_without_destructors
+from .forked_exit import leave_without_destructors, never_destroy
 from .lane import Lane
 from .loaders import Loaders, Origins
 from .memory_snapshots import MemorySnapshots
@@ -68,6 +68,8 @@ class Lifetime:
     def after_fork(self) -> None:
         """This is a new child of the process that recorded."""
         recording = self.recording
+        if recording is not None and recording.device is not None:
+            never_destroy(recording.device.phases)
         self.reset()
         if recording is not None:
             recording.silence()

@@ -100,7 +100,7 @@ class MemorySnapshots:
             self._torch.cuda.memory._record_memory_history(
                 enabled="all", stacks="python", max_entries=MOST_EVENTS
             )
-            self._torch._C._cuda_attachOutOfMemoryObserver(self._ran_out)
+            self._torch._C._cuda_attach_out_of_memory_observer(self._ran_out)
             self._is_recording = True
         except Exception as error:  # noqa: BLE001 - see above
             self._is_over = True

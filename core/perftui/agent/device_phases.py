@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from time import perf_counter_ns
 from typing import Any, NamedTuple, Optional
 
 from .ring import BACKWARD, FORWARD, OPTIMIZER
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 
-BUDGET = 200
-"""Timing a step may cost one part in this of the time since the last one that was timed: at 3 us
-an event and six of them, steps of 4 ms and more are all timed."""
+BUDGET = 1000
+"""A step that is timed may cost one part in this of the time since the last one. On an H100 in a
+virtual machine with slow cores one took 1.4 ms, a third of it for six events, hence a step in 1.4 s."""
 
 MOST_PENDING = 64
 """Timed steps that the GPU may be behind; the oldest are given up."""
@@ -53,19 +52,18 @@ class DevicePhases:
         self._free: dict[int, list[Any]] = {}
         self._open: list[tuple[int, int, Any]] = []
         self._intervals: list[_Interval] = []
-        self._mark_ns = 0
-        """The least that marking has taken: being preempted is no cost of it."""
         self._marks = 0
+        """Events in the step that goes on."""
         self._not_before = 0
 
     def is_used(self) -> bool:
         """Whether the script uses CUDA by now."""
         return bool(self._cuda.is_initialized())
 
-    def begin_step(self, now: int) -> None:
-        """A step begins; decides whether it is timed."""
+    def begin_step(self, now: int, *, is_recorded: bool = False) -> None:
+        """A step begins; decides whether it is timed, as those that a window records all are."""
         self._give_back()
-        self.is_timing = now >= self._not_before and self.is_used()
+        self.is_timing = (is_recorded or now >= self._not_before) and self.is_used()
 
     def begin(self, kind: int) -> None:
         """The phase ``kind`` begins."""
@@ -97,11 +95,14 @@ class DevicePhases:
         self.is_timing = False
         self._give_back()
 
-    def end_step(self, step: int, now: int) -> bool:
-        """Step ``step`` ends; whether its times will come."""
+    def pay(self, now: int, cost: int) -> None:
+        """The step that ended at ``now`` took ``cost`` ns of ours, if it was timed."""
         if self._marks:
-            self._not_before = now + BUDGET * self._marks * self._mark_ns
+            self._not_before = now + BUDGET * cost
             self._marks = 0
+
+    def end_step(self, step: int) -> bool:
+        """Step ``step`` ends; whether its times will come."""
         if not self.is_timing or self._open or not self._intervals:
             return False
         self.pending.append((step, self._intervals))
@@ -122,7 +123,6 @@ class DevicePhases:
         return taken
 
     def _mark(self) -> tuple[int, Any] | None:
-        started = perf_counter_ns()
         if self._cuda.is_current_stream_capturing():
             self.abandon()
             return None
@@ -130,8 +130,6 @@ class DevicePhases:
         free = self._free.setdefault(device, [])
         event = free.pop() if free else self._cuda.Event(enable_timing=True)
         event.record()
-        spent = perf_counter_ns() - started
-        self._mark_ns = min(self._mark_ns or spent, spent)
         self._marks += 1
         return device, event
 

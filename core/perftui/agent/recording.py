@@ -10,9 +10,9 @@ from typing import Any
 from . import ring as rings
 from .compiled import CompiledLane
 from .cost import calibrate, inner_call_ns
-from .device_phases import DevicePhases
+from .device import Device
 from .gc_pauses import GcPauses
-from .memory import MemoryProbe, MemoryReading
+from .memory import MemoryReading
 from .memory_snapshots import MemorySnapshots
 from .meter import Mark, Meter
 from .notes import Notes
@@ -34,7 +34,8 @@ PHASES = {
 USUAL_NS = 100_000_000
 USUAL_STEPS = 16
 """So long, and so many, steps that go like the ones before are kept from whoever plans windows. He
-sees each step that is slow, and need not be asked a thousand times a second."""
+sees each step that is slow, and need not be asked a thousand times a second. With a GPU ``Device``
+says how long."""
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
 
@@ -70,9 +71,8 @@ class Recording:
         self.has_stepped = False
         """Whether this thread has run an optimizer: then it is the one that trains."""
         self.windows: Windows | None = None
-        self.memory: MemoryProbe | None = None
         self.snapshots: MemorySnapshots | None = None
-        self.device: DevicePhases | None = None
+        self.device: Device | None = None
         self.pauses: GcPauses | None = None
         self.inner_call_ns = 0
         """Cost of the hook on a module inside another."""
@@ -99,12 +99,8 @@ class Recording:
             windows.marks.begin(PHASES[kind])
             if windows.modules is not None and module is not None:
                 windows.modules.begin_root(module)
-        device = self.device
-        if device is not None:
-            if device.pending:
-                self._write_device(device)
-            if device.is_timing:
-                device.begin(kind)
+        if self.device is not None:
+            self.device.begin(kind, self._step_start)
         now = perf_counter_ns()
         if not self._step_start:
             self._step_start = now
@@ -115,9 +111,8 @@ class Recording:
         now = perf_counter_ns()
         self.ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
-        device = self.device
-        if device is not None and device.is_timing:
-            device.end(kind)
+        if self.device is not None:
+            self.device.end(kind)
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.end(PHASES[kind])
@@ -155,7 +150,7 @@ class Recording:
         is_marked = self.windows is not None and self.windows.is_open
         if is_marked or self._max_steps is not None or self._was_profiled:
             return False
-        return self.device is None or not self.device.is_used()
+        return self.device is None or not self.device.phases.is_timing
 
     def lend(self, lane: CompiledLane) -> None:
         """Let ``lane`` write steps and phases for a while."""
@@ -193,7 +188,7 @@ class Recording:
         self.end_window()
         self._write_pauses()
         if self.device is not None:
-            self._write_device(self.device)
+            self.device.write_times(self._step_start)
         if self.snapshots is not None:
             self.snapshots.close()
         self.silence()
@@ -233,8 +228,9 @@ class Recording:
         device = self.device if self.device is not None and self.device.is_used() else None
         reading = None
         if device is not None:
-            reading = self._write_memory(boundary.end)
-            if self._end_device_step(device, boundary.end):
+            reading = device.write_memory(self.index, boundary.end)
+            is_mixed = boundary.end < self.steps.last_activity
+            if device.end_step(self.index, is_mixed=is_mixed):
                 flag |= rings.DEVICE_FLAG
         hooks = self._meter.take()
         self.ring.write(
@@ -249,10 +245,15 @@ class Recording:
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
-        if device is not None:
-            self._write_device(device)
+        if device is None:
+            self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
+        else:
+            self._usual_until = device.pay(boundary.end, hooks)
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
+        if device is not None:
+            is_open = self.windows is not None and self.windows.is_open
+            device.begin_step(self._step_start, is_recorded=is_open)
         if reading is not None and self.snapshots is not None:
             self._look_at_memory(self.snapshots, reading)
 
@@ -268,7 +269,6 @@ class Recording:
             self._was_profiled = True
 
     def _advance_windows(self, boundary: Boundary, duration: int, hooks: int) -> None:
-        self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
         windows = self.windows
         if windows is None:
             return
@@ -287,39 +287,6 @@ class Recording:
         self.ring.write(rings.PROFILER, mark.wall, waited, self.index)
         # It has a phase of its own.
         self._meter.leave_out(mark)
-
-    def _end_device_step(self, device: DevicePhases, end: int) -> bool:
-        if end < self.steps.last_activity:
-            # The end was found out later: some of the phases belong to the step that follows.
-            device.abandon()
-        now = perf_counter_ns()
-        is_timed = device.end_step(self.index, now)
-        device.begin_step(now)
-        return is_timed
-
-    def _write_device(self, device: DevicePhases) -> None:
-        for times in device.take():
-            self.ring.write(
-                rings.DEVICE_PHASES,
-                self._step_start,
-                times.forward,
-                times.step,
-                times.backward,
-                times.optimizer,
-            )
-
-    def _write_memory(self, end: int) -> MemoryReading | None:
-        if self.memory is None or not self.memory.is_due(perf_counter_ns()):
-            return None
-        mark = self._meter.mark()
-        reading = self.memory.read(mark.wall, perf_counter_ns)
-        self._meter.end_apart(mark)
-        write = self.ring.write
-        write(rings.MEMORY, end, 0, self.index, reading.allocated, reading.reserved)
-        write(rings.MEMORY_PEAK, end, 0, self.index, reading.peak_allocated)
-        if reading.retries or reading.failures:
-            write(rings.MEMORY_TROUBLE, end, 0, self.index, reading.retries, reading.failures)
-        return reading
 
     def _write_pauses(self) -> None:
         if self.pauses is None:
@@ -349,8 +316,7 @@ def start_recording(
     notes.begin(facts, ring.lose_notes)
     recording = Recording(ring, steps, meter, thread, options.max_steps)
     recording.windows = Windows(torch, spool, options, notes)
-    recording.memory = MemoryProbe(torch)
-    recording.device = DevicePhases(torch)
+    recording.device = Device(torch, ring, meter)
     recording.pauses = GcPauses(thread)
     calibrate(meter)
     recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)

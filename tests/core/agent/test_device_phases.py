@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from perftui.agent import device_phases, memory
 from perftui.agent import ring as rings
+from perftui.agent.device import Device
 from perftui.agent.device_phases import MOST_PENDING, DevicePhases, DeviceTimes
-from perftui.agent.memory import MemoryProbe
 from perftui.agent.meter import Meter
 from perftui.agent.recording import Recording
 from perftui.agent.ring import BACKWARD, FORWARD, INPUT_WAIT, OPTIMIZER
@@ -124,7 +124,7 @@ def phase(phases: DevicePhases, gpu: Gpu, kind: int, ns: int) -> None:
 def step(phases: DevicePhases, gpu: Gpu, number: int, *ns: int) -> bool:
     for kind, spent in zip((FORWARD, BACKWARD, OPTIMIZER), ns, strict=False):
         phase(phases, gpu, kind, spent)
-    ended = phases.end_step(number, 1 << 60)
+    ended = phases.end_step(number)
     phases.begin_step(1 << 61)
     return ended
 
@@ -184,7 +184,7 @@ def test_phases_of_a_closure_are_no_part_of_the_optimizer(torch: Torch) -> None:
         phase(phases, gpu, BACKWARD, 20)
         gpu.launch(5)
     phases.end(OPTIMIZER)
-    phases.end_step(0, 1 << 60)
+    phases.end_step(0)
     gpu.work()
 
     assert phases.take() == [DeviceTimes(0, 30, 60, 15)]
@@ -196,7 +196,7 @@ def test_a_phase_that_raised_is_forgotten(torch: Torch) -> None:
     phases.begin(FORWARD)
     phases.end(OPTIMIZER)
     phase(phases, gpu, BACKWARD, 20)
-    phases.end_step(0, 1 << 60)
+    phases.end_step(0)
     gpu.work()
 
     assert phases.take() == [DeviceTimes(0, 0, 20, 0)]
@@ -207,7 +207,7 @@ def test_waiting_for_a_batch_is_nothing_that_the_gpu_does(torch: Torch) -> None:
     phases.begin(OPTIMIZER)
     phase(phases, gpu, INPUT_WAIT, 4)
     phases.end(OPTIMIZER)
-    phases.end_step(0, 1 << 60)
+    phases.end_step(0)
     gpu.work()
 
     assert phases.take() == [DeviceTimes(0, 0, 0, 4)]
@@ -225,7 +225,7 @@ def test_nothing_is_marked_or_asked_while_a_graph_is_captured(torch: Torch, mome
     gpu.is_capturing = moment == "end"
     phases.end(FORWARD)
     if moment != "between":
-        assert not phases.end_step(1, 1 << 60)
+        assert not phases.end_step(1)
     gpu.is_capturing = False
 
     assert phases.take() == [DeviceTimes(0, 1, 2, 3)]
@@ -237,7 +237,7 @@ def test_a_phase_on_two_devices_is_not_told(torch: Torch) -> None:
     torch.cuda.device = 1
     phases.end(FORWARD)
 
-    assert not phases.end_step(0, 1 << 60)
+    assert not phases.end_step(0)
 
 
 def test_a_phase_that_goes_on_past_the_step_is_not_told(torch: Torch) -> None:
@@ -245,7 +245,7 @@ def test_a_phase_that_goes_on_past_the_step_is_not_told(torch: Torch) -> None:
     phase(phases, torch.cuda, FORWARD, 3)
     phases.begin(OPTIMIZER)
 
-    assert not phases.end_step(0, 1 << 60)
+    assert not phases.end_step(0)
 
 
 def test_a_gpu_that_is_not_used_is_left_alone(torch: Torch) -> None:
@@ -257,20 +257,23 @@ def test_a_gpu_that_is_not_used_is_left_alone(torch: Torch) -> None:
     assert torch.cuda.made == 0
 
 
-def test_steps_too_short_for_their_cost_are_timed_now_and_then(torch: Torch) -> None:
+def test_steps_are_timed_as_seldom_as_that_is_cheap(torch: Torch) -> None:
     phases, now = DevicePhases(torch), 10**9
-    timed = 0
+    timed = []
     for number in range(1000):
-        phases.begin_step(now)
+        phases.begin_step(now, is_recorded=number == 700)
         for kind in (FORWARD, BACKWARD, OPTIMIZER):
             if phases.is_timing:
                 phase(phases, torch.cuda, kind, 1)
-        now += 1000
-        timed += phases.end_step(number, now)
+        now += 10**6
+        if phases.end_step(number):
+            timed.append(number)
+        phases.pay(now, 300_000)
         torch.cuda.work()
         phases.take()
 
-    assert 0 < timed < 500
+    # Each costs 0.3 of steps of 1 ms, hence one of 300 is timed; those of windows are besides.
+    assert timed == [0, 301, 602, 700]
 
 
 def test_what_a_recording_writes_of_a_gpu(
@@ -280,9 +283,9 @@ def test_what_a_recording_writes_of_a_gpu(
     monkeypatch.setattr(memory, "BUDGET", 0)
     ring = rings.create_ring(tmp_path / "ring-1", {"pid": 1, "rank": 0, "world_size": 1}, 100)
     machine = StepMachine(lambda: True, lambda: False)
-    recording = Recording(ring, machine, Meter(), 0)
-    recording.device = DevicePhases(torch)
-    recording.memory = MemoryProbe(torch)
+    meter = Meter()
+    recording = Recording(ring, machine, meter, 0)
+    recording.device = Device(torch, ring, meter)
     gpu = torch.cuda
     gpu.stats = {
         "allocated_bytes": {"all": {"current": 5, "peak": 9}},

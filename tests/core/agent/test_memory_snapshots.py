@@ -13,8 +13,7 @@ import pytest
 
 from perftui.agent import memory_snapshots
 from perftui.agent import ring as rings
-from perftui.agent.device_phases import DevicePhases
-from perftui.agent.memory import MemoryProbe
+from perftui.agent.device import Device
 from perftui.agent.memory_snapshots import LEAST_PAUSE_NS, MOST_FAILURES, MemorySnapshots
 from perftui.agent.meter import Meter
 from perftui.agent.recording import Recording
@@ -52,7 +51,7 @@ class Cuda:
         assert self.is_used, "that would make a context"
         self.history = options
 
-    def _cuda_attachOutOfMemoryObserver(self, observe: Callable[..., None]) -> None:  # noqa: N802
+    def _cuda_attach_out_of_memory_observer(self, observe: Callable[..., None]) -> None:
         assert self.is_used, "that would make a context"
         self.observe = observe
 
@@ -249,9 +248,9 @@ def test_a_spool_that_is_gone_stops_no_training(cuda: Cuda, tmp_path: Path) -> N
 
 def test_a_step_that_was_held_up_says_so(cuda: Cuda, tmp_path: Path) -> None:
     ring = rings.create_ring(tmp_path / "ring-1", {"pid": 1, "rank": 0, "world_size": 1})
-    recording = Recording(ring, StepMachine(lambda: True, lambda: False), Meter(), thread=1)
-    recording.device = DevicePhases(cuda)
-    recording.memory = MemoryProbe(cuda)
+    meter = Meter()
+    recording = Recording(ring, StepMachine(lambda: True, lambda: False), meter, thread=1)
+    recording.device = Device(cuda, ring, meter)
     recording.snapshots = armed(cuda, tmp_path)
     cuda.use()
     cuda.peak = GIB

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import perftui.agent
 
+DEVICE = os.environ.get("TRAIN_ON", "cpu")
 STEPS = 30
 AGENT = str(Path(perftui.agent.__file__).parent)
 AT = 15
@@ -88,7 +89,7 @@ class Training:
     def __init__(self, phase: str, happens: Callable[[], object], workers: int = 0) -> None:
         self.phase = phase
         self.happens = happens
-        self.model = Network()
+        self.model = Network().to(DEVICE)
         self.optimizer = Optimizer(self.model.parameters(), lr=0.01)
         self.steps = 0
         in_fetch = happens if phase == "fetch" else nothing
@@ -104,7 +105,7 @@ class Training:
     def step(self, x: torch.Tensor) -> None:
         self.optimizer.zero_grad()
         self.model.happens = self._at("forward")
-        y = Hooked.apply(self.model(x), self._at("backward"))
+        y = Hooked.apply(self.model(x.to(DEVICE)), self._at("backward"))
         y.pow(2).mean().backward()
         self.optimizer.happens = self._at("optimizer")
         self.optimizer.step()
@@ -120,7 +121,7 @@ class Training:
     def end(self) -> str:
         sha = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
         for one in self.model.parameters():
-            sha.update(one.detach().numpy().tobytes())
+            sha.update(one.detach().cpu().numpy().tobytes())
         return f"steps {self.steps} {sha.hexdigest()[:16]}"
 
 
@@ -137,8 +138,9 @@ def interrupted_in(phase: str) -> str:
 
 def out_of_memory_in(phase: str) -> str:
     """The allocator is refused, since it asks for more than the process may have."""
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))
-    training = Training(phase, lambda: torch.empty(1 << 40))
+    if DEVICE == "cpu":
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))
+    training = Training(phase, lambda: torch.empty(1 << 40, device=DEVICE))
     try:
         training.run()
     except RuntimeError as error:

@@ -6,7 +6,7 @@ import tempfile
 from typing import Any
 
 import torch
-from loop_parts import BATCH, STEPS, WIDTH, Models, loader, loss_of, network, optimizer_of
+from loop_parts import BATCH, DEVICE, STEPS, WIDTH, Models, loader, loss_of, network, optimizer_of
 from torch import nn
 from torch.utils.data import Dataset
 
@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 def fabric() -> Models:
     from lightning.fabric import Fabric
 
-    fabric = Fabric(accelerator="cpu", devices=1)
+    fabric = Fabric(accelerator=DEVICE, devices=1)
     model = network()
     wrapped, optimizer = fabric.setup(model, optimizer_of(model))
     for (x,) in fabric.setup_dataloaders(loader()):
@@ -44,7 +44,7 @@ def lightning(accumulate: int = 1) -> Models:
     module = Module()
     trainer = lightning.Trainer(
         max_epochs=1,
-        accelerator="cpu",
+        accelerator=DEVICE,
         devices=1,
         logger=False,
         enable_checkpointing=False,
@@ -64,7 +64,7 @@ def lightning_accumulation() -> Models:
 def accelerate(accumulate: int = 1) -> Models:
     from accelerate import Accelerator
 
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
+    accelerator = Accelerator(cpu=DEVICE == "cpu", gradient_accumulation_steps=accumulate)
     model = network()
     wrapped, optimizer, batches = accelerator.prepare(model, optimizer_of(model), loader())
     for (x,) in batches:
@@ -111,7 +111,7 @@ def hugging_face(accumulate: int = 1) -> Models:
             per_device_eval_batch_size=BATCH,
             num_train_epochs=1,
             report_to=[],
-            use_cpu=True,
+            use_cpu=DEVICE == "cpu",
             gradient_accumulation_steps=accumulate,
             eval_strategy="epoch",
             save_strategy="no",

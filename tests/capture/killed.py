@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import importlib
-import mmap
 import os
 import random
 import signal
-import struct
 import sys
 import time
 
 import torch
+from shared_number import SharedNumber
 from torch import nn
 
+DEVICE = os.environ.get("TRAIN_ON", "cpu")
 FEWEST = 2
 """Steps that each finishes."""
 
@@ -24,22 +24,17 @@ LONGEST = 0.4
 """Seconds that a rank lives at most: long enough for a window."""
 
 
-def train(page: mmap.mmap, rank: int, ranks: int) -> None:
+def train(finished: SharedNumber, rank: int, ranks: int) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks))
-    model = nn.Linear(16, 16)
+    model = nn.Linear(16, 16).to(DEVICE)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     steps = 0
     while True:
         optimizer.zero_grad()
-        model(torch.ones(4, 16)).sum().backward()
+        model(torch.ones(4, 16).to(DEVICE)).sum().backward()
         optimizer.step()
         steps += 1
-        struct.pack_into("@Q", page, 0, steps)
-
-
-def finished(page: mmap.mmap) -> int:
-    steps: int = struct.unpack_from("@Q", page)[0]
-    return steps
+        finished.store(steps)
 
 
 def main() -> None:
@@ -48,16 +43,16 @@ def main() -> None:
     seed, ranks = map(int, sys.argv[1:])
     moments = random.Random(seed)  # noqa: S311 - moments need no secrecy
     for rank in range(ranks):
-        page = mmap.mmap(-1, 8)
+        finished = SharedNumber()
         child = os.fork()
         if child == 0:
-            train(page, rank, ranks)
-        while finished(page) < FEWEST:
+            train(finished, rank, ranks)
+        while finished.read() < FEWEST:
             time.sleep(0.001)
         time.sleep(LONGEST * moments.random())
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        print(rank, finished(page), flush=True)
+        print(rank, finished.read(), flush=True)
 
 
 if __name__ == "__main__":

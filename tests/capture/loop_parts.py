@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+DEVICE = os.environ.get("TRAIN_ON", "cpu")
 STEPS = 24
 BATCH = 4
 WIDTH = 16
@@ -16,7 +18,8 @@ Models = tuple[nn.Module, ...]
 
 
 def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(), nn.Linear(WIDTH, WIDTH))
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(), nn.Linear(WIDTH, WIDTH))
+    return model.to(DEVICE)
 
 
 def loader(steps: int = STEPS, **options: Any) -> DataLoader[Any]:
@@ -28,7 +31,7 @@ def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def loss_of(model: Any, x: torch.Tensor) -> torch.Tensor:
-    loss: torch.Tensor = model(x).pow(2).mean()
+    loss: torch.Tensor = model(x.to(DEVICE)).pow(2).mean()
     return loss
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from loop_parts import BATCH, STEPS, WIDTH, Models, learn, loader, loss_of, network, optimizer_of
+from loop_parts import BATCH, DEVICE, STEPS, WIDTH, Models, learn, loader, loss_of, network, optimizer_of
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 
@@ -48,6 +48,16 @@ class Sharded(IterableDataset[torch.Tensor]):
         first, stride = (info.id, info.num_workers) if info else (0, 1)
         for n in range(first, STEPS * BATCH, stride):
             yield torch.full((WIDTH,), n / 100)
+
+
+def workers_each_epoch() -> Models:
+    """Forked when the GPU is in use already."""
+    model = network()
+    optimizer = optimizer_of(model)
+    for _ in range(3):
+        for (x,) in loader(STEPS // 3, num_workers=2):
+            learn(model, optimizer, x)
+    return (model,)
 
 
 def iterable(**options: Any) -> Models:
@@ -96,10 +106,10 @@ def scaler() -> Models:
     """Every fourth step is skipped, since its gradients are not finite."""
     model = network()
     optimizer = optimizer_of(model)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=2.0**10)
     for n, (x,) in enumerate(loader()):
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
             loss = loss_of(model, x).float()
         scaler.scale(loss * (float("inf") if n % 4 == 3 else 1)).backward()
         scaler.step(optimizer)
@@ -111,7 +121,8 @@ def adversarial() -> Models:
     maker, judge = network(), network()
     first = torch.optim.Adam(maker.parameters())
     second = torch.optim.Adam(judge.parameters())
-    for (x,) in loader():
+    for (batch,) in loader():
+        x = batch.to(DEVICE)
         second.zero_grad()
         (judge(x).mean() - judge(maker(x).detach()).mean()).backward()
         second.step()
@@ -140,7 +151,7 @@ def inference() -> Models:
     model = network().eval()
     with torch.inference_mode():
         for (x,) in loader():
-            model(x)
+            model(x.to(DEVICE))
     return (model,)
 
 
@@ -148,7 +159,7 @@ def decoding() -> Models:
     model = network().eval()
     with torch.no_grad():
         for _ in range(STEPS):
-            model(torch.randn(BATCH, WIDTH))
+            model(torch.randn(BATCH, WIDTH).to(DEVICE))
     return (model,)
 
 
@@ -160,7 +171,7 @@ def evaluation() -> Models:
             learn(model, optimizer, x)
         with torch.no_grad():
             for (x,) in loader(STEPS // 4):
-                model(x)
+                model(x.to(DEVICE))
     return (model,)
 
 

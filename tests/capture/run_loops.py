@@ -15,15 +15,17 @@ import framework_loops
 import loops
 import torch
 from forked import in_children
-from loop_parts import Models
+from loop_parts import DEVICE, Models
 
 
 def digest(models: Models) -> str:
     """Of all weights and of the random state."""
     sha = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
+    if DEVICE == "cuda":
+        sha.update(torch.cuda.get_rng_state().numpy().tobytes())
     for model in models:
         for one in model.state_dict().values():
-            sha.update(one.detach().numpy().tobytes())
+            sha.update(one.detach().cpu().numpy().tobytes())
     return sha.hexdigest()[:16]
 
 

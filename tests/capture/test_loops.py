@@ -47,6 +47,7 @@ LOOPS = (
     Loop("fork_workers", phases=MODEL),
     Loop("spawn_workers", phases=MODEL),
     Loop("persistent_workers", phases=MODEL),
+    Loop("workers_each_epoch", phases=MODEL),
     Loop("iterable"),
     Loop("iterable_workers", phases=MODEL),
     Loop("no_loader", phases=MODEL),

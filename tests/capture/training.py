@@ -17,6 +17,7 @@ from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
+DEVICE = os.environ.get("TRAIN_ON", "cpu")
 STEPS = 24
 RANKS = 2
 
@@ -25,15 +26,16 @@ def train(rank: int, wrap: Any) -> str:
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     network = nn.Sequential(nn.Linear(16, 16), nn.Dropout(), nn.Linear(16, 16))
+    network.to(DEVICE)
     model = wrap(network)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for (x,) in DataLoader(TensorDataset(torch.randn(STEPS * 4, 16)), 4, True):
         optimizer.zero_grad()
-        model(x).pow(2).mean().backward()
+        model(x.to(DEVICE)).pow(2).mean().backward()
         optimizer.step()
     sha = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
     for one in network.state_dict().values():
-        sha.update(one.numpy().tobytes())
+        sha.update(one.cpu().numpy().tobytes())
     return sha.hexdigest()[:16]
 
 

@@ -3,7 +3,8 @@
 Two processes never share their caches and their luck, and on a busy machine their times differ by a
 tenth; turns in one process differ by a hundredth. Started by ``bench_agent_step.py`` with a name of
 ``SHAPES`` and the seconds to take; prints as JSON, of every pair of turns, the CPU ns of a step
-without hooks and with them, and how long a step is.
+without hooks and with them, and how long a step is. ``gpu-tiny`` and ``gpu-realistic`` train on the
+GPU, and are told in ns of the clock on the wall: what the training loses there is not CPU time alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ modules, the worst case. Realistic ones take 50 ms, most of it for four sweeps t
 each before the batch, in the forward pass, the backward pass and the optimizer. They do to the
 caches what large operators do, and their own time, which scatters by more than all hooks take, is
 left out of the comparison."""
+
+GPU_SHAPES = {"gpu-tiny": (11, 60, 20, 8), "gpu-realistic": (8, 20, 10, 4096)}
+"""Blocks, steps in a turn, steps before them, and the width of a layer: steps that launch some 700
+kernels and leave the GPU waiting, and steps of some 40 ms that the GPU is behind with."""
 
 SWEPT = 16 << 20
 """Floats, 64 MB: more than a core's share of any cache."""
@@ -154,9 +159,46 @@ def make_turn(
     return turn
 
 
+class Widened(nn.Module):
+    """Makes a large batch of a small one: what is copied to the GPU is no part of the question."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self._width = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.repeat(self._width // 8, self._width // 8)
+
+
+def make_gpu_turn(
+    blocks: int, steps: int, warm: int, width: int
+) -> Callable[[], tuple[float, float]]:
+    """A function that trains for one turn on the GPU: ns of a step, twice."""
+    layers = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(blocks)]
+    model = nn.Sequential(Widened(width), *layers).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    data = TensorDataset(torch.randn((warm + steps) * 4, 8))
+
+    def turn() -> tuple[float, float]:
+        start = 0
+        for index, (x,) in enumerate(DataLoader(data, 4)):
+            if index == warm:
+                torch.cuda.synchronize()
+                start = time.perf_counter_ns()
+            optimizer.zero_grad()
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+        torch.cuda.synchronize()
+        whole = (time.perf_counter_ns() - start) / steps
+        return whole, whole
+
+    return turn
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    hooks, turn = Hooks(), make_turn(*SHAPES[sys.argv[1]])
+    hooks, shape = Hooks(), sys.argv[1]
+    turn = make_gpu_turn(*GPU_SHAPES[shape]) if shape in GPU_SHAPES else make_turn(*SHAPES[shape])
     deadline = time.monotonic() + float(sys.argv[2])
     pairs: list[tuple[float, float, float]] = []
     gc.disable()

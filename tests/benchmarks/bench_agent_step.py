@@ -24,6 +24,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from perftui.recorder.environment import training_environment
 from perftui.recorder.options import AgentOptions
 from perftui.run.history import list_runs
@@ -155,6 +157,11 @@ def starts() -> None:
     )
 
 
+def on_gpu(seconds: float) -> None:
+    steps("gpu-tiny", seconds, "4 %")
+    steps("gpu-realistic", seconds, "0.5 %")
+
+
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
     load = os.getloadavg()[0]
@@ -164,6 +171,8 @@ def main() -> None:
     for kind in WIDTHS:
         whole_run(25, kind)
     starts()
+    if torch.cuda.is_available():
+        on_gpu(seconds)
 
 
 if __name__ == "__main__":

@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
-from perftui_tui.budget import Budget, Part
+from perftui_tui.budget import NAMES, SHORT_NAMES, TRACE_STYLES, Budget, Part
 from perftui_tui.panes.cpu import cpu
 from perftui_tui.panes.disk_network import disk, network
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.meters import METERS, draw_meter
-from perftui_tui.panes.step_bar import budget_bar
+from perftui_tui.panes.step_bar import budget_bar, step_bar
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.rows import plain, width
 from perftui_tui.run_view import RunView
-from perftui_tui.snapshot import RecordingCost, Snapshot
+from perftui_tui.snapshot import Phase, RecordingCost, Snapshot
+from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, write_run
 
 
@@ -52,6 +53,72 @@ def test_parts_of_the_bar_are_named_and_timed() -> None:
         "▏data wait              ▏forward        ",
         "▏60.0 ms 60 %           ▏40.0 ms 40 %   ",
     ]
+
+
+SMALL = (
+    Part("data wait", 63_500_000, "input_wait"),
+    Part("loader start", 4_000, "loader_start"),
+    Part("forward", 64_500_000, "forward"),
+    Part("backward", 77_600_000, "backward"),
+    Part("optimizer", 1_310_000, "optimizer"),
+    Part("perftui", 10_000, "profiler"),
+    Part("other", 2_870_000, "other"),
+)
+
+
+def bar_of(parts: tuple[Part, ...], cells: int) -> list[str]:
+    mean = sum(part.ns for part in parts)
+    budget = Budget(parts, mean, mean, mean, 1, "one step")
+    snapshot = Snapshot(Path("run"), Phase.ENDED, "train.py", 0, budget=budget)
+    return [plain(line) for line in step_bar(snapshot, cells, 4)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "legend"),
+    [
+        (60, "▏loader start <1 % ▏optimizer 1 % ▏perftui <1 % ▏other 1 %"),
+        (80, "▏loader start <1 % ▏optimizer 1 % ▏perftui <1 % ▏other 1 %"),
+        (
+            120,
+            "▏loader start <0.01 ms <1 %  ▏optimizer 1.31 ms 1 %  ▏perftui 0.01 ms <1 %  "
+            "▏other 2.87 ms 1 %",
+        ),
+    ],
+)
+def test_what_has_no_room_in_the_bar_is_told_below_it(cells: int, legend: str) -> None:
+    rows = bar_of(SMALL, cells)
+    assert [word.strip() for word in rows[1].split("▏") if word.strip()] == [
+        "data wait",
+        "forward",
+        "backward",
+    ]
+    assert rows[3].strip() == legend
+
+
+@pytest.mark.parametrize("cells", [60, 80, 120, 200])
+def test_a_bar_that_tells_all_has_no_legend(cells: int) -> None:
+    assert len(bar_of((SMALL[0], SMALL[2], SMALL[3]), cells)) == 3
+
+
+KNOWN = (*NAMES.values(), *TRACE_STYLES, *SHORT_NAMES)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(KNOWN), st.integers(1, 10**9)), min_size=1, max_size=9),
+    st.integers(60, 200),
+)
+def test_no_word_of_the_bar_is_cut_and_none_is_untold(
+    parts: list[tuple[str, int]], cells: int
+) -> None:
+    rows = bar_of(tuple(Part(name, ns, "forward") for name, ns in dict(parts).items()), cells)
+    assert all(len(line) <= cells for line in rows[1:])
+    words = {word.strip() for word in rows[1].split("▏")} - {""}
+    whole = {name: {name, *SHORT_NAMES.get(name, ())} for name, _ in parts}
+    assert words <= set().union(*whole.values())
+    below = rows[3] if len(rows) > 3 else ""
+    if "smaller" not in below:
+        for name, spellings in whole.items():
+            assert spellings & words or f"▏{name} " in below
 
 
 def test_no_step_is_said_not_drawn_as_zero() -> None:
@@ -181,3 +248,16 @@ def test_a_meter_with_data_has_a_word_or_a_number(tmp_path: Path) -> None:
         meter: Meter = read(snapshot_of(tmp_path / read.__name__, gpu=True))
         assert meter.reading
         assert not meter.absent
+
+
+async def test_the_bar_takes_a_row_more_only_where_it_needs_one(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), (80, 24)) as (app, pilot):
+        await until_shown(pilot, "▏other 12.0 ms 4 %")
+        pane = app.screen.query_one("#step-bar")
+        assert pane.size.height == 4
+        await pilot.resize_terminal(200, 50)
+        await until(pilot, lambda: pane.size.height == 3, "one row less")
+        assert "▏other 12.0" not in text_of(app)
+        assert "▏other" in text_of(app)
+        await pilot.resize_terminal(80, 24)
+        await until_shown(pilot, "▏other 12.0 ms 4 %")

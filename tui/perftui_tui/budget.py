@@ -42,6 +42,29 @@ class Budget:
 NAMES = {"input_wait": "data wait", "loader_start": "loader start", "profiler": "perftui"}
 """Phases of a run that a person calls otherwise."""
 
+SHORT_NAMES = {
+    "data wait": ("wait",),
+    "input wait": ("wait",),
+    "loader start": ("loader",),
+    "forward": ("fwd",),
+    "backward": ("bwd",),
+    "optimizer": ("optim", "opt"),
+    "operators": ("ops",),
+    "gpu compute": ("compute", "gpu"),
+    "exposed communication": ("communication", "comm"),
+    "exposed copies": ("copies", "copy"),
+    "synchronisation": ("sync",),
+    "launch-bound": ("launch",),
+    "allocation": ("alloc",),
+}
+"""Shorter words for names, the longest first: a name that is cut says nothing."""
+
+
+def name_within(name: str, room: int) -> str:
+    """``name``, or a shorter word for it, in at most ``room`` cells; empty where none fits."""
+    return next((each for each in (name, *SHORT_NAMES.get(name, ())) if len(each) <= room), "")
+
+
 TRACE_STYLES = {
     "gpu compute": "compute",
     "exposed communication": "communication",

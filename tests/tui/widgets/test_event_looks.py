@@ -62,7 +62,7 @@ def phases(make_trace):
 
 
 def test_phases_are_called_as_everywhere(phases):
-    assert drawn(phases, PHASES, 40, Glyphs()) == "▏data wait▏forward████████████     ▏back"
+    assert drawn(phases, PHASES, 40, Glyphs()) == "▏data wait▏forward████████████     ▏bwd█"
     assert drawn(phases, PHASES, 8, Glyphs(ascii_only=True)) == "DDFFFF B"
     agent = replace(phases, names=tuple(f"perftui::{name}" for name in phases.names))
     assert drawn(agent, PHASES, 40, Glyphs()) == drawn(phases, PHASES, 40, Glyphs())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rich.cells import set_cell_size
+from collections.abc import Sequence
 
-from perftui_tui.budget import Budget, Part
+from perftui_tui.budget import Budget, Part, name_within
 from perftui_tui.charts.bar import apportion
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import milliseconds, per_second, share
@@ -12,29 +12,76 @@ from perftui_tui.rows import Row, Span, row
 from perftui_tui.rows import width as width_of
 from perftui_tui.snapshot import Snapshot
 
-SHORTEST_NAME = 3
-"""Letters of a name that can still be told from another; below, its initial is repeated."""
-
 EDGE = "▏"
 """Begins every part, so that parts are told apart without colour."""
 
 
 def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """Three rows: the step in words, the bar with names, the bar with times."""
-    return budget_bar(snapshot.budget, cells)
+    """The step in words, the bar with names, the bar with times, and what has no room in it."""
+    budget = snapshot.budget
+    rows = budget_bar(budget, cells)
+    small = untold(budget, cells) if budget else ()
+    return [*rows, _legend(small, budget.mean, cells)] if budget and small else rows
 
 
 def budget_bar(budget: Budget | None, cells: int, room: int = 0) -> list[Row]:
     """The three rows for ``budget``: its bar ``cells`` wide, its figures in ``room`` if given."""
     if budget is None or not budget.mean:
         return [row(("Mean step: no step has been measured yet", "dim")), (), ()]
-    columns = apportion([part.ns for part in budget.parts], cells)
-    shown = [(part, width) for part, width in zip(budget.parts, columns, strict=True) if width]
+    shown = _columns(budget, cells)
     return [
         _heading(budget, max(cells, room)),
         tuple(_named(part, width) for part, width in shown),
         tuple(_timed(part, width, budget.mean) for part, width in shown),
     ]
+
+
+def _columns(budget: Budget, cells: int) -> list[tuple[Part, int]]:
+    columns = apportion([part.ns for part in budget.parts], cells)
+    return [(part, width) for part, width in zip(budget.parts, columns, strict=True) if width]
+
+
+def untold(budget: Budget, cells: int) -> tuple[Part, ...]:
+    """Parts that a bar so wide gives no name or no figure, and those it does not show."""
+    columns = dict(_columns(budget, cells))
+    return tuple(
+        part
+        for part in budget.parts
+        if part.ns
+        and not (
+            name_within(part.name, columns.get(part, 0) - 1)
+            and _figure(part, columns.get(part, 0), budget.mean)
+        )
+    )
+
+
+def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:
+    """``parts`` in the order of the bar, with what fits of their figures; of too many the largest,
+    and how many more there are."""
+    for with_time in (True, False):
+        line = _entries(parts, whole, with_time)
+        if width_of(line) <= cells:
+            return line
+    kept = sorted(parts, key=lambda part: -part.ns)
+    for count in range(len(parts) - 1, 0, -1):
+        some = [part for part in parts if part in kept[:count]]
+        more = (f"and {len(parts) - count} smaller", "dim")
+        line = (*_entries(some, whole, with_time=False), more)
+        if width_of(line) <= cells:
+            return line
+    return ()
+
+
+def _entries(parts: Sequence[Part], whole: int, with_time: bool) -> Row:
+    spans: list[Span] = []
+    for part in parts:
+        time = f"{milliseconds(part.ns)} ms " if with_time else ""
+        gap = "  " if with_time else " "
+        spans += [
+            (f"{EDGE}{part.name} ", f"part-{part.style}"),
+            (f"{time}{share(part.ns, whole)}{gap}", ""),
+        ]
+    return tuple(spans)
 
 
 def _heading(budget: Budget, cells: int) -> Row:
@@ -63,17 +110,19 @@ def _figures(budget: Budget) -> tuple[Span, ...]:
 
 
 def _named(part: Part, width: int) -> Span:
-    room = width - 1
-    label = part.name[:room] if room >= SHORTEST_NAME else part.name[:1].upper() * room
-    return (EDGE + set_cell_size(label, room), f"part-{part.style}")
+    name = name_within(part.name, width - 1)
+    return (EDGE + name.ljust(width - 1), f"part-{part.style}")
 
 
 def _timed(part: Part, width: int, whole: int) -> Span:
-    for label in (
+    return (EDGE + _figure(part, width, whole).ljust(width - 1), f"part-{part.style}")
+
+
+def _figure(part: Part, width: int, whole: int) -> str:
+    """As much of a part's time as fits; empty where nothing does."""
+    figures = (
         f"{milliseconds(part.ns)} ms {share(part.ns, whole)}",
         f"{milliseconds(part.ns)} {share(part.ns, whole)}",
         share(part.ns, whole),
-    ):
-        if len(label) < width:
-            return (EDGE + label.ljust(width - 1), f"part-{part.style}")
-    return (EDGE + " " * (width - 1), f"part-{part.style}")
+    )
+    return next((each for each in figures if len(each) < width), "")

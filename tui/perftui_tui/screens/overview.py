@@ -27,6 +27,7 @@ from perftui_tui.rows import Row
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Phase, Snapshot
 from perftui_tui.widgets.log_tail import LogTail
+from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
@@ -53,9 +54,9 @@ class OverviewScreen(RunScreen):
     NAME = "overview"
     HELP = (
         "The first two lines name the bottleneck and the next thing to do. The bar is one step, "
-        "split into parts that sum to it. Each meter shows now, history and a word: LOW, OK, HIGH, "
-        "EMPTY or FULL; steps are EVEN, or UNEVEN where one in twenty takes half as long again. "
-        "Findings are ordered by what they cost in each step; ≤1.61x is the best "
+        "split into parts that sum to it; those without room for their name are below it. Each "
+        "meter shows now, history and a word: LOW, OK, HIGH, EMPTY or FULL; steps are EVEN, or "
+        "UNEVEN where one in twenty takes half as long again. Findings are ordered by what they cost in each step; ≤1.61x is the best "
         "speed-up that removing one could give."
     )
     BINDINGS = bindings("overview")
@@ -148,8 +149,7 @@ class OverviewScreen(RunScreen):
     def show(self, snapshot: Snapshot) -> None:
         """Titles and the log's end."""
         self._choose_panes(snapshot)
-        sentence = self.query_one("#verdict", SnapshotPane)
-        sentence.styles.height = len(sentence.rows) or 2
+        self._fit_rows()
         self._title_findings(snapshot)
         pane = self.query_one("#meter-gpu", SnapshotPane)
         listed = not self.has_class("-wide") and shows_operators(snapshot, pane.content_size.height)
@@ -157,6 +157,13 @@ class OverviewScreen(RunScreen):
         if pane.border_title != title:
             pane.border_title = title
         self.show_output(self.session.output)
+
+    @on(RowView.Resized)
+    def _fit_rows(self) -> None:
+        """As many rows as there are words for, which depends on the width."""
+        for name, usual in (("#verdict", 2), ("#step-bar", 3)):
+            pane = self.query_one(name, SnapshotPane)
+            pane.styles.height = len(pane.rows) or usual
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
         """Say it where the verdict will be, over the panes of a trace: only traces take so long."""

@@ -14,7 +14,7 @@ from perftui_tui.charts.units import format_ns
 from perftui_tui.widgets.cells import narrow
 from perftui_tui.widgets.event_kinds import KindsOfTrace
 from perftui_tui.widgets.matches import Matches
-from perftui_tui.widgets.phase_words import phase_style, phase_word
+from perftui_tui.widgets.phase_words import phase_style, phase_word, phase_word_within
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class _PhaseLooks(EventLooks):
         return [(phase_word(name)[0].upper(), f"phase-{phase_style(name)}") for name in names]
 
     def words(self, row: int, room: int) -> str:
-        return phase_word(self.trace.name_of(row))[:room]
+        return phase_word_within(self.trace.name_of(row), room)
 
 
 def looks_of(lane: Lane, trace: Trace, kinds: KindsOfTrace, found: Matches | None) -> EventLooks:

@@ -12,7 +12,7 @@ from perftui.analysis.lane_index import edges
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.widgets.cells import BLANK, Cell, put
 from perftui_tui.widgets.lane_cells import Glyphs
-from perftui_tui.widgets.phase_words import phase_style, phase_word
+from perftui_tui.widgets.phase_words import phase_style, phase_word, phase_word_within
 from perftui_tui.widgets.viewport import Viewport
 
 Phases = Mapping[str, Intervals]
@@ -56,7 +56,10 @@ def _cell(name: str, share: float, glyphs: Glyphs) -> Cell:
 
 def _name(cells: list[Cell], at: int, length: int, name: str, glyphs: Glyphs) -> None:
     style = phase_style(name)
+    word = phase_word_within(name, length - 1)
+    if not word:
+        return
     if glyphs.edges:
-        put(cells, at, f" {phase_word(name)}"[:length], f"part-{style}")
+        put(cells, at, f" {word}", f"part-{style}")
     else:
-        put(cells, at, f"[{phase_word(name)} "[:length], f"phase-{style}")
+        put(cells, at, f"[{word} "[:length], f"phase-{style}")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 from pathlib import Path
-
-WORD = struct.Struct("@Q")
-"""Native, so that it is stored at once: another process may read meanwhile."""
 
 REQUESTS, STEP, COST, LOOKS = 0, 8, 16, 24
 """Offsets: requests made so far; training steps after which all ranks open a window; the most
 that windows have cost one of them, ns; mean ns between looks at the thread of a window."""
 
+WORD = 8
 SIZE = 32
 
 
@@ -21,7 +18,7 @@ class Control:
     """Requests of viewers, and what the ranks agree on. Without a page there is nothing of it."""
 
     def __init__(self, spool: Path) -> None:
-        self._memory = _map(spool / "control")
+        self._words = _words(spool / "control")
         self._seen = self._read(REQUESTS)
 
     def requested(self) -> bool:
@@ -35,7 +32,7 @@ class Control:
     @property
     def is_shared(self) -> bool:
         """Whether there is a page to agree on anything."""
-        return self._memory is not None
+        return self._words is not None
 
     @property
     def step(self) -> int:
@@ -65,23 +62,22 @@ class Control:
         return self._read(LOOKS)
 
     def _read(self, offset: int) -> int:
-        if self._memory is None:
-            return 0
-        word: int = WORD.unpack_from(self._memory, offset)[0]
-        return word
+        return 0 if self._words is None else self._words[offset // WORD]
 
     def _write(self, offset: int, word: int) -> None:
-        if self._memory is not None:
-            WORD.pack_into(self._memory, offset, word)
+        if self._words is not None:
+            self._words[offset // WORD] = word
 
 
-def _map(path: Path) -> mmap.mmap | None:
+def _words(path: Path) -> memoryview[int] | None:
+    """The page as words that are stored at once: other processes read them meanwhile, and
+    ``struct`` would clear a word before it writes there."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        return mmap.mmap(file, SIZE)
+        return memoryview(mmap.mmap(file, SIZE)).cast("Q")
     except ValueError:
         # Shorter than what is to be read: not a control page.
         return None

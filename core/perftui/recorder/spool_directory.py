@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import struct
 import tempfile
 from contextlib import suppress
 from mmap import mmap
@@ -21,6 +20,9 @@ data-loader workers must not miss (a container has 64 MB by default)."""
 
 PREFIX = "perftui-"
 OWNER = "owner"
+
+REQUESTS, LOOKS = 0, 3
+"""Words of the control page that are ours."""
 
 
 class SpoolDirectory:
@@ -50,20 +52,21 @@ class SpoolDirectory:
         unnamed.rename(self.spool.root / OWNER)
         self.spool.control.write_bytes(bytes(CONTROL_SIZE))
         with self.spool.control.open("r+b") as file:
-            self._control = mmap(file.fileno(), CONTROL_SIZE)
+            # Its words are stored at once: ``struct`` clears one before it writes there, and the
+            # agents read meanwhile.
+            self._control = memoryview(mmap(file.fileno(), CONTROL_SIZE)).cast("Q")
 
     def count_capture(self) -> None:
         """Ask the agents for one more window."""
-        (count,) = struct.unpack_from("@Q", self._control)
-        struct.pack_into("@Q", self._control, 0, count + 1)
+        self._control[REQUESTS] += 1
 
     def ask_for_looks(self, every: int) -> None:
         """Have the agents look at the main thread in their windows, every so many ns."""
-        struct.pack_into("@Q", self._control, 24, every)
+        self._control[LOOKS] = every
 
     def remove(self) -> None:
         """Remove the spool; agents that still live write into files without a name."""
-        self._control.close()
+        self._control.release()
         shutil.rmtree(self.spool.root, ignore_errors=True)
         if self._owner is not None:
             os.close(self._owner)

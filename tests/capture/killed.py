@@ -16,6 +16,7 @@ import torch
 from shared_number import SharedNumber
 from torch import nn
 
+DEVICE = os.environ.get("TRAIN_ON", "cpu")
 FEWEST = 2
 """Steps that each finishes."""
 
@@ -25,12 +26,12 @@ LONGEST = 0.4
 
 def train(finished: SharedNumber, rank: int, ranks: int) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks))
-    model = nn.Linear(16, 16)
+    model = nn.Linear(16, 16).to(DEVICE)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     steps = 0
     while True:
         optimizer.zero_grad()
-        model(torch.ones(4, 16)).sum().backward()
+        model(torch.ones(4, 16).to(DEVICE)).sum().backward()
         optimizer.step()
         steps += 1
         finished.store(steps)

@@ -4,7 +4,7 @@ Two processes never share their caches and their luck, and on a busy machine the
 tenth; turns in one process differ by a hundredth. Started by ``bench_agent_step.py`` with a name of
 ``SHAPES`` and the seconds to take; prints as JSON, of every pair of turns, the CPU ns of a step
 without hooks and with them, and how long a step is. ``gpu-tiny`` and ``gpu-realistic`` train on the
-GPU, and are told in ns of the clock on the wall: what the training loses there is not CPU time alone.
+GPU and are told in ns of the wall clock: what the training loses there is not CPU time alone.
 """
 
 from __future__ import annotations

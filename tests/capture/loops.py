@@ -8,7 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from loop_parts import BATCH, DEVICE, STEPS, WIDTH, Models, learn, loader, loss_of, network, optimizer_of
+from loop_parts import (
+    BATCH,
+    DEVICE,
+    STEPS,
+    WIDTH,
+    Models,
+    learn,
+    loader,
+    loss_of,
+    network,
+    optimizer_of,
+)
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 

@@ -1,4 +1,4 @@
-"""What is recorded of the GPU: its memory, and what phases take on it, as seldom as that is cheap."""
+"""What is recorded of the GPU: its memory and what phases take on it, now and then."""
 
 from __future__ import annotations
 

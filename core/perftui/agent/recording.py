@@ -274,11 +274,11 @@ class Recording:
             return
         windows.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
         self._usual_steps = self._usual_ns = self._usual_hooks = 0
-        mark = self._meter.mark()
+        mark, saved = self._meter.mark(), windows.number
         if windows.boundary(boundary, duration, hooks, self.index):
             self._write_profiler(mark)
-            # A fork may end a window before its first boundary comes.
-            self._was_profiled |= windows.is_open
+            # A fork may end a window before its first boundary comes, and saving may come later.
+            self._was_profiled |= windows.is_open or windows.number > saved
         if not windows.can_wait:
             self._usual_until = 0
 

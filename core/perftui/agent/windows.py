@@ -26,6 +26,10 @@ MOST_WAITING = 3
 """Windows in the spool that the recorder has not taken. It does so within a second, unless it is
 gone or its disk is full, and the spool is memory that the training needs."""
 
+LONG_STOP_NS = 20_000_000
+"""A window that took so long to end is saved a step later. With a GPU both take long: 170 ms for a
+step of 2,000 kernels on slow cores. Two short waits disturb a training less than a long one."""
+
 
 class Windows:
     """Windows within the budget, and one for each request of a viewer.
@@ -50,13 +54,16 @@ class Windows:
         self._witnesses = Witnesses(torch, spool, options, self._say)
         self._foreign = 0
         self._window: Window | NsysWindow | None = None
+        self._unsaved: Window | None = None
+        """One that has ended."""
         self._thread = 0
         """The one that has prepared the window, and alone may start and stop it."""
         self._has_stacks = False
         """Whether the window records Python frames."""
         self._is_taken_over = False
         """Whether the window's session is now that of a profiler in another thread."""
-        self._number = 0
+        self.number = 0
+        """Windows that were to be saved so far."""
         self._first_step = 0
         self._steps = 0
         self._planned = 0
@@ -76,6 +83,8 @@ class Windows:
         if not self._options.profile:
             return False
         self._plan.step(ended, duration, hooks, self.is_open)
+        if self._unsaved is not None:
+            return self._save_unsaved()
         if self._window is None and not self._plan.is_due(next_step):
             return False
         if self.marks is None and not self._may_open():
@@ -93,7 +102,8 @@ class Windows:
     @property
     def can_wait(self) -> bool:
         """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
-        return not self._options.profile or (self._window is None and self._plan.can_wait)
+        is_idle = self._window is None and self._unsaved is None
+        return not self._options.profile or (is_idle and self._plan.can_wait)
 
     @property
     def slow_after(self) -> int:
@@ -112,13 +122,15 @@ class Windows:
         what watches it besides the profiler.
         """
         self._witnesses.end()
+        if self._unsaved is not None:
+            return self._save_unsaved()
         if self._window is None or self._thread != get_ident():
             return False
         started = perf_counter_ns()
         if self._is_taken_over:
             self._abandon()
         elif self.marks is not None:
-            self._finish()
+            self._finish(is_last=True)
         else:
             self._cancel(self._window)
         self._pay(started)
@@ -226,7 +238,7 @@ class Windows:
         if not nsys:
             self._witnesses.begin(self._has_stacks)
 
-    def _finish(self) -> None:
+    def _finish(self, is_last: bool = False) -> None:
         window, marks = self._window, self.marks
         if window is None or marks is None:
             return
@@ -242,8 +254,21 @@ class Windows:
             self._try_again()
         elif isinstance(window, NsysWindow):
             self._note("nsys_range", started, {"cuda": window.uses_cuda})
-        else:
+        elif is_last or perf_counter_ns() - started < LONG_STOP_NS:
             self._save(window, started)
+        else:
+            self._unsaved = window
+
+    def _save_unsaved(self) -> bool:
+        """Save the window that ended a step ago; whether this thread may."""
+        window = self._unsaved
+        if window is None or self._thread != get_ident():
+            return False
+        self._unsaved = None
+        started = perf_counter_ns()
+        self._save(window, started)
+        self._pay(started)
+        return True
 
     def _try_again(self) -> None:
         if self._plan.cut_short():
@@ -287,9 +312,9 @@ class Windows:
         self._say(f"modules were not told apart: {type(error).__name__}: {error}")
 
     def _save(self, window: Window, started: int) -> None:
-        number = self._number
+        number = self.number
         name = f"window-{os.getpid()}-{number}.json"
-        self._number += 1
+        self.number += 1
         try:
             size = window.save(self._spool / name)
             seen = self._witnesses.take(number)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from perftui.run.ring import PROFILED_FLAG
+
 PLAIN = """
 import sys, torch
 model = torch.nn.Linear(8, 2)
@@ -112,3 +114,32 @@ for number in range(3):
 
     assert run.notes("window") == []
     assert ["have not been taken" in one["message"] for one in run.notes("warning")] == [True]
+
+
+LATE = """
+import sys
+sys.modules["_perftui_agent.windows"].LONG_STOP_NS = 0
+"""
+
+
+def test_a_window_that_took_long_to_end_is_saved_a_step_later(train: Any) -> None:
+    options = {"first_step": 6, "window_steps": 2}
+    run = train(PLAIN + LATE + "train(30)", options=options)
+
+    (window,) = run.notes("window")
+    assert (window["first_step"], window["steps"]) == (6, 2)
+    waits = [one for one in run.records() if one.kind == "profiler"]
+    # Prepared, begun, gone on, ended, saved.
+    assert [one.step for one in waits] == [5, 6, 7, 8, 9]
+    assert 0 < window["stall"] <= sum(one.duration for one in waits)
+    assert [one.step for one in run.of_kind("step") if one.flag & PROFILED_FLAG] == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("steps", [8, 9])
+def test_a_window_that_waits_to_be_saved_is_not_lost_at_the_end(train: Any, steps: int) -> None:
+    options = {"first_step": 6, "window_steps": 2}
+    run = train(PLAIN + LATE + f"train({steps})", options=options)
+
+    (window,) = run.notes("window")
+    assert (window["first_step"], window["steps"]) == (6, 2)
+    assert (run.spool.root / window["file"]).stat().st_size == window["bytes"]

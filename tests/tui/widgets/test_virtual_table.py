@@ -162,6 +162,17 @@ async def test_an_empty_table_says_why():
         assert app.seen == []
 
 
+async def test_why_a_table_is_empty_is_never_cut():
+    app = Host(TableData((), (), empty="nothing has been written: the first steps say more"))
+    async with app.run_test(size=(30, 10)) as pilot:
+        await pilot.pause()
+        assert [line.strip() for line in app.lines()[1:4]] == [
+            "nothing has been written: the",
+            "first steps say more",
+            "",
+        ]
+
+
 async def test_a_table_without_columns_takes_keys():
     app = Host(TableData((), (), empty="no trace"))
     async with app.run_test(size=(40, 10)) as pilot:

@@ -8,6 +8,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from perftui_tui.rows import plain, wrap
 from perftui_tui.widgets.row_view import ASCII_GLYPHS, RowView
 from perftui_tui.widgets.table_rows import (
     EMPTY,
@@ -60,7 +61,8 @@ class DrawnTable(ScrollView):
         position = y - 1 + self.scroll_offset.y
         if position < len(self._order):
             return self._row(int(self._order[position]), position == self.cursor)
-        return self._line(self._empty() if y == 1 else "", "virtual-table--empty")
+        lines = self._empty(width)
+        return self._line(lines[y - 1] if y <= len(lines) else "", "virtual-table--empty")
 
     def _line(self, text: str, component: str) -> Strip:
         style = self.get_component_rich_style(component) if component else self.rich_style
@@ -104,7 +106,9 @@ class DrawnTable(ScrollView):
         texts = ["" if c.total is None else c.total(self._order) for c in columns]
         return row_text(texts, self._widths(), [column.align for column in columns])
 
-    def _empty(self) -> str:
+    def _empty(self, width: int) -> list[str]:
+        """Why there is no row, in as many lines as that takes."""
         if len(self._order):
-            return ""
-        return f"no name contains '{self._needle}'" if len(self._data) else self._data.empty
+            return []
+        none = f"no name contains '{self._needle}'"
+        return [plain(line) for line in wrap(none if len(self._data) else self._data.empty, width)]

@@ -27,7 +27,7 @@ from perftui_tui.widgets.timeline_head import (
     minimap,
     minimap_index,
 )
-from perftui_tui.widgets.timeline_rows import lane_rows
+from perftui_tui.widgets.timeline_rows import lane_name, lane_rows
 from perftui_tui.widgets.timeline_state import TimelineState
 from perftui_tui.widgets.viewport import Viewport
 
@@ -442,3 +442,19 @@ def test_overlapping_work_of_a_stream_has_a_lane_of_its_own(make_trace):
     trace = make_trace(("a", 1, 0, 100), ("b", 1, 50, 100))
     labels = [text_of(row)[:16] for row in lane_rows(scene(trace), state_of(trace), 80)]
     assert labels == ["▶GPU 0 stream 7 ", "   overlapping  "]
+
+
+@pytest.mark.parametrize(
+    ("label", "room", "words"),
+    [
+        ("rank 3 GPU 0 stream 20", 22, "rank 3 GPU 0 stream 20"),
+        ("rank 3 GPU 0 stream 20", 21, "r3 GPU 0 stream 20"),
+        ("rank 3 GPU 0 stream 20", 14, "r3 GPU 0 s20"),
+        ("GPU 0 stream 20", 14, "GPU 0 s20"),
+        ("rank 12 thread 19566 (python3)", 14, "r12 thread 19566 (python3)"),
+    ],
+)
+def test_numbers_of_ranks_and_streams_stay_where_a_label_is_long(make_trace, label, room, words):
+    kind = DEVICE if "GPU" in label else "thread"
+    lane = replace(build_lanes(make_trace(("a", 1, 0, 10)))[0], label=label, kind=kind)
+    assert lane_name(lane, room) == words

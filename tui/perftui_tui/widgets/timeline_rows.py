@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, WHOLE
+import re
+
+from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, WHOLE, Lane
 from perftui.trace.text import printable
 from perftui_tui.widgets.cells import Cell, Row, merged, narrow, put
 from perftui_tui.widgets.gap_words import draw_gaps
@@ -16,6 +18,9 @@ from perftui_tui.widgets.viewport import Viewport
 
 _DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", PHASES: "  phases"}
 """What lanes below the first of a stream hold; below the first of a thread are deeper calls."""
+
+_RANK = re.compile(r"^rank (\d+) ")
+_STREAM = re.compile(r" stream (\d+)$")
 
 
 def lane_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
@@ -68,10 +73,21 @@ def _lane_label(
         folded = f" d{lane.depth}{folded}"
     room = width - 2 - len(folded)
     deeper = _DEEPER.get(lane.kind, f"  depth {lane.depth}")
-    name = narrow(printable(lane.label)) if shown.leads else deeper
+    name = lane_name(lane, room) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + ("~" if ascii_only else "…")
     return f"{pointer}{name}{folded}".ljust(width)
+
+
+def lane_name(lane: Lane, room: int) -> str:
+    """What a lane is called, in ``room`` cells where shorter words for it fit: streams and ranks
+    differ by their numbers alone, which a cut would take away."""
+    name = narrow(printable(lane.label))
+    if len(name) > room:
+        name = _RANK.sub(r"r\1 ", name)
+    if len(name) > room and lane.kind in (DEVICE, MARKS):
+        name = _STREAM.sub(r" s\1", name)
+    return name
 
 
 def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) -> None:

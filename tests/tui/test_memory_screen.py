@@ -84,6 +84,18 @@ async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
         await until_shown(pilot, "8.48 GiB")
 
 
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
+async def test_why_no_holder_is_known_is_said_to_the_end(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with opened(write_run(tmp_path), size) as (app, pilot):
+        await pilot.press("7")
+        await until_shown(pilot, "No snapshot of the allocator")
+        view = app.screen.query_one("#holders")
+        await until(pilot, lambda: view.max_scroll_y == 0, "all of its words")
+        assert len(view.rows) == view.content_size.height
+
+
 async def test_before_the_first_step(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, steps=0)) as (_, pilot):
         await pilot.press("7")

@@ -42,7 +42,6 @@ class MemoryScreen(RunScreen):
     }
     MemoryScreen.-no-steps #memory-chart { display: none; }
     MemoryScreen.-no-holders #memory-chart { height: 1fr; }
-    MemoryScreen.-no-holders #holders { height: 5; }
     MemoryScreen.-tall.-wide {
         #memory-panes { layout: horizontal; }
         #memory-chart { width: 1fr; height: 1fr; }
@@ -78,6 +77,9 @@ class MemoryScreen(RunScreen):
             problem = next((one for one in snapshot.problems if one.startswith(UNREADABLE)), "")
             damage = wrap(problem, cells, "warn")
             holders.rows = damage or holder_rows(snapshot.held, cells)
+            # Words alone take the rows that they need, and the chart has the rest.
+            rows = len(holders.rows) + holders.gutter.height
+            holders.styles.height = rows if snapshot.held is None else None
         title = f"Who holds it ({snapshot.held.path.name})" if snapshot.held else "Who holds it"
         if holders.border_title != title:
             holders.border_title = title

@@ -51,6 +51,7 @@ class CompareScreen(RunScreen):
         #figures { height: 1fr; border: round $chart; padding: 0 1; }
         #distribution { height: 1fr; border: round $chart; display: none; }
     }
+    CompareScreen.-alone #budgets { display: none; }
     CompareScreen.-tall #distribution { display: block; }
     CompareScreen.-tall.-alone #distribution { display: none; }
     CompareScreen.-tall.-wide #compare { layout: horizontal; }

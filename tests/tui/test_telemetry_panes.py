@@ -1,6 +1,8 @@
 """Meters of the machine: samples that are missing, disks that idle, cards that others use."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,13 +14,14 @@ from perftui_tui.panes.gpu import gpu
 from perftui_tui.run_view import RunView
 from perftui_tui.snapshot import Snapshot
 from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
+from tests.tui.test_memory_screen import OVER
 
 Samples = list[float | None]
 
 
-def sampled(tmp_path: Path, **metrics: Samples) -> Snapshot:
+def sampled(tmp_path: Path, over: Mapping[str, Any] | None = None, **metrics: Samples) -> Snapshot:
     """A run whose telemetry is ``metrics``; ``__`` in a name stands for a dot."""
-    root = write_run(tmp_path / "runs")
+    root = write_run(tmp_path / "runs", **(over or {}))
     path = RunLayout(root).telemetry(manifest().host)
     path.unlink()
     names = [name.replace("__", ".") for name in metrics]
@@ -84,6 +87,28 @@ def test_the_card_of_the_training_is_shown_not_the_busiest(tmp_path: Path) -> No
         gpu1__process_memory=[None, None],
     )
     assert gpu(snapshot).name == "GPU 0"
+
+
+def test_what_was_sampled_behind_the_end_is_not_the_present(tmp_path: Path) -> None:
+    metrics: dict[str, Samples] = {
+        "cpu__utilization": [80.0, 90.0, 3.0, 2.0],
+        "processes__cpu": [400.0, 410.0, 20.0, 0.0],
+        "processes__rss": [None, 2.0**30, 0.0, 0.0],
+        "gpu0__utilization": [70.0, 75.0, 0.0, 0.0],
+    }
+    ended = sampled(tmp_path / "ended", OVER, **metrics)
+    assert cpu(ended).reading == "90 %"
+    assert cpu(ended).notes == ("training 4.1 of 16 cores", "mem 1.00 GiB")
+    assert gpu(ended).reading == "busy 75 %"
+    live = sampled(tmp_path / "live", **metrics)
+    assert cpu(live).reading == "2 %"
+    assert cpu(live).notes == ("training 0.0 of 16 cores", "mem 0 B")
+
+
+def test_a_run_that_was_never_seen_to_live_keeps_its_samples(tmp_path: Path) -> None:
+    for rss in ([0.0, 0.0], [None, None]):
+        metrics: dict[str, Samples] = {"cpu__utilization": [7.0, 8.0], "processes__rss": rss}
+        assert cpu(sampled(tmp_path / str(rss), OVER, **metrics)).reading == "8 %"
 
 
 def test_the_card_shown_stays_while_others_are_about_as_busy(tmp_path: Path) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from perftui_tui.charts.units import format_bytes
 from perftui_tui.format import percent
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.telemetry import STOPPED, latest, samples, series, table_of, why_absent
+from perftui_tui.panes.telemetry import (
+    RESIDENT,
+    STOPPED,
+    latest,
+    samples,
+    series,
+    table_of,
+    why_absent,
+)
 from perftui_tui.snapshot import Snapshot
 
 FULL_FROM = 90.0
@@ -41,7 +49,7 @@ def _notes(snapshot: Snapshot) -> tuple[str, ...]:
     own = latest(table, "processes.cpu")
     if own is not None:
         notes.append(f"training {own / 100:.1f}" + (f" of {cores} cores" if cores else " cores"))
-    memory = latest(table, "processes.rss")
+    memory = latest(table, RESIDENT)
     if memory is not None:
         notes.append(f"mem {format_bytes(memory)}")
     return tuple(notes)

@@ -13,7 +13,7 @@ from perftui_tui.charts.units import format_bytes
 from perftui_tui.format import share
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.steady_bins import steady_bins
-from perftui_tui.panes.telemetry import devices, latest, table_of, why_absent
+from perftui_tui.panes.telemetry import RESIDENT, devices, latest, table_of, why_absent
 from perftui_tui.rows import Row, Span, crop, fit, row, spread, wrap
 from perftui_tui.snapshot import Phase, Snapshot
 
@@ -170,7 +170,7 @@ def _resident(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     if snapshot.run is None:
         return []
     table = table_of(snapshot)
-    values = tuple(table["processes.rss"].tolist()) if table and "processes.rss" in table else ()
+    values = tuple(table[RESIDENT].tolist()) if table and RESIDENT in table else ()
     known = [value for value in values if value == value]
     if not known:
         return wrap(f"the processes' memory: {why_absent(snapshot)}", cells, "dim")

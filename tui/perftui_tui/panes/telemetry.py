@@ -16,16 +16,31 @@ RECENT_SAMPLES = 400
 NOW_SAMPLES = 10
 """A value that is missing in so many samples, one a second, is no longer the present one."""
 
+RESIDENT = "processes.rss"
+"""Memory of the run's processes: nothing where none is left."""
+
 STOPPED = "no longer sampled"
 """Stands where a metric was known once and is not now: its source has failed."""
 
 
 def table_of(snapshot: Snapshot) -> Table | None:
-    """The telemetry of the machine on which the run was started, or of the only one there is."""
+    """The telemetry of the machine on which the run was started, or of the only one there is; of a
+    run that is over as long as any of its processes lived."""
     if snapshot.run is None or not snapshot.run.telemetry:
         return None
     tables = snapshot.run.telemetry
-    return tables.get(snapshot.run.manifest.host) or next(iter(tables.values()))
+    table = tables.get(snapshot.run.manifest.host) or next(iter(tables.values()))
+    return table if snapshot.phase.is_live else _while_it_lived(table)
+
+
+def _while_it_lived(table: Table) -> Table:
+    """Without the samples that the recorder took behind the end: they tell of an idle machine."""
+    if RESIDENT not in table:
+        return table
+    import numpy as np
+
+    lived = np.flatnonzero(table[RESIDENT] > 0)
+    return table.head(int(lived[-1]) + 1) if len(lived) else table
 
 
 def series(table: Table | None, name: str) -> tuple[float, ...]:

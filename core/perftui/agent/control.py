@@ -6,12 +6,13 @@ import mmap
 import os
 from pathlib import Path
 
-REQUESTS, STEP, COST, LOOKS = 0, 8, 16, 24
+REQUESTS, STEP, COST, LOOKS, UNHEARD = 0, 8, 16, 24, 32
 """Offsets: requests made so far; training steps after which all ranks open a window; the most
-that windows have cost one of them, ns; mean ns between looks at the thread of a window."""
+that windows have cost one of them, ns; mean ns between looks at the thread of a window; processes
+that could not write down why they record nothing."""
 
 WORD = 8
-SIZE = 32
+SIZE = 40
 
 
 class Control:
@@ -60,6 +61,10 @@ class Control:
     def looks_every(self) -> int:
         """Mean ns between looks at the thread of an open window; 0 where none are to be made."""
         return self._read(LOOKS)
+
+    def count_unheard(self) -> None:
+        """This process could not write a note, and has no ring: here is room always."""
+        self._write(UNHEARD, self._read(UNHEARD) + 1)
 
     def _read(self, offset: int) -> int:
         return 0 if self._words is None else self._words[offset // WORD]

@@ -6,9 +6,11 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .control import Control
 from .signal_handlers import raised_by_handler
 
 
@@ -43,6 +45,10 @@ class Notes:
             self._lost += 1
             if self._tell_lost is not None:
                 self._tell_lost(self._lost)
+            elif self._lost == 1:
+                # A spool that is gone belongs to a recorder that is: there is nobody to tell.
+                with suppress(OSError):
+                    Control(self.path.parent).count_unheard()
 
     def _append(self, kind: str, data: dict[str, Any], step: int, duration: int) -> None:
         note = {

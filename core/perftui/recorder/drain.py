@@ -25,10 +25,13 @@ NOTES_LOST = (
 class _Process:
     """One training process: its ring once it has one, its notes, and where both go."""
 
+    pid: int
     tail: NotesTail
     notes: list[Note] = field(default_factory=list)
     """Not written yet, because the rank is not known before there is a ring."""
     ring: RingReader | None = None
+    refused: str = ""
+    """Why its ring cannot be read."""
     journals: RankJournals | None = None
     workers: LoaderWorkers | None = None
 
@@ -39,6 +42,9 @@ class SpoolDrain:
     ``on_process`` is called with each ``process`` note (interpreter, torch, devices) as it
     arrives. A process whose rank is taken already gets the next free number from its world size
     on, so that the directory of no later rank is touched.
+
+    What goes wrong with one process is said, in its own journal too, and keeps nothing from the
+    others. What processes say that have no ring goes to rank 0.
     """
 
     def __init__(
@@ -56,6 +62,8 @@ class SpoolDrain:
         self._ranks: set[int] = set()
         self._holders: dict[int, int] = {}
         """By rank as processes call themselves: the newest process that does."""
+        self._strays = RankJournals(layout.rank(0), spool, faults)
+        """Of all that have no ring."""
 
     def training(self) -> dict[int, RankLayout]:
         """The directory of each process that trains, by its number. Any thread may ask."""
@@ -76,47 +84,90 @@ class SpoolDrain:
         """Drain everything there is now."""
         self._find()
         for process in self._processes.values():
-            process.notes += self._read_notes(process.tail)
-            if process.ring is not None and process.journals is not None:
-                self._drain_ring(process.ring, process.journals)
-                process.journals.notes(process.notes)
-                if process.workers is not None:
-                    process.workers.notes(process.notes)
-                    process.workers.poll()
-                process.notes = []
+            self._attempt(process, self._drain)
 
     def finish(self) -> None:
-        """Drain the rest and close; processes that never trained leave their notes to rank 0."""
+        """Drain the rest and close."""
         self.poll()
         for process in self._processes.values():
-            journals = process.journals or RankJournals(
-                self._layout.rank(0), self._spool, self._faults
+            for work in (self._write_notes, self._finish_workers, self._finish_journals):
+                self._attempt(process, work)
+        self._strays.finish()
+
+    def leave_behind(self) -> None:
+        """The command has ended: say of trainings that go on that they are recorded no more."""
+        for process in self._processes.values():
+            if process.journals is not None and not has_ended(process.pid):
+                process.journals.warn(
+                    f"process {process.pid} went on after the command had ended; "
+                    "what it did from then on is not recorded"
+                )
+
+    def _attempt(self, process: _Process, work: Callable[..., object], *arguments: object) -> None:
+        try:
+            work(process, *arguments)
+        except Exception as error:  # noqa: BLE001 - a bug here must not end the other recordings
+            problem = f"{type(error).__name__}: {error}"
+            self._faults.say(f"process {process.pid}: {type(error).__name__}", error)
+            self._journals(process).warn(
+                f"some of what process {process.pid} recorded is lost: {problem}"
             )
-            journals.notes(process.notes)
-            if process.tail.damaged:
-                journals.warn(f"{process.tail.damaged} of the agent's notes could not be read")
+
+    def _journals(self, process: _Process) -> RankJournals:
+        return process.journals or self._strays
+
+    def _drain(self, process: _Process) -> None:
+        process.notes += self._read_notes(process.tail)
+        if process.ring is not None and process.journals is not None:
+            self._drain_ring(process.ring, process.journals)
+            self._write_notes(process)
             if process.workers is not None:
-                process.workers.finish()
-                if process.workers.lost:
-                    journals.warn(f"{process.workers.lost} rows of workers could not be written")
-            journals.finish()
-            if process.ring is not None:
-                process.ring.close()
+                process.workers.poll()
+        elif any(note.kind == "error" for note in process.notes):
+            # It will make no ring: whoever watches learns now that it is not recorded.
+            self._write_notes(process)
+
+    def _write_notes(self, process: _Process) -> None:
+        # Taken away first: what fails once would fail at every turn.
+        notes, process.notes = process.notes, []
+        self._journals(process).notes(notes)
+        if process.workers is not None:
+            process.workers.notes(notes)
+
+    def _finish_workers(self, process: _Process) -> None:
+        if process.workers is not None:
+            process.workers.finish()
+            if process.workers.lost:
+                lost = f"{process.workers.lost} rows of workers could not be written"
+                self._journals(process).warn(lost)
+
+    def _finish_journals(self, process: _Process) -> None:
+        journals = self._journals(process)
+        if process.ring is None and process.refused:
+            journals.warn(f"process {process.pid} is not recorded: {process.refused}")
+        if process.tail.damaged:
+            journals.warn(f"{process.tail.damaged} of the agent's notes could not be read")
+        if process.journals is not None:
+            process.journals.finish()
+        if process.ring is not None:
+            process.ring.close()
 
     def _find(self) -> None:
         for path in self._spool.notes_files():
-            pid = int(path.stem.removeprefix("notes-"))
-            self._process(pid)
+            self._process(int(path.stem.removeprefix("notes-")))
         for path in sorted(self._spool.rings(), key=lambda path: int(path.name[5:])):
             process = self._process(int(path.name.removeprefix("ring-")))
-            if process.ring is not None and process.ring.is_replaced():
-                self._end_ring(process)
-            if process.ring is None:
-                self._open_ring(process, path)
+            self._attempt(process, self._look_at_ring, path)
+
+    def _look_at_ring(self, process: _Process, path: Path) -> None:
+        if process.ring is not None and process.ring.is_replaced():
+            self._end_ring(process)
+        if process.ring is None:
+            self._open_ring(process, path)
 
     def _process(self, pid: int) -> _Process:
         if pid not in self._processes:
-            self._processes[pid] = _Process(NotesTail(self._spool.notes(pid)))
+            self._processes[pid] = _Process(pid, NotesTail(self._spool.notes(pid)))
         return self._processes[pid]
 
     def _end_ring(self, process: _Process) -> None:
@@ -132,11 +183,13 @@ class SpoolDrain:
             ring = RingReader(path)
         except (RingError, OSError) as error:
             self._faults.say(path.name, error)
+            process.refused = str(error)
             return
+        if process.journals is None:
+            self._begin(process, ring.header)
         process.ring = ring
-        if process.journals is not None:
-            return
-        header = ring.header
+
+    def _begin(self, process: _Process, header: RingHeader) -> None:
         rank = self._claim(header.rank, header.world_size)
         layout = self._layout.rank(rank)
         process.journals = RankJournals(layout, self._spool, self._faults)

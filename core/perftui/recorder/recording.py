@@ -71,6 +71,8 @@ class Recording:
         self._sampled: Repeating | None = None
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
+        self._said: dict[str, str] = {}
+        """What is wrong with this recording, by what it is about."""
         self._silence: Silence | None = None
         self._is_ending = threading.Event()
         self._heartbeat: Heartbeat | None = None
@@ -130,7 +132,7 @@ class Recording:
             self._stacks.interrupt()
         if self._draining is not None:
             self._draining.stop()
-        self.attempt("the last records", self._drain.finish)
+        self._finish_draining(was_killed=returncode < 0)
         self.attempt("the last sample", self._finish_sampling)
         self.attempt("the last stacks", self._finish_stacks)
         self._finish_git()
@@ -145,12 +147,27 @@ class Recording:
         )
         self.attempt("start of the diagnosis", self._conclude)
 
-    def attempt(self, what: str, work: Callable[[], object]) -> None:
-        """Do ``work``; an error is said in the log of the recorder, under ``what``."""
+    def attempt(self, what: str, work: Callable[[], object]) -> str:
+        """Do ``work``; an error is said in the log of the recorder, under ``what``.
+
+        Returns what was said, empty where nothing is wrong.
+        """
         try:
             work()
         except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on
-            self.faults.say(what, f"{type(error).__name__}: {error}")
+            problem = f"{type(error).__name__}: {error}"
+            self.faults.say(what, problem)
+            return problem
+        return ""
+
+    def _finish_draining(self, was_killed: bool) -> None:
+        self._tell_unheard()
+        if not was_killed:
+            # Else all that belong to it are about to end.
+            self.attempt("what goes on", self._drain.leave_behind)
+        problem = self.attempt("the last records", self._drain.finish)
+        if problem:
+            self._say("the end", f"the last records could not be written: {problem}")
 
     def _finish_sampling(self) -> None:
         if self._sampled is None or self._sampling is None:
@@ -199,11 +216,26 @@ class Recording:
 
     def _turn(self) -> None:
         self._drain.poll()
+        self._tell_unheard()
         if self._silence is not None:
             self._silence.turn()
 
+    def _tell_unheard(self) -> None:
+        count = self._spool.unheard
+        if count:
+            place = self._spool.spool.root.parent
+            said = f"nothing could be written to {place}, so some of it is not recorded"
+            self._say("unheard", f"{said}; processes that this happened to: {count}")
+
     def _say_why_silent(self, reason: str | None) -> None:
-        self.manifest.update(notes=(reason,) if reason else ())
+        self._say("silence", reason)
+
+    def _say(self, subject: str, words: str | None) -> None:
+        """Tell whoever looks at the run ``words``, or with None no more about ``subject``."""
+        said = {**self._said, subject: words or ""}
+        if said != self._said:
+            self._said = said
+            self.manifest.update(notes=tuple(filter(None, said.values())))
 
     def _know_process(self, note: Note) -> None:
         if self._silence is not None:

@@ -21,8 +21,8 @@ data-loader workers must not miss (a container has 64 MB by default)."""
 PREFIX = "perftui-"
 OWNER = "owner"
 
-REQUESTS, LOOKS = 0, 3
-"""Words of the control page that are ours."""
+REQUESTS, LOOKS, UNHEARD = 0, 3, 4
+"""Words of the control page that we write, and the one that we read."""
 
 
 class SpoolDirectory:
@@ -63,6 +63,11 @@ class SpoolDirectory:
     def ask_for_looks(self, every: int) -> None:
         """Have the agents look at the main thread in their windows, every so many ns."""
         self._control[LOOKS] = every
+
+    @property
+    def unheard(self) -> int:
+        """Processes that could not write down why they are not recorded."""
+        return self._control[UNHEARD]
 
     def remove(self) -> None:
         """Remove the spool; agents that still live write into files without a name."""

@@ -25,7 +25,8 @@ CONTROL_SIZE = 64
 At 0 the requests for a window so far, counted by the recorder. The agents write the others: at 8
 the number of training steps after which all ranks of the host open a window, at 16 the most ns that
 windows have cost one of them. At 24, by the recorder: the mean ns between looks of the agent at its
-own main thread while a window is open, 0 for none.
+own main thread while a window is open, 0 for none. At 32 the agents count those of them that could
+not write down why they record nothing.
 """
 
 

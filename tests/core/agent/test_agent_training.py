@@ -518,6 +518,29 @@ def test_a_full_spool_leaves_the_training_alone(train: Any) -> None:
     assert "full" in run.notes("error")[0]["message"]
 
 
+NO_ROOM_FOR_A_NOTE = """
+import os
+os.posix_fallocate = lambda *_: (_ for _ in ()).throw(OSError(28, 'full'))
+def writing(file, data, write=os.write):
+    if b'"kind"' in data:
+        raise OSError(28, 'full')
+    return write(file, data)
+os.write = writing
+"""
+
+
+def test_a_process_that_cannot_write_a_note_is_counted(train: Any) -> None:
+    count = "page = open(os.environ['PERFTUI_SPOOL'] + '/control', 'w+b')\n"
+    count += "page.write(bytes(64)); page.flush()\n"
+    script = NO_ROOM_FOR_A_NOTE + count + NO_LOADER
+    script += "page.seek(32)\nprint(int.from_bytes(page.read(8), 'little'))"
+
+    run = train(script, "15")
+
+    assert (run.code, run.out, run.err) == (0, "1\n", "")
+    assert run.spool.rings() == []
+
+
 NO_MORE_FILES = """
 import resource, signal, torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -204,3 +204,26 @@ def test_run_directory_that_is_removed_meanwhile_stays_removed(
     run_script.wait_for((tmp_path / "proof").exists, "the end of the script")
     run_script.wait_for(lambda: not Path(f"/proc/{recorder}").exists(), "the end of the recorder")
     assert not run.root.exists()
+
+
+def test_processes_that_can_write_nothing_are_counted(run_script: Starter) -> None:
+    count = "import os\nwith open(os.environ['PERFTUI_SPOOL'] + '/control', 'r+b') as page:\n"
+    count += "    page.seek(32)\n    page.write((2).to_bytes(8, 'little'))\n"
+    snapshot = _finished(run_script(count))
+    (note,) = snapshot.manifest.notes
+    assert note.endswith("not recorded; processes that this happened to: 2")
+    assert problems(snapshot) == (note,)
+
+
+LEFT_BEHIND = """
+import pathlib, os, subprocess, sys, time
+subprocess.Popen([sys.executable, sys.argv[1], "30", "0.1"])
+while not list(pathlib.Path(os.environ["PERFTUI_SPOOL"]).glob("ring-*")):
+    time.sleep(0.01)
+"""
+
+
+def test_a_training_that_outlives_the_command_is_said_to_go_on(run_script: Starter) -> None:
+    snapshot = _finished(run_script(LEFT_BEHIND, str(AGENT_FILE)))
+    (said,) = problems(snapshot)
+    assert "went on after the command had ended" in said

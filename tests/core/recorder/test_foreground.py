@@ -336,6 +336,13 @@ def test_error_of_ours_changes_neither_output_nor_code(
     assert said in (entry.root / "recorder.log").read_text()
 
 
+def test_last_records_that_cannot_be_written_are_said_in_the_run(tmp_path: Path) -> None:
+    broken = "from perftui.recorder.drain import SpoolDrain as Broken\n"
+    subprocess.run(_broken(tmp_path, broken + "Broken.finish = lambda self: 1 / 0\n"), check=True)
+    (note,) = _manifest(tmp_path).notes
+    assert note.startswith("the last records could not be written: ZeroDivisionError")
+
+
 LEFT_BEHIND = """
 import os, sys, time
 print("bye", flush=True)

@@ -25,6 +25,7 @@ from perftui.agent.compiled import IS_COMPILED
 from perftui.run.columns import PHASES
 from perftui.run.history import list_runs
 from perftui.run.manifest import Status
+from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunReader
 from tests.capture.watched import (
     HERE,
@@ -187,6 +188,7 @@ def test_a_training_killed_at_twenty_moments_leaves_all_its_steps(tmp_path: Path
     assert (run.code, run.err) == (0, "")
     made = dict(tuple(map(int, line.split())) for line in run.out.splitlines())
     snapshot = recorded(tmp_path)
+    assert problems(snapshot) == ()
     assert [rank.rank for rank in snapshot.ranks] == sorted(made) == list(range(20))
     assert snapshot.skipped_lines == 0
     for rank in snapshot.ranks:

@@ -106,7 +106,8 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
     try:
         _allocate(file, size)
         memory = mmap.mmap(file, size)
-        header = json.dumps(_header(facts, capacity)).encode()
+        before = _rings_before(path)
+        header = json.dumps({**_header(facts, capacity), "rings_before": before}).encode()
         if len(header) >= LOST_NOTES_OFFSET:
             raise OSError(f"the header of {path} does not fit")
         memory[: len(header)] = header
@@ -127,6 +128,19 @@ def _allocate(file: int, size: int) -> None:
     written = 0
     while written < size:
         written += os.pwrite(file, bytes(min(size - written, 1 << 20)), written)
+
+
+def _rings_before(path: Path) -> int:
+    """How many rings were at ``path``: a process that replaces itself (``exec``) keeps its number,
+    and may do so before anybody has read the ring that it had."""
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.read(PAGE).split(b"\0", 1)[0])
+    except FileNotFoundError:
+        return 0
+    except ValueError:
+        return 1
+    return int(header.get("rings_before", 0)) + 1
 
 
 def _header(facts: dict[str, Any], capacity: int) -> dict[str, Any]:

@@ -20,6 +20,11 @@ NOTES_LOST = (
     "are missing (the training may not write files any more)"
 )
 
+REPLACED_UNREAD = (
+    "the process replaced itself (exec) before anybody had read what it had recorded until then; "
+    "steps are missing"
+)
+
 
 @dataclass(eq=False)
 class _Process:
@@ -32,6 +37,8 @@ class _Process:
     ring: RingReader | None = None
     refused: str = ""
     """Why its ring cannot be read."""
+    rings: int = 0
+    """How many it has had, as far as it was seen."""
     journals: RankJournals | None = None
     workers: LoaderWorkers | None = None
 
@@ -185,16 +192,19 @@ class SpoolDrain:
             self._faults.say(path.name, error)
             process.refused = str(error)
             return
-        if process.journals is None:
-            self._begin(process, ring.header)
+        journals = process.journals or self._begin(process, ring.header)
         process.ring = ring
+        if ring.header.rings_before > process.rings:
+            journals.warn(REPLACED_UNREAD)
+        process.rings = ring.header.rings_before + 1
 
-    def _begin(self, process: _Process, header: RingHeader) -> None:
+    def _begin(self, process: _Process, header: RingHeader) -> RankJournals:
         rank = self._claim(header.rank, header.world_size)
         layout = self._layout.rank(rank)
-        process.journals = RankJournals(layout, self._spool, self._faults)
+        journals = process.journals = RankJournals(layout, self._spool, self._faults)
         process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
-        self._tell_apart(process.journals, header, rank)
+        self._tell_apart(journals, header, rank)
+        return journals
 
     def _tell_apart(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
         """Say of a process that was not given the rank it calls itself why that is so."""

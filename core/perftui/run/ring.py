@@ -83,6 +83,8 @@ class RingHeader(msgspec.Struct, frozen=True):
     """``time.perf_counter_ns()`` at the same instant; records count from this clock."""
     lost_notes_offset: int = -1
     """-1 where the agent does not count them."""
+    rings_before: int = 0
+    """Rings that the process had before it replaced itself (``exec``)."""
 
 
 class Record(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perftui.agent import ring as rings
-from perftui.recorder.drain import SpoolDrain
+from perftui.recorder.drain import REPLACED_UNREAD, SpoolDrain
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.notes import Note
@@ -124,6 +124,28 @@ def test_a_process_whose_ring_cannot_be_read_is_said_to_be_missing(
     assert steps_of(layout, 0) == 1
     (said,) = warnings_of(layout, 0)
     assert said.startswith("process 102 is not recorded: ")
+
+
+def test_a_ring_that_was_replaced_before_it_was_read_is_said_to_be_lost(
+    spool: Spool, layout: RunLayout, drain: SpoolDrain
+) -> None:
+    trains(spool, 101, 0)()
+    trains(spool, 101, 0)()
+    trains(spool, 102, 1)()
+    drain.poll()
+    trains(spool, 102, 1)()
+    drain.poll()
+    for _ in range(2):
+        trains(spool, 102, 1)()
+    drain.poll()
+    drain.finish()
+
+    assert steps_of(layout, 0) == 1
+    assert warnings_of(layout, 0) == [REPLACED_UNREAD]
+    assert steps_of(layout, 1) == 3
+    seen, unread = warnings_of(layout, 1)
+    assert "counted from 0 again" in seen
+    assert unread == REPLACED_UNREAD
 
 
 def test_why_a_process_is_not_recorded_is_said_while_others_train(

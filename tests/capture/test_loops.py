@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,12 +19,25 @@ from pathlib import Path
 import pytest
 
 from perftui.run.columns import PHASES
-from tests.capture.watched import HERE, Ended, Row, ended, ended_with_agent, steps_in, windows_in
+from tests.capture.watched import (
+    DEVICE,
+    HERE,
+    Ended,
+    Row,
+    ended,
+    ended_with_agent,
+    steps_in,
+    together,
+    windows_in,
+)
 
 pytestmark = pytest.mark.subprocess
 
 STEPS = 24
 """As in ``loop_parts.py``, whose import would bring torch in here."""
+
+PARTS = 1 if DEVICE == "cpu" else 6
+"""Loops that run at a time: each process that uses CUDA takes seconds to begin."""
 
 MODEL = frozenset({"forward", "backward", "optimizer"})
 LOADED = MODEL | {"input_wait"}
@@ -137,10 +151,24 @@ def _ends(run: Ended) -> list[tuple[str, int, str]]:
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     names = [loop.name for loop in LOOPS if find_spec(loop.needs)]
-    command = (sys.executable, str(HERE / "run_loops.py"), *names)
     here = tmp_path_factory.mktemp("loops")
     spool = here / "spool"
-    return Outcomes(ended(command, here), ended_with_agent(command, here, spool), spool)
+
+    def alone(part: int) -> Ended:
+        return ended(command(part), here)
+
+    def watched(part: int) -> Ended:
+        return ended_with_agent(command(part), here, spool)
+
+    def command(part: int) -> tuple[str, ...]:
+        return (sys.executable, str(HERE / "run_loops.py"), *names[part::PARTS])
+
+    with ThreadPoolExecutor(PARTS) as pool:
+        return Outcomes(
+            together(pool.map(alone, range(PARTS))),
+            together(pool.map(watched, range(PARTS))),
+            spool,
+        )
 
 
 def _lengthened(runs: tuple[tuple[int, object], ...]) -> list[object]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,12 @@ from perftui.run.spool import SPOOL_VARIABLE, Spool
 HERE = Path(__file__).parent
 INJECT = Path(perftui.agent.__file__).parent / "inject"
 PERFTUI = (sys.executable, "-m", "perftui_tui", "--headless", "--runs", "runs")
-PATIENCE = 120.0
-"""Seconds that a training may take; a busy machine imports torch for ten."""
+DEVICE = os.environ.get("TRAIN_ON", "cpu")
+"""What the trainings run on: ``TRAIN_ON=cuda`` has all of these tests use the GPU."""
+
+PATIENCE = 120.0 if DEVICE == "cpu" else 300.0
+"""Seconds that a training may take; a busy machine imports torch for ten, and each process that
+uses CUDA needs some for that."""
 
 Row = dict[str, Any]
 """A step, by the names of ``STEP_COLUMNS``."""
@@ -68,9 +73,19 @@ def ended(command: tuple[str, ...], cwd: Path, env: dict[str, str] | None = None
 
 def ended_with_agent(command: tuple[str, ...], cwd: Path, spool: Path) -> Ended:
     """The same with the agent in it, and nobody who reads what it writes to ``spool``."""
-    spool.mkdir(mode=0o700)
+    spool.mkdir(mode=0o700, exist_ok=True)
     env = {**clean_environment(), "PYTHONPATH": str(INJECT), SPOOL_VARIABLE: str(spool)}
     return ended(command, cwd, env)
+
+
+def together(runs: Iterable[Ended]) -> Ended:
+    """Several commands as if they had run one after the other."""
+    runs = list(runs)
+    return Ended(
+        max((run.code for run in runs), key=abs),
+        "".join(run.out for run in runs),
+        "".join(run.err for run in runs),
+    )
 
 
 def steps_in(spool: Path, pid: int) -> list[Row]:

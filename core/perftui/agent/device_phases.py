@@ -10,8 +10,8 @@ from .ring import BACKWARD, FORWARD, OPTIMIZER
 PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 
 BUDGET = 1000
-"""A step that is timed may cost one part in this of the time since the last one. In a virtual machine
-with slow cores and an H100 one took 1.4 ms, a third of it for six events: hence one in 1.4 s."""
+"""A step that is timed may cost one part in this of the time since the last one. In a virtual
+machine with slow cores and an H100 one took 1.4 ms, a third of it for six events: one in 1.4 s."""
 
 MOST_PENDING = 64
 """Timed steps that the GPU may be behind; the oldest are given up."""

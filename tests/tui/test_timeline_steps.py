@@ -13,6 +13,7 @@ from perftui_tui.screens.timeline import TimelineView
 from perftui_tui.screens.timeline_steps import LEAST_REST, Pace
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import step_rows, write_run
+from tests.tui.test_memory_screen import OVER
 from tests.tui.test_ranks_screen import write_ranks
 
 
@@ -52,6 +53,16 @@ async def test_before_the_first_step_it_says_what_to_press(tmp_path: Path) -> No
     async with opened(root) as (app, pilot):
         app.action_show("timeline")
         await until_shown(pilot, "press c to record a window of steps now")
+
+
+async def test_of_a_run_that_is_over_no_window_can_be_recorded(tmp_path: Path) -> None:
+    for steps in (0, 30):
+        root = write_run(tmp_path / str(steps), steps=steps, **OVER)
+        async with opened(root, replay=True) as (app, pilot):
+            app.action_show("timeline")
+            await until_shown(pilot, "no window was profiled in this run")
+            assert "press c" not in text_of(app)
+            assert "c records" not in text_of(app)
 
 
 async def test_new_steps_come_by_themselves_and_move_nothing(

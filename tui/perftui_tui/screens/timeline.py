@@ -49,6 +49,7 @@ NO_TRACE = (
 STEPS_ALONE = (
     "no window has been profiled yet: {app.capture} records what runs on each thread and stream"
 )
+NEVER_PROFILED = "no window was profiled in this run: what ran on each thread is not known"
 OF_STEPS = (
     "These are the steps recorded so far. How long each phase of a step took is exact; in which "
     "order the phases came is not recorded."
@@ -152,7 +153,9 @@ class TimelineView(SearchedTimeline):
         empty = analysis is None or not len(analysis.trace)
         self.set_class(empty, "-empty")
         if self._is_read:
-            words = hint(NO_TRACE) if analysis is None else EMPTY_TRACE
+            is_over = self.run is not None and self.run.manifest.status.is_over
+            missing = NEVER_PROFILED if is_over else hint(NO_TRACE)
+            words = missing if analysis is None else EMPTY_TRACE
             self.query_one("#timeline-empty", Static).update(words)
         if analysis is None or empty:
             self._timeline.show(None)
@@ -238,19 +241,19 @@ class TimelineView(SearchedTimeline):
             analysis = recorded_steps(run)
             prepared = None if analysis is None else prepare(analysis)
             if not worker.is_cancelled:
-                self.app.call_from_thread(self._show_steps, prepared)
+                self.app.call_from_thread(self._show_steps, prepared, run)
         finally:
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._pace.done, monotonic() - began)
 
-    def _show_steps(self, prepared: Prepared | None) -> None:
+    def _show_steps(self, prepared: Prepared | None, run: RunSnapshot) -> None:
         if self._given is not None or not self.is_attached:
             return
         if prepared is None:
             self._analysis, self._notes = None, ()
             self._load()
             return
-        self._analysis, self._notes = prepared.analysis, _steps_alone()
+        self._analysis, self._notes = prepared.analysis, _steps_alone(run)
         self.remove_class("-empty")
         self._show_lanes(prepared)
 
@@ -292,5 +295,6 @@ class TimelineView(SearchedTimeline):
             self._load()
 
 
-def _steps_alone() -> tuple[Line, ...]:
-    return Line(hint(STEPS_ALONE), "warn"), Line(OF_STEPS)
+def _steps_alone(run: RunSnapshot) -> tuple[Line, ...]:
+    words = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
+    return Line(words, "warn"), Line(OF_STEPS)

@@ -1,6 +1,7 @@
 """Each key of the table does what it says."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.binding import Binding
@@ -88,6 +89,33 @@ async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
                     assert f" {digit} " in header
                 assert f"{SCREENS.index(screen) + 1} {LONG_NAMES[SCREENS.index(screen)]} " in header
                 assert "live" in header
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": Status.EXITED, "exit_code": 0}, "exit 0"),
+        ({"status": Status.EXITED, "exit_code": 1}, "failed 1"),
+        ({"status": Status.KILLED, "exit_code": 137}, "killed 137"),
+    ],
+)
+async def test_how_a_run_ended_is_said_in_a_narrow_header(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    root = write_run(tmp_path, **changes, ended_ns=START + 10**11)
+    async with opened(root, (80, 24), replay=True) as (app, _):
+        assert text_of(app).splitlines()[0].endswith(f"  {words} ")
+
+
+async def test_a_small_terminal_speaks_of_a_training_only_where_one_runs(tmp_path: Path) -> None:
+    changes: dict[str, Any]
+    for changes, goes_on in (({}, True), (ENDED, False)):
+        root = write_run(tmp_path / str(goes_on), **changes)
+        async with opened(root, (80, 24), replay=not goes_on) as (app, pilot):
+            await pilot.resize_terminal(60, 15)
+            await until_shown(pilot, "needed  60 x 18")
+            assert ("The training goes on" in text_of(app)) == goes_on
+            assert "q quits" in text_of(app)
 
 
 async def test_a_click_on_a_name_goes_there(live: Path) -> None:

@@ -124,7 +124,8 @@ class PerftuiApp(ReadingApp):
         """Give way to words where nothing else fits, and tell the script's terminal its size."""
         shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
         if is_too_small(event.size) and shown is None:
-            self.push_screen(TooSmallScreen())
+            goes_on = self.snapshot is not None and self.snapshot.goes_on
+            self.push_screen(TooSmallScreen(goes_on))
         elif shown is not None and not is_too_small(event.size) and self.screen is shown:
             self.pop_screen()
         if self.target != self.attached_to:

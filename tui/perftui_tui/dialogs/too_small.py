@@ -16,6 +16,9 @@ from perftui_tui.widgets.row_view import RowView
 NEEDED = Size(60, 18)
 """Below this the budget bar, a meter or a finding would be cut."""
 
+_GOES_ON = "The training goes on; {app.quit} quits."
+_QUITS = "{app.quit} quits."
+
 
 class TooSmallScreen(ModalScreen[None]):
     """Says which size is needed and which there is; it goes by itself when there is room."""
@@ -26,6 +29,11 @@ class TooSmallScreen(ModalScreen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "Quit", id="app.quit")]
+
+    def __init__(self, goes_on: bool) -> None:
+        """``goes_on`` says whether there is a training, and it runs."""
+        super().__init__()
+        self._goes_on = goes_on
 
     def compose(self) -> ComposeResult:
         """The words alone."""
@@ -38,7 +46,7 @@ class TooSmallScreen(ModalScreen[None]):
             row(("The terminal is too small", "warn")),
             row(f"needed  {NEEDED.width} x {NEEDED.height}"),
             row(f"now     {width} x {height}"),
-            row((hint("The training goes on; {app.quit} quits."), "dim")),
+            row((hint(_GOES_ON if self._goes_on else _QUITS), "dim")),
         ]
 
     def on_screen_resume(self) -> None:

@@ -90,7 +90,10 @@ def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Sp
     if paused and snapshot.phase.is_live:
         return ("▏▏paused", "warn")
     text, style = spans[snapshot.phase]
-    return (text.replace("(exit ", "").rstrip(")"), style) if short else (text, style)
+    if short:
+        # A run that ended is not known by a bare number.
+        text = text.removeprefix("ended (").replace("(exit ", "").rstrip(")")
+    return (text, style)
 
 
 def header(

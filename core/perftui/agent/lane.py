@@ -55,6 +55,8 @@ class Lane(CompiledLane):
         """How the machine was when the step began."""
         self._known_steps = 0
         """Of those that ended here, the ones that the meter knows of."""
+        self._is_lent = False
+        """Whether the recording goes on where this has come to."""
 
     def learn(self, events: list[int], micro_batches: int, state: tuple[object, ...]) -> None:
         """A step of ``micro_batches`` has left the machine in ``state``.
@@ -82,6 +84,7 @@ class Lane(CompiledLane):
         self.events = events
         self.n_told = len(events)
         recording.lend(self)
+        self._is_lent = True
         self.steps = self.steps_ns = self.steps_hooks = self._known_steps = self.calls = 0
         self._follow(meter)
         self.is_open = True
@@ -91,16 +94,32 @@ class Lane(CompiledLane):
         if not self.is_open:
             return []
         self.is_open = False
-        events, told = self.events, self.n_told
-        self._recording.take_back(self)
-        self._meter.pass_by(self.steps - self._known_steps)
-        self._meter.estimated += round(self.calls * self.call_ns)
-        if self.going_on >= 0:
-            optimizer, _ = self._known[self.going_on]
-            self._optimizers.open.append((optimizer, self.optimizer_start))
-            self.going_on = -1
-        tell(self._recording.steps, events[told:])
+        events = self.events
+        try:
+            self._hand_over(events)
+        except BaseException:
+            # What a signal handler raises comes where a function begins. Whatever was not handed
+            # over by then is now, or steps would get the numbers of those that ended here.
+            self._hand_over(events)
+            raise
         return events
+
+    def _hand_over(self, events: list[int]) -> None:
+        """What was handed over before stays so: nothing is counted twice."""
+        if self._is_lent:
+            self._recording.take_back(self)
+            self._is_lent = False
+        # Noted first: steps that the meter is not told of only change which ones it measures.
+        ended, self._known_steps = self.steps - self._known_steps, self.steps
+        self._meter.pass_by(ended)
+        calls, self.calls = self.calls, 0
+        self._meter.estimated += round(calls * self.call_ns)
+        if self.going_on >= 0:
+            (optimizer, _), self.going_on = self._known[self.going_on], -1
+            self._optimizers.open.append((optimizer, self.optimizer_start))
+        for event in events[self.n_told :]:
+            _tell_one(self._recording.steps, event)
+            self.n_told += 1
 
     def begin_sample(self) -> None:
         """The step that begins is to be measured."""
@@ -128,13 +147,17 @@ class Lane(CompiledLane):
 def tell(machine: StepMachine, events: list[int]) -> None:
     """Have ``machine`` see ``events``, none of which ends a step."""
     for event in events:
-        if event == FETCHED:
-            machine.fetched()
-        elif event == ASKED:
-            machine.fetch(0)
-        elif event == WENT_BACK:
-            machine.backward()
-        elif event >= STEPPED:
-            machine.optimizer(event - STEPPED, 0, True)
-        else:
-            machine.forward(0, event == WITH_GRADIENTS, True)
+        _tell_one(machine, event)
+
+
+def _tell_one(machine: StepMachine, event: int) -> None:
+    if event == FETCHED:
+        machine.fetched()
+    elif event == ASKED:
+        machine.fetch(0)
+    elif event == WENT_BACK:
+        machine.backward()
+    elif event >= STEPPED:
+        machine.optimizer(event - STEPPED, 0, True)
+    else:
+        machine.forward(0, event == WITH_GRADIENTS, True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import mmap
 import signal
+import sys
 import weakref
 from collections.abc import Callable
+from itertools import count
 from threading import Thread, get_ident
 from typing import Any, cast
 
@@ -513,6 +515,63 @@ def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     assert (ours.recording.index, len(ours.written)) == (index, written)
     # The machine has been told of that step, and ends it.
     assert len(ours.recording.steps.fetch(1)) == 1
+
+
+def in_a_step() -> OnLane:
+    """On the lane, in the middle of a step: its optimizer goes on."""
+    ours = at_a_fetch()
+    ours.fetch()
+    ours.play([FETCHED, WITH_GRADIENTS, WENT_BACK])
+    assert ours.lane.enter_optimizer(ours.all_optimizers[0])
+    return ours
+
+
+def handed_over(ours: OnLane) -> tuple[object, ...]:
+    """What others know of what happened on the lane."""
+    recording = ours.recording
+    return (
+        (recording.index, recording._usual_steps),
+        (recording.steps.state(), recording.steps._counts),
+        [optimizer() is ours.all_optimizers[0] for optimizer, _ in ours.optimizers.open],
+    )
+
+
+def interrupted_at_call(number: int, work: Callable[[], object]) -> bool:
+    """Do ``work``, and have a signal come as its function ``number`` begins; whether one has."""
+    calls = count()
+
+    def trace(_frame: object, event: str, _: object) -> None:
+        if event == "call" and next(calls) == number:
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_while_the_lane_closes_keeps_nothing_from_anybody() -> None:
+    whole = in_a_step()
+    whole.lane.close()
+    known = handed_over(whole)
+    number = 0
+    while True:
+        ours = in_a_step()
+        was_interrupted = interrupted_at_call(number, ours.lane.close)
+        # As the next hook does.
+        ours.lane.close()
+
+        assert handed_over(ours) == known
+        if not was_interrupted:
+            break
+        number += 1
+
+    assert number > 6
 
 
 HOOKS = {

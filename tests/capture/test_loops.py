@@ -228,6 +228,8 @@ def test_no_worker_and_no_helper_is_recorded(outcomes: Outcomes) -> None:
 def test_ranges_of_the_script_are_in_the_window(outcomes: Outcomes) -> None:
     pid = next(pid for name, pid, _ in _ends(outcomes.watched) if name == "own_ranges")
     window = next(path for path in windows_in(outcomes.spool) if f"-{pid}-" in path.name)
-    names = [event["name"] for event in json.loads(window.read_bytes())["traceEvents"]]
+    events = json.loads(window.read_bytes())["traceEvents"]
+    # torch shows each range a second time where its kernels ran.
+    names = [event["name"] for event in events if event.get("cat") != "gpu_user_annotation"]
     steps = sum(name.startswith("ProfilerStep#") for name in names)
     assert names.count("the script's own") == names.count("perftui::optimizer") == steps

@@ -132,9 +132,10 @@ def watch_backward(torch: Any, session: Session) -> None:
         if not start:
             return original(*args, **kwargs)
         try:
-            lane.inside = True
+            lane.inside = session.goes_back = True
             return original(*args, **kwargs)
         finally:
+            session.goes_back = False
             lane.inside = lane.is_off
             if not lane.leave(BACKWARD, start):
                 session.leave(BACKWARD, start)

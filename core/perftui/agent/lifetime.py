@@ -54,6 +54,8 @@ class Lifetime:
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights()
+        self.goes_back = False
+        """Whether the thread that is followed is in a backward pass."""
         self.recording: Recording | None = None
         """None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
@@ -118,7 +120,7 @@ class Lifetime:
     def _on_this_thread(self) -> Recording | None:
         """The recording, begun if need be, where this thread is the one it follows."""
         recording = self.recording or self._begin()
-        if recording is None or recording.thread != get_ident():
+        if recording is None or not self._is_followed(recording):
             return None
         self._leave_lane()
         return recording
@@ -160,10 +162,21 @@ class Lifetime:
         _at_exit_of_child(self.finish)
         return recording
 
+    def _is_followed(self, recording: Recording) -> bool:
+        """Whether the calling thread is the one that is followed, or works for it.
+
+        What optimizers do within a backward pass on a GPU happens in a thread of the autograd
+        engine, for which the one that is followed waits.
+        """
+        if recording.thread == get_ident():
+            return True
+        task = getattr(self._torch._C, "_current_graph_task_id", None)
+        return self.goes_back and task is not None and task() >= 0
+
     def _adopt_thread(self, recording: Recording) -> bool:
         """Follow the calling thread if none has stepped yet, or the one that did is gone."""
         thread = get_ident()
-        if thread != recording.thread:
+        if not self._is_followed(recording):
             alive = {one.ident for one in threading.enumerate()}
             if recording.has_stepped and recording.thread in alive:
                 return False

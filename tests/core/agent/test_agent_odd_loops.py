@@ -109,3 +109,40 @@ for step in range(15):
     assert run.step_kinds == ["train"] * 15
     (warning,) = run.notes("warning")
     assert "counts as other: no module is called outside compiled" in warning["message"]
+
+
+def test_optimizers_in_threads_of_the_autograd_engine(train: Any) -> None:
+    """With a GPU, hooks of a backward pass run there; played here by threads of Python."""
+    source = """
+import threading
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Linear(4, 4)
+optimizers = {one: torch.optim.SGD([one], lr=0.1) for one in model.parameters()}
+task = torch._C._current_graph_task_id
+main = threading.get_ident()
+torch._C._current_graph_task_id = lambda: task() if threading.get_ident() == main else 1
+
+def step(one):
+    def work():
+        optimizers[one].step()
+        optimizers[one].zero_grad()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+for one in model.parameters():
+    one.register_post_accumulate_grad_hook(step)
+for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), 4):
+    model(x).sum().backward()
+"""
+    run = train(source)
+
+    assert (run.code, run.err) == (0, "")
+    assert run.step_kinds == ["train"] * 30
+    for kind in ("input_wait", "forward", "backward"):
+        assert len({one.step for one in run.of_kind(kind)}) >= 30
+    assert len(run.of_kind("optimizer")) == 2 * 30
+    assert run.notes("error") == []

@@ -251,8 +251,10 @@ def watch_until(directory: Path, steps: int) -> np.ndarray:
     until = time.monotonic() + PATIENCE
     while True:
         assert time.monotonic() < until, "there are no steps"
-        for entry in list_runs(directory / "runs"):
-            rank = RunReader(entry.root).poll().rank()
+        # The directory of a run is made before its manifest.
+        begun = (one.root for one in list_runs(directory / "runs") if one.manifest is not None)
+        for root in begun:
+            rank = RunReader(root).poll().rank()
             if rank is not None and len(rank.steps) >= steps:
                 return rank.steps["start"]
         time.sleep(0.1)

@@ -84,6 +84,19 @@ async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple
         assert last_row(app) == first
 
 
+async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
+        await pilot.press("2")
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        keys = "w In  s Out  n Gap  g Largest  f Fit  m Mark  / Search  q Quit  space Pause"
+        for columns in range(60, 100):
+            await pilot.resize_terminal(columns, 24)
+            await until(pilot, lambda wide=columns: len(last_row(app)) == wide, "the width")
+            shown, _, help_key = last_row(app).partition("▏")
+            assert help_key == " ? Help "
+            assert f"{keys}  c Capture ".startswith(f"{shown.strip()} ")
+
+
 async def test_it_changes_with_the_width_of_the_terminal(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: last_row(app).rstrip().endswith("? Help"), "help at the edge")

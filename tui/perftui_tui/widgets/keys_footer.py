@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -124,10 +125,10 @@ class KeysFooter(Widget):
         return tuple(key for key in self._keys if key is not edge), edge, max(0, room)
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - there is one row
-        """The keys, cut at the edge of what stays there."""
+        """The keys that fit whole beside what stays at the edge."""
         keys, edge, room = self._parts()
         base = self.rich_style
-        left = Strip(self._segments(keys, base)).crop_extend(
+        left = Strip(self._segments(self._fitting(keys, room), base)).crop_extend(
             self._offset, self._offset + room, base
         )
         if edge is None:
@@ -138,6 +139,12 @@ class KeysFooter(Widget):
         right = right.crop(int(edge is self._palette))
         mark = Strip([] if RowView.ascii_only else [Segment("▏", base + line)])
         return Strip.join([left, mark, right])
+
+    def _fitting(self, keys: Sequence[ShownKey], room: int) -> Sequence[ShownKey]:
+        """Those up to the right edge: a key without its word says nothing."""
+        ends = accumulate(key.cells for key in keys)
+        # The blank behind the last one may be left out.
+        return [key for key, end in zip(keys, ends, strict=True) if end - 1 <= self._offset + room]
 
     def _segments(self, keys: Iterable[ShownKey], base: Style) -> list[Segment]:
         variables = self.app.theme_variables
@@ -169,7 +176,7 @@ class KeysFooter(Widget):
         if x >= room:
             return edge
         right = -self._offset
-        for key in keys:
+        for key in self._fitting(keys, room):
             right += key.cells
             if x < right:
                 return key

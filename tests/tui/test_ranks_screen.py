@@ -18,6 +18,7 @@ from perftui_tui.app import PerftuiApp
 from perftui_tui.panes.ranks import rank_bars, rank_verdict
 from perftui_tui.rows import plain
 from perftui_tui.widgets.rank_table import rank_table
+from perftui_tui.widgets.table_rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
@@ -147,6 +148,23 @@ def test_bars_share_one_scale_and_name_what_is_left_out() -> None:
     assert drawn[0].index("100 ns") == drawn[1].index(" 50 ns")
     assert "and 1 more ranks" in drawn[2]
     assert "forward" in drawn[2]
+
+
+@pytest.mark.parametrize("cells", [60, 80, 120])
+def test_columns_that_do_not_fit_go_whole_and_the_largest_parts_stay(cells: int) -> None:
+    parts = {"gpu compute": 40, "exposed communication": 30, "input wait": 5, "launch-bound": 2,
+             "synchronisation": 9, "python": 20, "unexplained": 1}  # fmt: skip
+    mean = sum(parts.values())
+    ranks = tuple(RankRow(n, "node1", 9, 9, mean, mean, mean, tuple(parts.items())) for n in (0, 1))
+    table = RankTable(ranks, Straggler(1, 31 * MS, "python", 30 * MS, True))
+    columns = rank_table(table, 0, "none").columns
+    shown = shown_columns(columns, cells)
+    widths = column_widths(columns, shown, cells)
+    assert sum(widths) + GAP * (len(widths) - 1) <= cells
+    titles = [columns[at].title for at in shown]
+    assert {"rank", "step", "gpu compute", "communication"} <= set(titles)
+    sizes = [size for name, size in parts.items() if name.removeprefix("exposed ")[:13] in titles]
+    assert sorted(sizes, reverse=True) == sorted(parts.values(), reverse=True)[: len(sizes)]
 
 
 def test_a_rank_without_steps_shows_dashes_and_is_not_compared() -> None:

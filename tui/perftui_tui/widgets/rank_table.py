@@ -22,6 +22,8 @@ from perftui_tui.widgets.virtual_table import VirtualTable
 SLOWEST = "SLOWEST"
 COMMUNICATION = "exposed communication"
 TIME_CELLS = 9
+MOST_PARTS = 10
+"""Of the numbers in which columns go on a narrow screen, the last that is a part's by its size."""
 
 
 class RanksView(VirtualTable):
@@ -49,15 +51,15 @@ def rank_table(
     columns = [
         Column("rank", numbers, titles.__getitem__, 7, LEFT),
         _times("step", [row.mean for row in rows], rows),
-        _times("p50", [row.p50 for row in rows], rows, 6),
-        _times("p95", [row.p95 for row in rows], rows, 5),
+        _times("p50", [row.p50 for row in rows], rows, 16),
+        _times("p95", [row.p95 for row in rows], rows, 15),
         *_parts(rows),
         Column(
             "may wait",
             np.array([row.waits / row.mean if row.mean else -1.0 for row in rows]),
             lambda at: share(rows[at].waits, rows[at].mean),
             8,
-            optional=3,
+            optional=13,
         ),
     ]
     columns += _communication(rows, windows or {})
@@ -72,13 +74,13 @@ def rank_table(
                 np.array(memory, np.int64),
                 lambda at: format_bytes(rows[at].peak_memory),
                 9,
-                optional=4,
+                optional=14,
             )
         )
     counts = np.array([row.steps for row in rows], np.int64)
-    columns.append(Column("steps", counts, lambda at: format_count(rows[at].steps), 7, optional=2))
+    columns.append(Column("steps", counts, lambda at: format_count(rows[at].steps), 7, optional=12))
     hosts = [printable(row.host) for row in rows]
-    columns.append(Column("host", hosts, hosts.__getitem__, 0, LEFT, optional=7))
+    columns.append(Column("host", hosts, hosts.__getitem__, 0, LEFT, optional=17))
     return TableData(names, tuple(columns), sort_column=0, descending=False, empty=empty)
 
 
@@ -92,20 +94,24 @@ def _communication(rows: Sequence[RankRow], windows: Mapping[int, RankRow]) -> l
     def text(at: int) -> str:
         return MISSING if values[at] < 0 else format_ns(values[at])
 
-    return [Column("comm", np.array(values, np.int64), text, TIME_CELLS, optional=1)]
+    return [Column("comm", np.array(values, np.int64), text, TIME_CELLS, optional=11)]
 
 
 def _parts(rows: Sequence[RankRow]) -> list[Column]:
-    """A column for each part that takes any time, in the order of the step."""
+    """A column for each part that takes any time, in the order of the step; on a narrow screen the
+    smallest go first, but two stay."""
     names = dict.fromkeys(name for row in rows for name, _ in row.parts)
     used = [name for name in names if any(row.part(name) for row in rows)]
     rare = ("loader_start", "profiler", "other", "optimizer")
+    largest = sorted(used, key=lambda name: -sum(row.part(name) for row in rows))
     return [
         _times(
             NAMES.get(name, name).replace("exposed ", ""),
             [row.part(name) for row in rows],
             rows,
-            8 + rare.index(name) if name in rare else 0,
+            18 + rare.index(name)
+            if name in rare
+            else min(max(largest.index(name) - 1, 0), MOST_PARTS),
         )
         for name in used
     ]

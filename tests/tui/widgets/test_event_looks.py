@@ -68,6 +68,12 @@ def test_phases_are_called_as_everywhere(phases):
     assert drawn(agent, PHASES, 40, Glyphs()) == drawn(phases, PHASES, 40, Glyphs())
 
 
+def test_letters_do_not_run_into_words(phases):
+    expected = "[data wait[forward FFFFFFFFFFF     [bwd "
+    for glyphs in (Glyphs(colours=False), Glyphs(ascii_only=True)):
+        assert drawn(phases, PHASES, 40, glyphs) == expected
+
+
 def test_without_colours_letters_tell_phases_apart(phases):
     assert drawn(phases, PHASES, 8, Glyphs(colours=False)) == "DDFFFF B"
     assert drawn(phases, THREAD, 8, Glyphs(colours=False)) == "██████ █"

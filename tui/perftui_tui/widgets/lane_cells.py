@@ -77,7 +77,7 @@ def _density(
         return cells
     rows = dominant[filled]
     shares = busy[filled] / np.maximum(widths[filled], 1)
-    if glyphs.ascii_only or (looks.needs_colour and not glyphs.colours):
+    if _is_lettered(looks, glyphs):
         drawn = [
             letter if share >= 0.5 else letter.lower()
             for (letter, _), share in zip(looks.letters(rows), shares.tolist(), strict=True)
@@ -87,6 +87,11 @@ def _density(
     for column, glyph, style in zip(filled.tolist(), drawn, looks.styles(rows), strict=True):
         cells[column] = (glyph, style)
     return cells
+
+
+def _is_lettered(looks: EventLooks, glyphs: Glyphs) -> bool:
+    """Whether letters tell events apart, and not blocks."""
+    return glyphs.ascii_only or (looks.needs_colour and not glyphs.colours)
 
 
 def _draw_event(
@@ -105,22 +110,24 @@ def _draw_event(
     right = int(np.searchsorted(times, end, side="right")) - 1
     edged = glyphs.edges and _draw_edges(cells, (start, end), (left, right), times, busy, style)
     if start >= times[0] and not edged:
-        left = _mark_start(cells, left, right, style, glyphs, looks.marked_from)
+        left = _mark_start(cells, left, right, style, glyphs, looks)
     if right - left >= looks.named_from:
-        put(cells, left, looks.words(row, right - left), f"{style}-name")
+        words = looks.words(row, right - left)
+        # Letters behind a word would be read as part of it.
+        blank = " " if words and looks.needs_colour and _is_lettered(looks, glyphs) else ""
+        put(cells, left, f"{words}{blank}"[: right - left], f"{style}-name")
 
 
 def _mark_start(
-    cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, least: int
+    cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, looks: EventLooks
 ) -> int:
-    """Tell an event of ``least`` cells from the one that ends where it starts; the cell at which
-    its name begins."""
+    """Tell an event from the one that ends where it starts; the cell at which its name begins."""
     if right <= left:
         return left
-    if glyphs.ascii_only:
+    if _is_lettered(looks, glyphs):
         cells[left] = ("[", style)
         return left + 1
-    if glyphs.edges and right - left >= least:
+    if glyphs.edges and right - left >= looks.marked_from:
         cells[left] = ("▏", f"{style}-name")
         return left + 1
     return left

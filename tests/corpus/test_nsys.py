@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -23,6 +24,8 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.trace.load import load_trace
 from perftui.trace.model import NOT_READ, Int64, Trace
 from perftui.trace.nsys.arguments import RowReader
+from perftui.trace.nsys.database import Database
+from perftui.trace.nsys.words import Words
 from perftui_tui.app import PerftuiApp
 from tests.corpus.collection import ROOT, expected
 from tests.corpus.outcome import MET, Account
@@ -70,10 +73,22 @@ class Opened:
     def durations(self, report: str) -> dict[str, Int64]:
         """Durations by what ``nsys stats`` calls the line that they are in."""
         groups: dict[str, list[int]] = defaultdict(list)
-        for row in self.rows(*GROUPS[report][0]).tolist():
-            arguments = self.trace.read_arguments(row)
-            groups[line_of(report, arguments)].append(int(self.trace.duration[row]))
+        reader = self.trace.read_arguments
+        assert isinstance(reader, RowReader)
+        with kept_open(reader.database):
+            for row in self.rows(*GROUPS[report][0]).tolist():
+                groups[line_of(report, reader(row))].append(int(self.trace.duration[row]))
         return {name: np.array(values) for name, values in groups.items()}
+
+
+@contextmanager
+def kept_open(database: Database) -> Iterator[None]:
+    """Rows are read through one connection and one set of words: one for each takes 1 ms."""
+    with database.connect() as connection, pytest.MonkeyPatch.context() as patch:
+        words = Words(database, connection)
+        patch.setattr(Database, "connect", lambda _: nullcontext(connection))
+        patch.setattr("perftui.trace.nsys.arguments.Words", lambda *_: words)
+        yield
 
 
 def line_of(report: str, arguments: Mapping[str, Any]) -> str:

@@ -191,6 +191,19 @@ async def test_keys_go_through_the_steps_of_the_rank_whose_lane_is_selected(
         await until_shown(pilot, "10.0 ms  rank 1  1 step")
 
 
+async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "3 ranks on one clock")
+        await pilot.press("g")
+        await until_shown(pilot, "rank 0 GPU 0 idle 1.60 ms")
+        await until_shown(pilot, "meanwhile on the CPU")
+        (line,) = (line for line in lines_of(app, "perftui::forward") if "  1.60 ms" in line)
+        assert line.split() == ["1.60", "ms", "1.60", "ms", "1", "perftui::forward"]
+
+
 async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:
     for rank in range(2):
         write_rank(tmp_path, rank, late_us=5_000 * rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,15 +62,17 @@ class Measure:
         return self.end - self.start
 
 
-def measure(trace: Trace, start: int, end: int) -> Measure:
-    """Measure ``[start, end)``: every event counts with the part of it that lies inside.
+def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
+    """Measure ``[start, end)``: every event counts with the part of it that lies inside. Of several
+    ranks put together what all of them did, or only ``rank``.
 
     Raises:
         ValueError: the range ends before it starts.
     """
     if end < start:
         raise ValueError(f"a range from {start} to {end}")
-    rows = _touching(trace, start, end)
+    tracks = [at for at, one in enumerate(trace.tracks) if rank in (NONE, one.rank)]
+    rows = _touching(trace, start, end, tracks)
     begins = np.maximum(trace.start[rows], start)
     ends = np.minimum(trace.ends_of(rows), end)
     activity = kinds.device_activity(trace)[rows]
@@ -79,7 +81,7 @@ def measure(trace: Trace, start: int, end: int) -> Measure:
     return Measure(
         start,
         end,
-        tuple(_devices(trace, rows[activity], begins[activity], ends[activity])),
+        tuple(_devices(trace, tracks, rows[activity], begins[activity], ends[activity])),
         tuple(sorted(threads, key=lambda one: (-one.time, one.track))),
         tuple(sorted(_names(trace, rows, begins, ends), key=lambda one: (-one.own, one.name))),
     )
@@ -91,11 +93,11 @@ def _at_work(trace: Trace) -> kinds.Mask:
     return mask
 
 
-def _touching(trace: Trace, start: int, end: int) -> Int64:
+def _touching(trace: Trace, start: int, end: int, tracks: Sequence[int]) -> Int64:
     """Rows of which any part is in the range: of each track a stretch ends with it."""
-    bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
+    bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1)).tolist()
     found = [np.zeros(0, dtype=np.int64)]
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for low, high in [(bounds[at], bounds[at + 1]) for at in tracks]:
         # An int64: for a Python int all of the column would be converted.
         stop = low + int(np.searchsorted(trace.start[low:high], np.int64(end)))
         reach = trace.ends_of(slice(low, stop))
@@ -104,9 +106,11 @@ def _touching(trace: Trace, start: int, end: int) -> Int64:
     return np.concatenate(found)
 
 
-def _devices(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[Busy]:
+def _devices(
+    trace: Trace, tracks: Sequence[int], rows: Int64, begins: Int64, ends: Int64
+) -> Iterator[Busy]:
     of_row = kinds.devices(trace)[rows]
-    known = {track.device for track in trace.tracks if track.is_device}
+    known = {trace.tracks[at].device for at in tracks if trace.tracks[at].is_device}
     for device in sorted(known):
         mine = of_row == device
         yield Busy(device, NONE, union(begins[mine], ends[mine]).total, int(mine.sum()))

@@ -113,6 +113,17 @@ def test_what_they_say_again_is_counted_once(both: TraceAnalysis) -> None:
     assert [(each.time, each.events) for each in found.threads] == [(5 * US, 1)] * 2
 
 
+def test_one_rank_is_measured_alone(both: TraceAnalysis) -> None:
+    found = measure(both.trace, 250 * US, 300 * US, 1)
+    assert {each.name: each.total // US for each in found.names} == {
+        "ProfilerStep#4": 50, "perftui::forward": 40, "gemm": 10, "perftui::input_wait": 10,
+        "aten::mm": 5,
+    }  # fmt: skip
+    assert [each.time // US for each in found.devices] == [10]
+    assert [each.calls for each in measure(both.trace, 250 * US, 300 * US, 0).names] == []
+    assert len(measure(both.trace, 250 * US, 300 * US).devices) == 2
+
+
 def test_nothing_of_them_is_in_the_file(both: TraceAnalysis) -> None:
     for step in both.steps:
         assert both.trace.read_arguments(step.row) == {}

@@ -30,7 +30,9 @@ def _arguments(trace: Trace, row: int) -> list[Line]:
 
 
 def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
-    found = measure(trace, selected.start, selected.end)
+    # Of several ranks what another one did is not why this one idled.
+    rank = trace.tracks[selected.lane.track].rank
+    found = measure(trace, selected.start, selected.end, rank)
     on_cpu = [one for one in found.names if not one.on_device]
     if not on_cpu:
         return [Line("nothing was recorded on any CPU thread meanwhile", "dim")]

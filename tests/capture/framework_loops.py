@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import tempfile
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from loop_parts import BATCH, DEVICE, STEPS, WIDTH, Models, loader, loss_of, network, optimizer_of
 from torch import nn
 from torch.utils.data import Dataset
+
+
+def import_all() -> None:
+    """Import all frameworks that are there, once for all loops: each takes seconds."""
+    for framework, name in (
+        ("lightning", "Trainer"),
+        ("lightning.fabric", "Fabric"),
+        ("accelerate", "Accelerator"),
+        ("transformers", "Trainer"),
+    ):
+        if find_spec(framework.partition(".")[0]):
+            getattr(import_module(framework), name)
 
 
 def fabric() -> Models:

@@ -40,4 +40,8 @@ def run(name: str) -> None:
 
 
 if __name__ == "__main__":
-    in_children(sys.argv[1:], run)
+    in_children((name for name in sys.argv[1:] if hasattr(loops, name)), run)
+    of_frameworks = [name for name in sys.argv[1:] if not hasattr(loops, name)]
+    if of_frameworks:
+        framework_loops.import_all()
+    in_children(of_frameworks, run)

@@ -113,7 +113,8 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
         memory[: len(header)] = header
         temporary.rename(path)
     except BaseException:
-        temporary.unlink()
+        # What a signal handler raises may come when it has its name already.
+        temporary.unlink(missing_ok=True)
         raise
     finally:
         os.close(file)
@@ -131,16 +132,17 @@ def _allocate(file: int, size: int) -> None:
 
 
 def _rings_before(path: Path) -> int:
-    """How many rings were at ``path``: a process that replaces itself (``exec``) keeps its number,
-    and may do so before anybody has read the ring that it had."""
+    """How many rings with records were at ``path``: a process that replaces itself (``exec``) keeps
+    its number, and may do so before anybody has read the ring that it had."""
     try:
         with path.open("rb") as file:
-            header = json.loads(file.read(PAGE).split(b"\0", 1)[0])
+            page = file.read(PAGE)
+        header = json.loads(page.split(b"\0", 1)[0])
     except FileNotFoundError:
         return 0
     except ValueError:
         return 1
-    return int(header.get("rings_before", 0)) + 1
+    return int(header.get("rings_before", 0)) + any(page[HEAD_OFFSET:])
 
 
 def _header(facts: dict[str, Any], capacity: int) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import mmap
 import os
 import time
 from pathlib import Path
-from threading import Lock
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from .batch_bytes import batch_bytes
 from .compiled import CompiledPage
 from .plain_page import ENDED, IDLE, RECORD, PlainPage
+from .turn import Turn
 
 VERSION = 1
 PAGE = 4096
@@ -37,8 +37,8 @@ class PageFile(Page):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lock = Lock()
-        """Held while a batch is made: one that is made for another one, or beside it, is not
+        self.turn = Turn()
+        """Of the batch that is made: one that is made for another one, or beside it, is not
         counted."""
         self._memory: ctypes.Array[ctypes.c_char] | None = None
         """Keeps what is mapped at ``address``."""
@@ -46,7 +46,7 @@ class PageFile(Page):
     @property
     def is_open(self) -> bool:
         """Whether what is counted is written anywhere."""
-        return self._memory is not None
+        return self.address != 0
 
     def open(self, spool: Path, facts: dict[str, Any]) -> None:
         """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.
@@ -87,7 +87,7 @@ class PageFile(Page):
 
     def leave_to_parent(self) -> None:
         """This is a forked child: the page is its parent's."""
-        self.lock = Lock()
+        self.turn = Turn()
         self._let_go()
 
     def _let_go(self) -> None:
@@ -116,7 +116,8 @@ def _create(spool: Path, name: str, header: dict[str, Any]) -> mmap.mmap:
         memory = mmap.mmap(file, PAGE)
         temporary.rename(spool / name)
     except BaseException:
-        temporary.unlink()
+        # What a signal handler raises may come when it has its name already.
+        temporary.unlink(missing_ok=True)
         raise
     finally:
         os.close(file)

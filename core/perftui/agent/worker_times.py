@@ -79,7 +79,8 @@ def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
 
     @functools.wraps(original)
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        page = times.enter(self)
+        batch_id = object()
+        page = times.enter(self, batch_id)
         if page is None:
             return original(self, *args, **kwargs)
         try:
@@ -87,7 +88,12 @@ def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
             times.count(page, batch)
             return batch
         finally:
-            times.leave(page)
+            try:
+                times.leave(page, batch_id)
+            except BaseException:
+                # What a signal handler raises comes where a function begins.
+                times.leave(page, batch_id)
+                raise
 
     pass_by(torch, fetch, with_callees=False)
     kind.fetch = fetch
@@ -104,19 +110,28 @@ class WorkerTimes:
         self._pages: OrderedDict[int, WorkerPage] = OrderedDict()
         self._is_off = False
 
-    def enter(self, fetcher: Any) -> WorkerPage | None:
-        """``fetcher`` begins a batch; its page, None where this batch is not counted."""
+    def enter(self, fetcher: Any, batch_id: object) -> WorkerPage | None:
+        """``fetcher`` begins a batch, known as ``batch_id``; its page, None where this batch is not
+        counted."""
         if self._is_off:
             return None
+        page: WorkerPage | None = None
         try:
-            page: WorkerPage = getattr(fetcher, PAGE, None) or self._page(fetcher)
-            if not page.lock.acquire(blocking=False):
+            page = getattr(fetcher, PAGE, None) or self._page(fetcher)
+            if not page.turn.take(batch_id):
                 return None
             if not page.is_open and not self._open(page, fetcher):
-                page.lock.release()
+                page.turn.give_back(batch_id)
                 return None
+            # One that was broken off may have told nobody of its end.
+            page.stage = IDLE
             page.mark(FETCH)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
+        except BaseException as error:
+            if page is not None:
+                page.turn.give_back(batch_id)
+            if not isinstance(error, Exception):
+                raise
+            # Whatever is wrong with us, loading goes on.
             self._fail(error)
             return None
         return page
@@ -128,11 +143,11 @@ class WorkerTimes:
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
-    def leave(self, page: WorkerPage) -> None:
+    def leave(self, page: WorkerPage, batch_id: object) -> None:
         """The fetcher has returned or raised."""
         if page.stage != IDLE:
             self._give_up(page)
-        page.lock.release()
+        page.turn.give_back(batch_id)
 
     def after_fork(self) -> None:
         """This is a new child of the process that counted.
@@ -147,7 +162,6 @@ class WorkerTimes:
     def _page(self, fetcher: Any) -> WorkerPage:
         """A page for ``fetcher``, which from now on times its collate function too."""
         page = self._pages.get(self._loader(fetcher)) or WorkerPage(self._torch)
-        setattr(fetcher, PAGE, page)
         collate = fetcher.collate_fn
 
         def timed(samples: Any) -> Any:
@@ -158,6 +172,8 @@ class WorkerTimes:
             return collate(samples)
 
         fetcher.collate_fn = timed
+        # Last: who finds it takes the collate function for one that is timed.
+        setattr(fetcher, PAGE, page)
         return page
 
     def _loader(self, fetcher: Any) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.agent import ring
 from perftui.run import ring as reader
+from tests.core.agent.interrupts import interrupted_at_call
 
 FACTS = {"pid": 7, "rank": 1, "world_size": 2}
 
@@ -132,3 +133,33 @@ def test_lost_notes_are_counted_where_there_is_always_room(tmp_path: Path) -> No
         writer.write(ring.STEP, 1, 2, 0)
         assert following.lost_notes == 3
         assert len(following.poll()) == 1
+
+
+def test_an_interrupt_while_a_ring_is_made_arrives_and_the_next_one_is_whole(
+    tmp_path: Path,
+) -> None:
+    number, is_over = 0, False
+    while not is_over:
+        path = tmp_path / f"ring-{number}"
+        is_over = not interrupted_at_call(number, lambda path=path: ring.create_ring(path, FACTS))
+        ring.create_ring(path, FACTS).write(ring.STEP, 1, 2, 3)
+
+        with closing(reader.RingReader(path)) as made:
+            assert len(made.poll()) == 1
+            assert made.header.rings_before == 0
+        assert not path.with_name(f"{path.name}.new").exists()
+        number += 1
+
+    assert number > 6
+
+
+def test_a_ring_knows_of_those_before_that_had_records(tmp_path: Path) -> None:
+    path, before = tmp_path / "ring-7", []
+    for records_each in (0, 1, 0, 2, 0):
+        writer = ring.create_ring(path, FACTS)
+        for _ in range(records_each):
+            writer.write(ring.STEP, 1, 2, 3)
+        with closing(reader.RingReader(path)) as made:
+            before.append(made.header.rings_before)
+
+    assert before == [0, 0, 1, 1, 2]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import mmap
 import signal
-import sys
 import weakref
 from collections.abc import Callable
-from itertools import count
 from threading import Thread, get_ident
 from typing import Any, cast
 
@@ -33,6 +31,7 @@ from perftui.agent.recording import Recording
 from perftui.agent.ring import BACKWARD, FORWARD, PAGE, RECORD, RingWriter
 from perftui.agent.signal_handlers import raised_by_handler
 from perftui.agent.steps import TRAIN, Boundary, StepMachine
+from tests.core.agent.interrupts import interrupted_at_call
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
 
@@ -534,25 +533,6 @@ def handed_over(ours: OnLane) -> tuple[object, ...]:
         (recording.steps.state(), recording.steps._counts),
         [optimizer() is ours.all_optimizers[0] for optimizer, _ in ours.optimizers.open],
     )
-
-
-def interrupted_at_call(number: int, work: Callable[[], object]) -> bool:
-    """Do ``work``, and have a signal come as its function ``number`` begins; whether one has."""
-    calls = count()
-
-    def trace(_frame: object, event: str, _: object) -> None:
-        if event == "call" and next(calls) == number:
-            raise KeyboardInterrupt
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 def test_an_interrupt_while_the_lane_closes_keeps_nothing_from_anybody() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from perftui.agent.worker_times import WorkerTimes
+from perftui.agent.worker_times import LOADER, WorkerTimes, _watch_fetcher
+from perftui.run.spool import Spool
+from perftui.run.worker_page import FETCH, IDLE, WorkerCounts, WorkerPageReader
+from tests.core.agent.interrupts import interrupted_at_call
 
 
 class Interrupted:
@@ -40,3 +45,82 @@ def test_an_alarm_goes_on_to_the_script_and_counting_too() -> None:
     with pytest.raises(TimeoutError):
         times.count(page, object())
     assert not times._is_off
+
+
+class Plain:
+    """What a batch is made of: as much of a tensor as is looked at."""
+
+    layout = "strided"
+    nbytes = 8
+
+
+def fetching(spool: Path) -> Any:
+    """A fetcher of loader 1 in this process, which is timed."""
+
+    class Fetcher:
+        def __init__(self) -> None:
+            self.collate_fn = list
+
+        def fetch(self) -> list[Plain]:
+            return self.collate_fn([Plain()])
+
+    data = SimpleNamespace(get_worker_info=lambda: None)
+    torch = SimpleNamespace(
+        Tensor=Plain,
+        strided="strided",
+        utils=SimpleNamespace(data=data),
+        _C=SimpleNamespace(
+            _dynamo=SimpleNamespace(eval_frame=None), _len_torch_function_stack=lambda: 0
+        ),
+    )
+    owner: Any = SimpleNamespace(notes=SimpleNamespace(path=spool / "notes-1.jsonl"))
+    _watch_fetcher(torch, Fetcher, WorkerTimes(torch, owner, 0))
+    fetcher = Fetcher()
+    setattr(fetcher, LOADER, (os.getpid(), 1))
+    return fetcher
+
+
+def counted(spool: Path) -> list[WorkerCounts]:
+    """What each page says."""
+    found = []
+    for path in Spool(spool).worker_pages(os.getpid()):
+        reader = WorkerPageReader(path)
+        counts = reader.read()
+        assert counts is not None
+        found.append(counts)
+        reader.close()
+    return found
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_batches_are_counted_on_wherever_one_was_interrupted(before: int, tmp_path: Path) -> None:
+    number, is_over = 0, False
+    while not is_over:
+        spool = tmp_path / str(number)
+        spool.mkdir()
+        fetcher = fetching(spool)
+        for _ in range(before):
+            fetcher.fetch()
+        is_over = not interrupted_at_call(number, fetcher.fetch)
+        for _ in range(3):
+            fetcher.fetch()
+
+        pages = counted(spool)
+        assert before + 3 <= sum(page.batches for page in pages) <= before + 4
+        assert {page.stage for page in pages} == {IDLE}
+        number += 1
+
+    assert number > 6
+
+
+def test_a_batch_whose_end_nobody_was_told_takes_no_longer_for_it(tmp_path: Path) -> None:
+    fetcher = fetching(tmp_path)
+    fetcher.fetch()
+    (page,) = (value for value in vars(fetcher).values() if hasattr(value, "turn"))
+    hour = 3600 * 10**9
+    page.stage, page.since = FETCH, page.since - hour
+    fetcher.fetch()
+
+    (counts,) = counted(tmp_path)
+    assert counts.batches == 2
+    assert counts.fetch < hour

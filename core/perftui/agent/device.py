@@ -33,6 +33,11 @@ class Device:
         """Whether the script uses CUDA by now."""
         return self.phases.is_used()
 
+    @property
+    def is_timing(self) -> bool:
+        """Whether the phases of this step are timed."""
+        return self.phases.is_timing
+
     def begin(self, kind: int, step_start: int) -> None:
         """The phase ``kind`` begins."""
         phases = self.phases

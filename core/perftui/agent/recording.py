@@ -150,7 +150,7 @@ class Recording:
         is_marked = self.windows is not None and self.windows.is_open
         if is_marked or self._max_steps is not None or self._was_profiled:
             return False
-        return self.device is None or not self.device.phases.is_timing
+        return self.device is None or not self.device.is_timing
 
     def lend(self, lane: CompiledLane) -> None:
         """Let ``lane`` write steps and phases for a while."""
@@ -226,13 +226,13 @@ class Recording:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
         device = self.device if self.device is not None and self.device.is_used() else None
-        reading = None
+        reading, is_timed = None, False
         if device is not None:
-            reading = device.write_memory(self.index, boundary.end)
+            reading, is_timed = device.write_memory(self.index, boundary.end), device.is_timing
             is_mixed = boundary.end < self.steps.last_activity
             if device.end_step(self.index, is_mixed=is_mixed):
                 flag |= rings.DEVICE_FLAG
-        hooks = self._meter.take()
+        hooks = self._meter.take(is_usual=not is_timed)
         self.ring.write(
             rings.STEP,
             self._step_start,

@@ -110,6 +110,16 @@ def test_what_is_done_for_the_first_time_is_not_expected_of_later_steps(time: Ti
     assert steps(agent, time, 40) == [16 * US] * 40
 
 
+def test_hooks_of_an_unusual_step_are_not_expected_of_others(time: Time) -> None:
+    agent = Agent()
+    steps(agent, time, 2 * EVERY)
+
+    assert agent.meter.is_sampling
+    agent.often(lambda: time.work(9 * MS))
+    assert agent.meter.take(is_usual=False) == 9 * MS
+    assert steps(agent, time, 40) == [16 * US] * 40
+
+
 def test_rare_work_counts_in_its_own_step_with_all_its_waiting(time: Time) -> None:
     agent = Agent()
     steps(agent, time, 10)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
+from perftui.run.manifest import Status
 from perftui_tui.budget import NAMES, SHORT_NAMES, TRACE_STYLES, Budget, Part
 from perftui_tui.panes.cpu import cpu
 from perftui_tui.panes.disk_network import disk, network
@@ -18,13 +19,15 @@ from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.meters import METERS, draw_meter
+from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import budget_bar, step_bar
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.rows import plain, width
 from perftui_tui.run_view import RunView
 from perftui_tui.snapshot import Phase, RecordingCost, Snapshot
 from tests.tui.driving import opened, text_of, until, until_shown
-from tests.tui.recorded import MS, NOW, write_run
+from tests.tui.recorded import MS, NOW, START, write_run
+from tests.tui.traces import write_trace
 
 
 def snapshot_of(tmp_path: Path, **contents: Any) -> Snapshot:
@@ -261,3 +264,30 @@ async def test_the_bar_takes_a_row_more_only_where_it_needs_one(tmp_path: Path) 
         assert "▏other" in text_of(app)
         await pilot.resize_terminal(80, 24)
         await until_shown(pilot, "▏other 12.0 ms 4 %")
+
+
+FEWEST = 6
+"""Rows of the findings, their border among them, where there are few of them."""
+
+
+async def test_a_wide_screen_gives_findings_the_rows_they_need(tmp_path: Path) -> None:
+    over = {"status": Status.EXITED, "exit_code": 0, "ended_ns": START + 10**11}
+    root = write_run(tmp_path, **over)
+    window = RunLayout(root).rank(0).window(30)
+    window.parent.mkdir()
+    window.write_text(write_trace(tmp_path, gpu=False).read_text())
+    async with opened(root, (120, 40), replay=True) as (app, pilot):
+        await until_shown(pilot, "Top operators")
+        await pilot.resize_terminal(200, 50)
+        await until_shown(pilot, "Top ops")
+        await until(pilot, lambda: "Top operators" not in text_of(app), "the GPU's own title")
+        pane = app.screen.query_one("#findings", SnapshotPane)
+
+        def needed() -> int:
+            return max(FEWEST, len(pane.rows) + 2)
+
+        await until(pilot, lambda: pane.outer_size.height == needed(), "few rows")
+        assert app.screen.query_one("#top-ops").size.height > pane.size.height
+        await pilot.resize_terminal(120, 40)
+        await until_shown(pilot, "Top operators")
+        await until(pilot, lambda: pane.outer_size.height > needed(), "all that is left")

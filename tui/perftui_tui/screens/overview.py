@@ -159,6 +159,11 @@ class OverviewScreen(RunScreen):
         self.show_output(self.session.output)
 
     @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Heights and titles depend on the width."""
+        if self.snapshot is not None and self.is_composed:
+            self.show(self.snapshot)
+
     def _fit_rows(self) -> None:
         """As many rows as there are words for, which depends on the width."""
         for name, usual in (("#verdict", 2), ("#step-bar", 3)):
@@ -182,9 +187,17 @@ class OverviewScreen(RunScreen):
         self.query_one("#activity").styles.height = activity_height(snapshot)
         if is_trace and has_gpu:
             # As high as it is long: what is left shows more gaps.
-            pane = self.query_one("#trace-findings", SnapshotPane)
-            rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
-            pane.styles.height = min(MOST_FINDING_ROWS, len(rows) + 2)
+            self._fit_findings("#trace-findings", snapshot, MOST_FINDING_ROWS)
+        elif not is_trace:
+            # Beside the meters operators share the height with them.
+            beside = self.has_class("-tall") and self.has_class("-wide")
+            self._fit_findings("#findings", snapshot, self.size.height // 2 if beside else 0)
+
+    def _fit_findings(self, name: str, snapshot: Snapshot, most: int) -> None:
+        """As high as there are rows of them, up to ``most``; 0 leaves it to the layout."""
+        pane = self.query_one(name, SnapshotPane)
+        rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
+        pane.styles.height = min(most, len(rows) + 2) if most else None
 
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings)

@@ -18,7 +18,7 @@ test: $(STAMP)  ## every test but the benchmarks
 lint: $(STAMP)  ## style, types, and the walls between the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
 
 bench: $(STAMP)  ## measurements, as ratios in one run
@@ -30,10 +30,11 @@ screenshots: $(STAMP)  ## pictures of every screen and a film, from the real app
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# Most of what is installed is never imported; Python compiles the rest when it is.
 $(STAMP): pyproject.toml constraints.txt core/build_native.py $(wildcard core/perftui/*/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "perftui needs Python 3.10 or newer; choose one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable ".[dev,frameworks,torch]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--constraint constraints.txt --editable ".[dev,frameworks,torch]"
 	touch $@

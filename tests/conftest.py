@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 from tests.told import pytest_terminal_summary
@@ -26,3 +27,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("search", deadline=None)
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)
 settings.load_profile("steady")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three tests at a time on two cores: one waits for a third of its time."""
+    cores = os.cpu_count() or 1
+    return cores + cores // 2

@@ -44,20 +44,20 @@ async def test_every_screen_and_its_help_is_ascii(tmp_path: Path, kind: str) -> 
     odd: dict[str, dict[str, str]] = {}
     async with app.run_test(size=SIZES[0], notifications=True) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")
-        for screen in SCREENS:
-            app.action_show(screen)
-            await until(pilot, lambda screen=screen: app.current_mode == screen, screen)
-            for columns, rows in SIZES:
-                await pilot.resize_terminal(columns, rows)
+        # Size by size: each change of it lays out all that is on screen.
+        for columns, rows in SIZES:
+            await pilot.resize_terminal(columns, rows)
+            for screen in SCREENS:
+                app.action_show(screen)
+                await until(pilot, lambda screen=screen: app.current_mode == screen, screen)
                 await pilot.pause(0.3)
                 odd[f"{screen} of {columns}"] = odd_characters(app)
-            app.action_help()
-            await until(pilot, lambda: len(app.screen_stack) == 2, "help")
-            for columns, rows in SIZES:
-                await pilot.resize_terminal(columns, rows)
+                app.action_help()
+                await until(pilot, lambda: len(app.screen_stack) == 2, "help")
+                await pilot.pause()
                 odd[f"help of {screen} of {columns}"] = odd_characters(app)
-            await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
+                await pilot.press("escape")
+                await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
     assert {name: found for name, found in odd.items() if found} == {}
 
 

@@ -237,3 +237,23 @@ async def test_in_ascii_a_chart_is_ascii(tmp_path: Path, monkeypatch: pytest.Mon
             # The footer spells two keys as the arrows that are printed on them.
             assert odd <= set("→←")
             await pilot.press("n")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+async def test_a_narrow_chart_keeps_whole_facts_and_the_way_out(
+    tmp_path: Path, columns: int
+) -> None:
+    async with opened(write_run(tmp_path), (columns, 24)) as (app, pilot):
+        await pilot.press("C")
+        await until_shown(pilot, " 1 of ")
+        await until(pilot, lambda: text_of(app).rstrip().endswith("esc Close"), "the way out")
+        title, *_, foot = text_of(app).splitlines()
+        assert len(foot) == columns
+        study = studies(app.snapshot)[0] if app.snapshot else None
+        assert study is not None
+        assert study.marked is not None
+        known = ["p50 310 ms", "p95 316 ms", f"x {study.marked[0]}", study.note]
+        name, place, *facts = (fact for fact in title.rstrip().split("   ") if fact)
+        assert (name.strip(), place[:4]) == ("Step time", "1 of")
+        assert facts == known[: len(facts)]
+        assert facts

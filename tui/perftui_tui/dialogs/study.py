@@ -95,15 +95,21 @@ class StudyScreen(ModalScreen[None]):
         left = row(
             (f" {study.title} ", "selected"), f"  {self._chosen + 1} of {len(self._studies)}"
         )
-        words: list[Span] = []
-        for label, level in study.levels:
-            text = study_level(study, level)
-            words.append((f"{label} {text}   ", ""))
+        words: list[Span] = [
+            (f"{label} {study_level(study, level)}", "") for label, level in study.levels
+        ]
         if study.marked is not None:
-            words.append((f"x {study.marked[0]}   ", "warn"))
+            words.append((f"x {study.marked[0]}", "warn"))
         if study.note:
             words.append((study.note, "dim"))
-        return crop(row(*left, "   ", *words), cells)
+        title = crop(left, cells)
+        for span in words:
+            longer = (*title, ("   ", ""), span)
+            if width(longer) > cells:
+                # The chart's legend tells the marks, too; half a fact may be a wrong one.
+                break
+            title = longer
+        return title
 
     def _value(self, cells: int) -> Row:
         study, at = self.study, self._at

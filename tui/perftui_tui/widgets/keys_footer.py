@@ -113,7 +113,10 @@ class KeysFooter(Widget):
         """The key that stays at the right edge."""
         if self.screen.has_class(NARROW):
             return next((key for key in self._keys if key.action == "help"), None)
-        return self._palette if self._show_palette else None
+        if self._show_palette:
+            return self._palette
+        # Of a dialog the way out.
+        return next((key for key in self._keys if key.action == "close"), None)
 
     def _parts(self) -> tuple[tuple[ShownKey, ...], ShownKey | None, int]:
         """The keys at the left, the one at the right edge, and the cells for those at the left."""

@@ -46,20 +46,6 @@ def supported_by_trace(found: Severity, steps: int, policy: Policy) -> Severity:
     return Severity.WARNING if 0 < steps < policy.warning_steps else found
 
 
-def few_trace_steps(evidence: Evidence, policy: Policy) -> str:
-    """Why the steps of the trace are too few to judge by, empty where they are enough.
-
-    A file that marks one step, or none, is judged whole: the agent itself cuts windows of steps
-    that are long, or full of events, to one.
-    """
-    trace = evidence.trace
-    if trace is None or trace.steps == 0 or trace.steps >= policy.warning_steps:
-        return ""
-    if len(trace.analysis.steps) == 1:
-        return ""
-    return f"{trace.steps} of {policy.warning_steps} steady steps in the trace"
-
-
 def collected(evidence: Evidence, policy: Policy) -> StepShare | str:
     """The run's mean steady step, or why nothing can be said of its steps yet."""
     share = evidence.share

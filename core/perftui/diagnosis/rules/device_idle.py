@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention
-from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.severity import few_trace_steps
 from perftui.diagnosis.trace_facts import TraceFacts
 
 
-def device_trace(evidence: Evidence, policy: Policy, rule: str) -> TraceFacts | Abstention | None:
+def device_trace(evidence: Evidence, rule: str) -> TraceFacts | Abstention | None:
     """The trace, None for a training without a GPU, or why the device cannot be judged."""
     if evidence.trace and evidence.trace.has_gpu:
-        few = few_trace_steps(evidence, policy)
-        return Abstention(rule, few) if few else evidence.trace
+        return evidence.trace
     if evidence.has_gpu is False:
         return None
     if evidence.trace is None:

@@ -17,7 +17,6 @@ from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import (
     collected,
     confidence,
-    few_trace_steps,
     more_steps,
     trace_confidence,
 )
@@ -59,11 +58,10 @@ def _with_gpu(evidence: Evidence, policy: Policy) -> Finding | Abstention:
     share = collected(evidence, policy)
     if evidence.manifest and isinstance(share, str):
         return Abstention(RULE, share)
-    few = few_trace_steps(evidence, policy)
-    if evidence.trace and evidence.trace.has_gpu and not few:
+    if evidence.trace and evidence.trace.has_gpu:
         return _by_trace(evidence.trace, policy)
     if evidence.machine.gpu_busy is None:
-        return Abstention(RULE, few or "neither a trace nor telemetry says how busy the GPU is")
+        return Abstention(RULE, "neither a trace nor telemetry says how busy the GPU is")
     return _by_telemetry(evidence, evidence.machine.gpu_busy, policy)
 
 

@@ -14,7 +14,6 @@ from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import (
     collected,
     confidence,
-    few_trace_steps,
     more_steps,
     severity,
     supported,
@@ -55,7 +54,7 @@ def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abs
     """
     trace = evidence.trace
     if evidence.manifest is None:
-        return _of_trace(evidence, policy, rule)
+        return _of_trace(evidence, rule)
     share = collected(evidence, policy)
     if isinstance(share, str):
         return Abstention(rule, share)
@@ -67,12 +66,10 @@ def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abs
     return InputWait(wait, share.mean, share.count, True, exposed)
 
 
-def _of_trace(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abstention:
+def _of_trace(evidence: Evidence, rule: str) -> InputWait | Abstention:
     trace = evidence.trace
     if trace is None:
         return Abstention(rule, "nothing has been recorded")
-    if few := few_trace_steps(evidence, policy):
-        return Abstention(rule, few)
     name = GapCause.INPUT_WAIT.value if trace.has_gpu else "input_wait"
     return InputWait(trace.part(name), trace.step_ns, trace.steps, False, trace.has_gpu)
 

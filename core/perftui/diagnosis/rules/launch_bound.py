@@ -16,7 +16,7 @@ RULE = "launch-bound"
 
 def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     """Find many short kernels, a queue mostly empty, and idle of ``policy.launch_warning``."""
-    trace = device_trace(evidence, policy, RULE)
+    trace = device_trace(evidence, RULE)
     if not isinstance(trace, TraceFacts):
         return trace
     if trace.steps == 0:

@@ -25,7 +25,7 @@ _SHOWN_GAPS = 3
 
 def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     """Find device idle after synchronising calls of ``policy.sync_warning`` of the step."""
-    trace = device_trace(evidence, policy, RULE)
+    trace = device_trace(evidence, RULE)
     if not isinstance(trace, TraceFacts):
         return trace
     idle = trace.part(GapCause.SYNCHRONISATION.value)

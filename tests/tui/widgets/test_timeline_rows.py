@@ -405,6 +405,18 @@ def test_the_selected_event_is_drawn_as_such(make_trace):
     assert [style for _, style in row if style.startswith("selected-") or style == "selected"]
 
 
+def test_the_number_of_a_depth_stays_where_its_label_is_long(make_trace):
+    events = [("call", 0, 0, 900, {"depth": d, "parent": d - 1}) for d in range(5)]
+    state = state_of(make_trace(*events))
+    state.resized(3)
+    for width, labels in (
+        (60, ["▶main", "   depth 1", "   d2 +2"]),
+        (80, ["▶main", "   depth 1", "   depth 2 +2"]),
+    ):
+        rows = lane_rows(scene(state.trace), state, width)
+        assert [text_of(row)[: label_width(width)].rstrip() for row in rows] == labels
+
+
 def test_depths_fold_to_those_with_most_events(make_trace):
     events = [("root", 0, 0, 1000), ("call", 0, 0, 900, {"depth": 1, "parent": 0})]
     events += [("op", 0, 10 * i, 5, {"depth": 2, "parent": 1}) for i in range(9)]

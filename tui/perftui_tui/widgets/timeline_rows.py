@@ -73,6 +73,8 @@ def _lane_label(
         folded = f" d{lane.depth}{folded}"
     room = width - 2 - len(folded)
     deeper = _DEEPER.get(lane.kind, f"  depth {lane.depth}")
+    if lane.kind not in _DEEPER and len(deeper) > room:
+        deeper = f"  d{lane.depth}"
     name = lane_name(lane, room) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + ("~" if ascii_only else "…")

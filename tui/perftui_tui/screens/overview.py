@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MOST_FINDING_ROWS = 10
 """Of a trace, border included; the Diagnosis screen has all."""
 
+CRAMPED_BELOW = 20
+"""Rows of the screen below which a finding needs that of the parts without names, and the log's."""
+
 STUDIES = {
     "Step time": "step",
     "GPU": "gpu",
@@ -77,6 +80,7 @@ class OverviewScreen(RunScreen):
         #top-ops { display: none; border: round $chart; }
         #log-tail { height: 1; }
         &.-short.-played #log-tail { display: none; }
+        &.-cramped #log-tail { display: none; }
     }
     OverviewScreen.-tall {
         #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
@@ -166,9 +170,11 @@ class OverviewScreen(RunScreen):
 
     def _fit_rows(self) -> None:
         """As many rows as there are words for, which depends on the width."""
-        for name, usual in (("#verdict", 2), ("#step-bar", 3)):
-            pane = self.query_one(name, SnapshotPane)
-            pane.styles.height = len(pane.rows) or usual
+        is_cramped = self.size.height < CRAMPED_BELOW
+        self.set_class(is_cramped, "-cramped")
+        sentence, bar = (self.query_one(n, SnapshotPane) for n in ("#verdict", "#step-bar"))
+        sentence.styles.height = len(sentence.rows) or 2
+        bar.styles.height = 3 if is_cramped else len(bar.rows) or 3
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
         """Say it where the verdict will be, over the panes of a trace: only traces take so long."""

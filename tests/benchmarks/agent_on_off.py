@@ -33,8 +33,8 @@ caches what large operators do, and their own time, which scatters by more than 
 left out of the comparison."""
 
 GPU_SHAPES = {"gpu-tiny": (11, 60, 20, 8), "gpu-realistic": (8, 20, 10, 4096)}
-"""Blocks, steps in a turn, steps before them, and the width of a layer: steps that launch some 700
-kernels and leave the GPU waiting, and steps of some 40 ms that the GPU is behind with."""
+"""Blocks, steps in a turn, steps before them, and the width of a layer: steps of tiny kernels, of
+which the GPU waits for each, and steps of some 40 ms that the GPU is behind with."""
 
 SWEPT = 16 << 20
 """Floats, 64 MB: more than a core's share of any cache."""

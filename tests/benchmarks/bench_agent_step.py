@@ -96,19 +96,24 @@ def steps(shape: str, seconds: float, most: str) -> None:
     )
 
 
-def recorded(seconds: int, width: int) -> RunSnapshot:
-    """A run of ``SCRIPT`` as people start it."""
-    with tempfile.TemporaryDirectory() as directory:
-        script, runs = Path(directory) / "train.py", Path(directory) / "runs"
-        script.write_text(SCRIPT.replace("SECONDS", str(seconds)).replace("WIDTH", str(width)))
-        command = [sys.executable, "-m", "perftui_tui", "--headless", "--runs", str(runs)]
-        subprocess.run([*command, str(script)], env=alone(), check=True, capture_output=True)
-        (run,) = list_runs(runs)
+def recorded(*command: str) -> RunSnapshot:
+    """A run of a script as people start it."""
+    with tempfile.TemporaryDirectory() as runs:
+        perftui = [sys.executable, "-m", "perftui_tui", "--headless", "--runs", runs]
+        subprocess.run([*perftui, *command], env=alone(), check=True, capture_output=True)
+        (run,) = list_runs(Path(runs))
         return RunReader(run.root).poll()
 
 
 def whole_run(seconds: int, steps: str) -> None:
-    run = recorded(seconds, WIDTHS[steps])
+    with tempfile.TemporaryDirectory() as directory:
+        script = Path(directory) / "train.py"
+        width = str(WIDTHS[steps])
+        script.write_text(SCRIPT.replace("SECONDS", str(seconds)).replace("WIDTH", width))
+        tell_cost(recorded(str(script)), steps)
+
+
+def tell_cost(run: RunSnapshot, steps: str) -> None:
     (rank,) = run.ranks
     cost = own_cost(rank.steps, rank.thinned)
     events = zip(rank.events["kind"], rank.events["data"], strict=True)
@@ -160,6 +165,9 @@ def starts() -> None:
 def on_gpu(seconds: float) -> None:
     steps("gpu-tiny", seconds, "4 %")
     steps("gpu-realistic", seconds, "0.5 %")
+    trainings = HERE.parent / "gpu" / "trainings"
+    tell_cost(recorded(str(trainings / "pictures.py"), "40", "8"), "pictures")
+    tell_cost(recorded(str(trainings / "language.py"), "40", "12"), "language")
 
 
 def main() -> None:

@@ -9,10 +9,13 @@ from typing import Any
 
 from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
+from perftui.run.device_share import DeviceShare, device_share
 from perftui.run.layout import RunLayout
 from perftui.run.own_cost import OwnCost, own_cost
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stacks import looks_of
+from perftui.run.steady import steady
+from perftui.run.step_kind import main_kind
 
 REASONS = {
     "warm": "the training had warmed up",
@@ -73,6 +76,8 @@ class Recording:
     """In the words of the command line."""
     cost: OwnCost | None
     windows: tuple[Recorded, ...]
+    phases: DeviceShare | None
+    """On the GPU."""
     memory: GpuMemory | None
     snapshots: tuple[Snapshot, ...]
     nsys: tuple[Path, ...]
@@ -85,6 +90,7 @@ def recording_of(run: RunSnapshot) -> Recording:
         options=tuple(_options(run.manifest.profile)),
         cost=own_cost(rank.steps, rank.thinned) if rank else None,
         windows=tuple(_windows(run, rank)) if rank else (),
+        phases=_phases(rank) if rank else None,
         memory=_memory(rank) if rank else None,
         snapshots=tuple(_snapshots(run, rank)) if rank else (),
         nsys=tuple(_reports(RunLayout(run.root))),
@@ -156,6 +162,10 @@ def _of_rank(run: RunSnapshot, rank: RankSnapshot, name: str) -> Path:
     if rank.windows:
         return rank.windows[0].parent.parent / name
     return RunLayout(run.root).rank(rank.rank).root / name
+
+
+def _phases(rank: RankSnapshot) -> DeviceShare | None:
+    return device_share(rank.steps, steady(rank.steps, main_kind(rank.steps, rank.thinned)))
 
 
 def _memory(rank: RankSnapshot) -> GpuMemory | None:

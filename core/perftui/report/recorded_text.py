@@ -31,6 +31,16 @@ def recorded(recording: Recording | None) -> Iterator[str]:
         yield "  no report of Nsight Systems: nsys/nsys.log in the run's directory says why"
 
 
+def gpu_phases(recording: Recording | None) -> Iterator[str]:
+    """What phases take on the GPU."""
+    phases = recording.phases if recording else None
+    if phases is None:
+        return
+    yield f"Phases on the GPU, by its own clock (mean of {words.several(phases.count, 'step')})"
+    for name, time in phases.parts:
+        yield f"  {name:<24} {time / 1e6:12.2f} ms"
+
+
 def gpu_memory(recording: Recording | None) -> Iterator[str]:
     """What torch's allocator holds on the GPU."""
     memory = recording.memory if recording else None

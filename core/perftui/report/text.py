@@ -10,7 +10,7 @@ from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics_text import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
-from perftui.report.recorded_text import gpu_memory, recorded
+from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import Budget, OpRow, Report
 from perftui.report.shares import apportioned
 from perftui.run.manifest import Manifest, Status
@@ -32,6 +32,7 @@ def render(report: Report) -> str:
         _ops("Modules, longest by themselves first", report.modules),
         _kernels(report.kernels),
         trace_metrics(report.metrics),
+        gpu_phases(report.recording),
         gpu_memory(report.recording),
         recorded(report.recording),
         listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),

@@ -1,0 +1,36 @@
+"""What phases take on the GPU, where the training had them timed there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.run.steady import Mask
+from perftui.run.table import Table
+
+DEVICE_PHASES = ("forward", "backward", "optimizer")
+
+
+@dataclass(frozen=True)
+class DeviceShare:
+    """Means of ``count`` steps, in ns: the few that were timed.
+
+    Each is from when the GPU came to the phase until it had done its work, idle time in between
+    included. They do not sum to the step: the GPU may be some steps behind.
+    """
+
+    count: int
+    parts: tuple[tuple[str, int], ...]
+
+
+def device_share(steps: Table, mask: Mask) -> DeviceShare | None:
+    """The share over the rows of ``steps`` (``STEP_COLUMNS``) that ``mask`` selects and that were
+    timed; None where none was."""
+    columns = [f"device_{phase}" for phase in DEVICE_PHASES]
+    if not len(steps) or not all(column in steps for column in columns):
+        return None
+    timed = steps.where(mask & (steps[columns[0]] >= 0))
+    count = len(timed)
+    if not count:
+        return None
+    means = [int(timed[column].sum()) // count for column in columns]
+    return DeviceShare(count, tuple(zip(DEVICE_PHASES, means, strict=True)))

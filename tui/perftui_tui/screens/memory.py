@@ -79,7 +79,10 @@ class MemoryScreen(RunScreen):
             holders.rows = damage or holder_rows(snapshot.held, cells)
             # Words alone take the rows that they need, and the chart has the rest.
             rows = len(holders.rows) + holders.gutter.height
-            holders.styles.height = rows if snapshot.held is None else None
+            if snapshot.held is None:
+                holders.styles.height = rows
+            elif holders.styles.inline.has_rule("height"):
+                holders.styles.height = None
         title = f"Who holds it ({snapshot.held.path.name})" if snapshot.held else "Who holds it"
         if holders.border_title != title:
             holders.border_title = title

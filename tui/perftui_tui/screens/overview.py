@@ -203,7 +203,11 @@ class OverviewScreen(RunScreen):
         """As high as there are rows of them, up to ``most``; 0 leaves it to the layout."""
         pane = self.query_one(name, SnapshotPane)
         rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
-        pane.styles.height = min(most, len(rows) + 2) if most else None
+        if most:
+            pane.styles.height = min(most, len(rows) + 2)
+        elif pane.styles.inline.has_rule("height"):
+            # Taking away what is not there would paint it anew.
+            pane.styles.height = None
 
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings)

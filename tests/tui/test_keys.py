@@ -76,6 +76,10 @@ async def test_tab_goes_round_the_screens(live: Path) -> None:
         await until(pilot, lambda: app.current_mode == SCREENS[-1], SCREENS[-1])
 
 
+def header_of(app: PerftuiApp) -> str:
+    return text_of(app).splitlines()[0]
+
+
 async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
     async with opened(live, (60, 24)) as (app, pilot):
         for screen in SCREENS:
@@ -83,8 +87,8 @@ async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
             await until(pilot, lambda name=screen: app.current_mode == name, screen)
             for columns in (60, 79, 80, 88, 89, 103, 104, 120, 300):
                 await pilot.resize_terminal(columns, 24)
-                header = text_of(app).splitlines()[0]
-                assert len(header) == columns
+                await until(pilot, lambda wide=columns: len(header_of(app)) == wide, "the new size")
+                header = header_of(app)
                 for digit in range(1, len(SCREENS) + 1):
                     assert f" {digit} " in header
                 assert f"{SCREENS.index(screen) + 1} {LONG_NAMES[SCREENS.index(screen)]} " in header

@@ -78,6 +78,23 @@ def test_what_is_kept_as_sums_is_said() -> None:
     assert study.note == "1,000 steps between are kept as sums and not drawn"
 
 
+def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:
+    def with_times(*timed: int) -> Snapshot:
+        table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+        for number in range(6):
+            known = {"device_forward": 3 * MS, "device_backward": 5 * MS, "device_optimizer": MS}
+            row = step_row(number, [0, 0, MS, 0, 0, 0, 0], **known if number in timed else {})
+            table.extend([row])
+        return Snapshot(Path("run"), Phase.ENDED, "train.py", 0, train=table.freeze())
+
+    study = by_name(with_times(1, 4))["device"]
+    assert list(study.x) == [1, 4]
+    lines = {line.label: list(line.values) for line in study.lines}
+    assert lines == {"forward": [3 * MS] * 2, "backward": [5 * MS] * 2, "optimizer": [MS] * 2}
+    assert study.note == "4 steps between were not timed on the GPU"
+    assert "device" not in by_name(with_times())
+
+
 def test_nothing_to_study_is_no_chart() -> None:
     assert studies(Snapshot(Path("run"), Phase.STARTING, "train.py", 0)) == ()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from perftui.run.device_share import DEVICE_PHASES
 from perftui_tui.budget import NAMES
 from perftui_tui.charts.units import format_bytes, format_ns
 from perftui_tui.format import per_second, percent, rate
@@ -91,6 +92,7 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Study]:
         return
     yield from _throughput(steps)
     yield _parts(steps, index, note)
+    yield from _on_device(steps)
     waits = 100 * steps["input_wait"] / np.maximum(steps["duration"], 1)
     share = (Line("wait for data", waits.astype(np.float64)),)
     yield Study("loader", "Wait for data, share of the step", index, "step", share, percent,
@@ -182,6 +184,24 @@ def _parts(steps: Table, index: Floats, note: str) -> Study:
         if phase in steps and int(steps[phase].sum()) > 0
     )
     return Study("parts", "Parts of each step", index, "step", lines, format_ns, note=note)
+
+
+def _on_device(steps: Table) -> Iterator[Study]:
+    """What the phases took on the GPU, of the steps of which it is known."""
+    columns = {phase: f"device_{phase}" for phase in DEVICE_PHASES}
+    if not all(column in steps for column in columns.values()):
+        return
+    timed = steps.where(steps[columns[DEVICE_PHASES[0]]] >= 0)
+    if not len(timed):
+        return
+    lines = tuple(
+        Line(NAMES.get(phase, phase), timed[column].astype(np.float64))
+        for phase, column in columns.items()
+    )
+    left_out = len(steps) - len(timed)
+    note = f"{left_out:,} steps between were not timed on the GPU" if left_out else ""
+    index = timed["index"].astype(np.float64)
+    yield Study("device", "Phases on the GPU", index, "step", lines, format_ns, note=note)
 
 
 def _of_memory(snapshot: Snapshot) -> Iterator[Study]:

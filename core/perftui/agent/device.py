@@ -55,11 +55,13 @@ class Device:
             self.phases.end(kind)
             self._meter.end_apart(mark)
 
-    def end_step(self, step: int, *, is_mixed: bool) -> bool:
+    def end_step(self, step: int, step_start: int, *, is_mixed: bool) -> bool:
         """Step ``step`` ends; whether times of its phases will come.
 
         ``is_mixed``: that was found out later, and some phases belong to the step that follows.
         """
+        if self.phases.pending:
+            self.write_times(step_start)
         if is_mixed:
             self.phases.abandon()
         return self.phases.end_step(step)
@@ -70,12 +72,13 @@ class Device:
         Returns until when steps that go like it need not be looked at.
         """
         self.phases.pay(end, hooks)
+        if self.phases.pending:
+            # Rows of later steps wait for these times, and the GPU is a step behind as a rule.
+            return end + LEAST_PAUSE_NS
         return end + min(max(LEAST_PAUSE_NS, SHARE * hooks), MOST_PAUSE_NS)
 
-    def begin_step(self, step_start: int, *, is_recorded: bool) -> None:
+    def begin_step(self, *, is_recorded: bool) -> None:
         """A step begins, in a window if ``is_recorded``."""
-        if self.phases.pending:
-            self.write_times(step_start)
         self.phases.begin_step(perf_counter_ns(), is_recorded=is_recorded)
 
     def write_times(self, step_start: int) -> None:

@@ -13,6 +13,9 @@ BUDGET = 1000
 """A step that is timed may cost one part in this of the time since the last one. In a virtual
 machine with slow cores and an H100 one took 1.4 ms, a third of it for six events: one in 1.4 s."""
 
+MOST_PAUSE_NS = 5_000_000_000
+"""Also after a step that was costly for once, as the first that is timed."""
+
 MOST_PENDING = 64
 """Timed steps that the GPU may be behind; the oldest are given up."""
 
@@ -98,7 +101,7 @@ class DevicePhases:
     def pay(self, now: int, cost: int) -> None:
         """The step that ended at ``now`` took ``cost`` ns of ours, if it was timed."""
         if self._marks:
-            self._not_before = now + BUDGET * cost
+            self._not_before = now + min(BUDGET * cost, MOST_PAUSE_NS)
             self._marks = 0
 
     def end_step(self, step: int) -> bool:

@@ -230,7 +230,7 @@ class Recording:
         if device is not None:
             reading, is_timed = device.write_memory(self.index, boundary.end), device.is_timing
             is_mixed = boundary.end < self.steps.last_activity
-            if device.end_step(self.index, is_mixed=is_mixed):
+            if device.end_step(self.index, self._step_start, is_mixed=is_mixed):
                 flag |= rings.DEVICE_FLAG
         hooks = self._meter.take(is_usual=not is_timed)
         self.ring.write(
@@ -253,7 +253,7 @@ class Recording:
             self._advance_windows(boundary, duration, hooks)
         if device is not None:
             is_open = self.windows is not None and self.windows.is_open
-            device.begin_step(self._step_start, is_recorded=is_open)
+            device.begin_step(is_recorded=is_open)
         if reading is not None and self.snapshots is not None:
             self._look_at_memory(self.snapshots, reading)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,9 @@ def torch() -> Torch:
 
 
 @pytest.fixture
-def device(torch: Torch, tmp_path: Path) -> Iterator[Device]:
+def device(torch: Torch, tmp_path: Path) -> Device:
     ring = rings.create_ring(tmp_path / "ring-1", {"pid": 1, "rank": 0, "world_size": 1}, 100)
-    yield Device(torch, ring, Meter())
+    return Device(torch, ring, Meter())
 
 
 def timed_step(device: Device, torch: Torch, step: int) -> bool:

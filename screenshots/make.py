@@ -1,8 +1,8 @@
 """Pictures of every screen and a short film, from the real app on real runs.
 
 Records the bundled demo twice, as it is and with the fix that the diagnosis offers, and a job of
-two ranks; then runs the demo once more below the app, for the film. A machine with nothing else to
-do makes honest numbers. ``python screenshots/make.py``.
+two ranks; opens a run that was recorded on a GPU; then runs the demo once more below the app, for
+the film. A machine with nothing else to do makes honest numbers. ``python screenshots/make.py``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="perftui-screenshots-") as folder:
         if arguments.only != "film":
             run = arguments.run
-            runs = Runs(run, run, run) if run else record(Path(folder), arguments.steps)
+            runs = Runs(run, run, run, run) if run else record(Path(folder), arguments.steps)
             asyncio.run(draw_all(runs, arguments.out, arguments.only))
         if arguments.run is None and arguments.only in (None, "film"):
             made = Path(folder) / "film"

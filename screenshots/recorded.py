@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
+import tarfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +32,8 @@ class Runs:
     after: Path
     """The same with the fix that the diagnosis offers."""
     ranks: Path
+    gpu: Path
+    """One of those that tests open, recorded where there was a GPU."""
 
 
 def use_own_python() -> None:
@@ -64,7 +67,16 @@ def record(folder: Path, steps: int) -> Runs:
     again = replace(rerun_launch(before, fixes[0]), options=launch.options)
     after = finished(start(again))
     print("recording two ranks", flush=True)
-    return Runs(before.root, after.root, finished(start(_two_ranks(launch))).root)
+    ranks = finished(start(_two_ranks(launch)))
+    return Runs(before.root, after.root, ranks.root, unpacked(folder / "gpu"))
+
+
+def unpacked(root: Path) -> Path:
+    """The run of a training on a GPU that waits for data, put at ``root``."""
+    packed = Path(__file__).parents[1] / "tests" / "gpu" / "runs" / "starved.tar.xz"
+    with tarfile.open(packed) as archive:
+        archive.extractall(root, filter="data")
+    return root
 
 
 def _two_ranks(launch: Launch) -> Launch:

@@ -10,6 +10,7 @@ from PIL import Image
 from raster import paint
 from textual.pilot import Pilot
 
+from perftui.run.layout import RunLayout
 from perftui_tui.app import PerftuiApp
 
 SIZES = ((80, 24), (120, 40), (200, 50))
@@ -38,6 +39,12 @@ SHOTS = (
     Shot("log", "log"),
     Shot("memory", "memory"),
     Shot("ranks", "ranks", run="ranks"),
+    Shot("ranks-timeline", "timeline", ("r",), run="ranks"),
+    Shot("gpu-overview", "overview", run="gpu"),
+    Shot("gpu-timeline", "timeline", ("g",), run="gpu"),
+    Shot("gpu-kernels", "ops", ("k",), run="gpu"),
+    Shot("gpu-memory", "memory", run="gpu"),
+    Shot("gpu-phases", "overview", ("C", *"nnnn"), run="gpu"),
     Shot("runs", "runs"),
     Shot("charts", "overview", ("C",)),
     Shot("played", "overview", ("P", *["shift+left"] * 5)),
@@ -79,12 +86,17 @@ async def _rest(pilot: Pilot[None]) -> None:
         await pilot.pause(0.1)
 
 
+def _has_output(root: Path) -> bool:
+    log = RunLayout(root).output
+    return log.is_file() and log.stat().st_size > 0
+
+
 async def until_ready(app: PerftuiApp, pilot: Pilot[None]) -> None:
     """Wait for the data, and for the window where the run has one."""
 
     def is_ready() -> bool:
         snapshot = app.snapshot
-        if snapshot is None or (app.target.is_dir() and not app.output.lines):
+        if snapshot is None or (_has_output(app.target) and not app.output.lines):
             return False
         has_window = snapshot.rank is not None and bool(snapshot.rank.windows)
         return snapshot.analysis is not None or not has_window

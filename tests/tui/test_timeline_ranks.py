@@ -232,5 +232,5 @@ async def test_phases_are_told_apart_without_colours(
         phases = row_of(app, "  phases", "rank 1 steps")
         for word in ("data wait", "forward", "backward"):
             phases = phases.replace(word, "")
-        assert set(phases) <= set("DdFfBb ")
+        assert set(phases) <= set("DdFfBb [")
         assert {"D", "F", "B"} <= set(phases)

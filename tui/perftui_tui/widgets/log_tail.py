@@ -10,7 +10,7 @@ from perftui_tui.widgets.row_view import RowView
 def last_lines(output: Output, cells: int, height: int) -> list[Row]:
     """The newest ``height`` lines, each cut to ``cells``."""
     if not output.lines:
-        return [row(("nothing printed yet", "dim"))]
+        return [row(("the script has printed nothing", "dim"))]
     return [crop(row(line), cells) for line in output.lines[-height:]]
 
 

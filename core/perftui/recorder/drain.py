@@ -103,6 +103,8 @@ class SpoolDrain:
 
     def leave_behind(self) -> None:
         """The command has ended: say of trainings that go on that they are recorded no more."""
+        # The last to begin may not have been seen yet.
+        self.poll()
         for process in self._processes.values():
             if process.journals is not None and not has_ended(process.pid):
                 process.journals.warn(

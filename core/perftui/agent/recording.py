@@ -147,8 +147,7 @@ class Recording:
 
         Asked when a step has just ended.
         """
-        is_marked = self.windows is not None and self.windows.is_open
-        if is_marked or self._max_steps is not None or self._was_profiled:
+        if self._is_marked or self._max_steps is not None or self._was_profiled:
             return False
         return self.device is None or not self.device.is_timing
 
@@ -175,6 +174,11 @@ class Recording:
         self.thread = thread
         if self.pauses is not None:
             self.pauses.thread = thread
+
+    @property
+    def _is_marked(self) -> bool:
+        """Whether a window records what happens now."""
+        return self.windows is not None and self.windows.is_open
 
     @property
     def has_profiled(self) -> bool:
@@ -220,7 +224,7 @@ class Recording:
 
     def _write_step(self, boundary: Boundary, is_last: bool = False) -> None:
         duration = boundary.end - self._step_start
-        is_open = self.windows is not None and self.windows.is_open
+        is_open = self._is_marked
         flag = STEP_FLAGS[boundary.kind]
         if is_open or self._was_profiled:
             flag |= rings.PROFILED_FLAG
@@ -252,13 +256,12 @@ class Recording:
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
         if device is not None:
-            is_open = self.windows is not None and self.windows.is_open
-            device.begin_step(is_recorded=is_open)
+            device.begin_step(is_recorded=self._is_marked)
         if reading is not None and self.snapshots is not None:
             self._look_at_memory(self.snapshots, reading)
 
     def _look_at_memory(self, snapshots: MemorySnapshots, reading: MemoryReading) -> None:
-        if self.windows is not None and self.windows.is_open:
+        if self._is_marked:
             # It would stand in the window; the peak stays one until the next step.
             return
         mark = self._meter.mark()

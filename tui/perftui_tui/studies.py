@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perftui.run.device_share import DEVICE_PHASES
+from perftui.run.device_share import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui_tui.budget import NAMES
 from perftui_tui.charts.units import format_bytes, format_ns
 from perftui_tui.format import per_second, percent, rate
@@ -188,15 +188,12 @@ def _parts(steps: Table, index: Floats, note: str) -> Study:
 
 def _on_device(steps: Table) -> Iterator[Study]:
     """What the phases took on the GPU, of the steps of which it is known."""
-    columns = {phase: f"device_{phase}" for phase in DEVICE_PHASES}
-    if not all(column in steps for column in columns.values()):
-        return
-    timed = steps.where(steps[columns[DEVICE_PHASES[0]]] >= 0)
-    if not len(timed):
+    timed = timed_steps(steps)
+    if timed is None:
         return
     lines = tuple(
         Line(NAMES.get(phase, phase), timed[column].astype(np.float64))
-        for phase, column in columns.items()
+        for phase, column in zip(DEVICE_PHASES, DEVICE_COLUMNS, strict=True)
     )
     left_out = len(steps) - len(timed)
     note = f"{left_out:,} steps between were not timed on the GPU" if left_out else ""

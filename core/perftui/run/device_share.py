@@ -8,6 +8,8 @@ from perftui.run.steady import Mask
 from perftui.run.table import Table
 
 DEVICE_PHASES = ("forward", "backward", "optimizer")
+DEVICE_COLUMNS = tuple(f"device_{phase}" for phase in DEVICE_PHASES)
+"""Theirs in ``STEP_COLUMNS``."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,20 @@ class DeviceShare:
     parts: tuple[tuple[str, int], ...]
 
 
+def timed_steps(steps: Table) -> Table | None:
+    """The rows of ``steps`` (``STEP_COLUMNS``) that were timed; None where none was."""
+    if not len(steps) or not all(column in steps for column in DEVICE_COLUMNS):
+        return None
+    timed = steps.where(steps[DEVICE_COLUMNS[0]] >= 0)
+    return timed if len(timed) else None
+
+
 def device_share(steps: Table, mask: Mask) -> DeviceShare | None:
-    """The share over the rows of ``steps`` (``STEP_COLUMNS``) that ``mask`` selects and that were
-    timed; None where none was."""
-    columns = [f"device_{phase}" for phase in DEVICE_PHASES]
-    if not len(steps) or not all(column in steps for column in columns):
+    """The share over the rows of ``steps`` that ``mask`` selects and that were timed; None where
+    none was."""
+    timed = timed_steps(steps.where(mask))
+    if timed is None:
         return None
-    timed = steps.where(mask & (steps[columns[0]] >= 0))
     count = len(timed)
-    if not count:
-        return None
-    means = [int(timed[column].sum()) // count for column in columns]
+    means = [int(timed[column].sum()) // count for column in DEVICE_COLUMNS]
     return DeviceShare(count, tuple(zip(DEVICE_PHASES, means, strict=True)))

@@ -32,6 +32,13 @@ class Recorded:
         (path,) = self.rank.windows
         return path
 
+    @property
+    def window_facts(self) -> dict[str, Any]:
+        """What the agent noted of it."""
+        events = zip(self.rank.events["kind"], self.rank.events["data"], strict=True)
+        (facts,) = (data for kind, data in events if kind == "window")
+        return dict(facts)
+
     @cached_property
     def analysis(self) -> TraceAnalysis:
         """What perftui reads out of the window."""

@@ -61,7 +61,7 @@ def test_phases_take_as_long_as_their_kernels(
     run = recorded(name)
     by_kernels = phases_by_kernels(run)
 
-    (window,) = (data for kind, data in zip_events(run) if kind == "window")
+    window = run.window_facts
     first, steps = window["first_step"], window["steps"]
     assert sorted(by_kernels) == list(range(first, first + steps))
     for step, phases in by_kernels.items():
@@ -69,11 +69,6 @@ def test_phases_take_as_long_as_their_kernels(
         for phase, us in phases.items():
             by_events = run.rank.steps[f"device_{phase}"][step] / 1e3
             assert by_events == pytest.approx(us, rel=TOLERANCE), (step, phase)
-
-
-def zip_events(run: Recorded) -> list[tuple[str, dict[str, int]]]:
-    events = run.rank.events
-    return list(zip(events["kind"], events["data"], strict=True))
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -91,10 +91,6 @@ def test_the_line_of_the_loader_is_known(recorded: Open) -> None:
 
 def test_the_line_that_waits_for_the_gpu_is_known(recorded: Open) -> None:
     run = recorded("item")
-    (window,) = (
-        data
-        for kind, data in zip(run.rank.events["kind"], run.rank.events["data"], strict=True)
-        if kind == "window"
-    )
+    window = run.window_facts
     (call,) = (one for one in window["syncs"]["calls"] if one["call"] == "item")
     assert (call["line"], call["count"]) == (41, window["steps"])

@@ -59,6 +59,19 @@ async def opened(folder: Path) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
         yield app, pilot
 
 
+@asynccontextmanager
+async def two_ranks(
+    folder: Path, late_us: int = 0
+) -> AsyncIterator[tuple[PerftuiApp, Pilot[None]]]:
+    """Both in one timeline; rank 1 begins ``late_us`` later."""
+    for rank in range(2):
+        write_rank(folder, rank, late_us=late_us * rank)
+    async with opened(folder) as (app, pilot):
+        await pilot.press("r")
+        await until_shown(pilot, "2 ranks on one clock")
+        yield app, pilot
+
+
 def lines_of(app: PerftuiApp, words: str) -> list[str]:
     return [line.strip() for line in text_of(app).splitlines() if words in line]
 
@@ -112,11 +125,7 @@ async def test_one_rank_says_how_to_see_several(tmp_path: Path, words: str) -> N
 
 
 async def test_a_place_from_another_screen_is_of_the_one_rank(tmp_path: Path) -> None:
-    for rank in range(2):
-        write_rank(tmp_path, rank)
-    async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "2 ranks on one clock")
+    async with two_ranks(tmp_path) as (app, pilot):
         app.action_show("overview")
         app.go_to_place(0, 1_000_000, 0)
         await until(pilot, lambda: not lines_of(app, "rank 1 GPU 1"), "one rank")
@@ -136,11 +145,7 @@ def row_of(app: PerftuiApp, label: str, below: str = "") -> str:
 
 async def test_each_rank_shows_its_steps_and_phases_at_their_times(tmp_path: Path) -> None:
     """Rank 1 begins half a step later: so do its step and its phases, on one clock."""
-    for rank in range(2):
-        write_rank(tmp_path, rank, late_us=5_000 * rank)
-    async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "2 ranks on one clock")
+    async with two_ranks(tmp_path, late_us=5_000) as (app, _):
         lanes = [line[1:24].strip() for line in text_of(app).splitlines() if "rank " in line[:8]]
         assert lanes[:6] == [
             f"rank {rank} {what}" for rank in range(2)
@@ -167,11 +172,7 @@ def _begin(cells: str) -> int:
 async def test_keys_go_through_the_steps_of_the_rank_whose_lane_is_selected(
     tmp_path: Path,
 ) -> None:
-    for rank in range(2):
-        write_rank(tmp_path, rank, late_us=5_000 * rank)
-    async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "2 ranks on one clock")
+    async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
         state = app.screen.query_one(TimelineView).state
         assert state is not None
         for rank in range(2):
@@ -205,11 +206,7 @@ async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> No
 
 
 async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:
-    for rank in range(2):
-        write_rank(tmp_path, rank, late_us=5_000 * rank)
-    async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "2 ranks on one clock")
+    async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
         await pilot.press("slash", *"input_wait", "enter")
         await until_shown(pilot, "data wait")
         state = app.screen.query_one(TimelineView).state
@@ -224,11 +221,7 @@ async def test_phases_are_told_apart_without_colours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    for rank in range(2):
-        write_rank(tmp_path, rank)
-    async with opened(tmp_path) as (app, pilot):
-        await pilot.press("r")
-        await until_shown(pilot, "2 ranks on one clock")
+    async with two_ranks(tmp_path) as (app, _):
         phases = row_of(app, "  phases", "rank 1 steps")
         for word in ("data wait", "forward", "backward"):
             phases = phases.replace(word, "")

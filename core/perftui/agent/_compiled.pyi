@@ -65,6 +65,10 @@ class CompiledLane:
     usual_until: int
     """From then on, and after steps longer than ``slow_after`` ns, steps are not ended here."""
     slow_after: int
+    plan: int
+    """Where ranks plan windows in memory, or 0; while that is not ``planned``, steps are not ended
+    here."""
+    planned: int
     steps: int
     """Ended here since the lane was opened, ``steps_ns`` long, with ``steps_hooks`` of ours."""
     steps_ns: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from pathlib import Path
@@ -39,6 +40,13 @@ class Control:
     def step(self) -> int:
         """The number of training steps after which all ranks open a window; 0 before any plan."""
         return self._read(STEP)
+
+    @property
+    def step_address(self) -> int:
+        """Where ``step`` lies in memory, as long as this exists; 0 without a page."""
+        if self._words is None:
+            return 0
+        return ctypes.addressof(ctypes.c_char.from_buffer(self._words, STEP))
 
     def plan(self, step: int) -> None:
         """Have all ranks open a window after ``step`` training steps.

@@ -43,6 +43,8 @@ typedef struct {
 
     unsigned char *ring;
     long long capacity;
+    const int64_t *plan; /* of all ranks, or NULL */
+    long long planned;
 
     long long index, step_start, usual_until, slow_after, micro_batches, last_activity;
     long long steps, steps_ns, steps_hooks; /* since the lane was opened */
@@ -161,6 +163,12 @@ static int is_step(Lane *lane, int64_t start)
     return lane->is_open && lane->step_start == start && lane->is_usual && lane->n_events == lane->n_usual;
 }
 
+/* Whether another rank has planned a window meanwhile. */
+static int is_planned(Lane *lane)
+{
+    return lane->plan != NULL && __atomic_load_n(lane->plan, __ATOMIC_RELAXED) != lane->planned;
+}
+
 /* Whether the step ends like those before it; then it is written, and the next one begins. -1 with
    an error. The lane may be closed when this returns. */
 static int end_usual(Lane *lane)
@@ -171,7 +179,7 @@ static int end_usual(Lane *lane)
     Py_ssize_t pauses = length(lane->pauses);
     if (pauses < 0)
         return -1;
-    if (end >= lane->usual_until || end - start > lane->slow_after || pauses > 0)
+    if (end >= lane->usual_until || end - start > lane->slow_after || pauses > 0 || is_planned(lane))
         return 0;
     if (was_sampling) {
         PyObject *ended = PyObject_CallMethod((PyObject *)lane, "end_sample", NULL);
@@ -518,6 +526,8 @@ static PyMemberDef members[] = {
     MEMBER(Lane, n_told, T_INT),
     MEMBER(Lane, capacity, T_LONGLONG),
     MEMBER(Lane, ring, T_ULONGLONG),
+    MEMBER(Lane, plan, T_ULONGLONG),
+    MEMBER(Lane, planned, T_LONGLONG),
     MEMBER(Lane, index, T_LONGLONG),
     MEMBER(Lane, step_start, T_LONGLONG),
     MEMBER(Lane, usual_until, T_LONGLONG),

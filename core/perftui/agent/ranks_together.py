@@ -47,10 +47,14 @@ class RanksTogether:
             self._control.plan(step)
         return trained <= step <= trained + 1
 
+    def can_wait(self, trained: int) -> bool:
+        """Whether no window is planned for a step after ``trained``, as far as is known."""
+        return not self._is_one_of_many or self._seen < trained
+
     @property
-    def is_alone(self) -> bool:
-        """Whether there are no other ranks, so far, to open windows with."""
-        return not (self._is_one_of_many or self._control.step) and ranks()["world_size"] <= 1
+    def plan(self) -> tuple[int, int]:
+        """Where the plan lies in memory, 0 for nowhere, and which one is known."""
+        return self._control.step_address, self._seen
 
     def may_start(self, trained: int, at_once: bool) -> bool:
         """Whether the prepared window opens now; ``at_once`` if it need not wait for others."""

@@ -159,7 +159,10 @@ class Recording:
         lane.last_activity = self.steps.last_activity
         lane.pauses = self.pauses.found if self.pauses is not None else []
         lane.usual_until = self._usual_until
-        lane.slow_after = NEVER if self.windows is None else self.windows.slow_after
+        lane.slow_after, lane.plan, lane.planned = NEVER, 0, 0
+        if self.windows is not None:
+            lane.slow_after = self.windows.slow_after
+            lane.plan, lane.planned = self.windows.together
 
     def take_back(self, lane: CompiledLane) -> None:
         """Go on where ``lane`` has come to."""

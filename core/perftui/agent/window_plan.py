@@ -75,7 +75,12 @@ class WindowPlan:
     def can_wait(self) -> bool:
         """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
         is_idle = self._wanted is None and not self._attempts and not self._waited
-        return is_idle and self._occasions.is_settled and self._together.is_alone
+        return is_idle and self._occasions.is_settled and self._together.can_wait(self._counted)
+
+    @property
+    def together(self) -> tuple[int, int]:
+        """Where ranks plan windows in memory, 0 for nowhere, and which plan is known."""
+        return self._together.plan
 
     @property
     def slow_after(self) -> int:

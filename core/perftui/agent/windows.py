@@ -110,6 +110,12 @@ class Windows:
         """Steps that take longer, in ns, are to be told of at once."""
         return self._plan.slow_after if self._options.profile else NEVER
 
+    @property
+    def together(self) -> tuple[int, int]:
+        """Where ranks plan windows in memory, 0 for nowhere, and which plan is known: after
+        another one steps are to be told of at once."""
+        return self._plan.together if self._options.profile else (0, 0)
+
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual, ``whole`` ns with ``hooks`` of the agent."""
         if steps and self._options.profile:

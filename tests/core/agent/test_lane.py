@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import signal
 import weakref
@@ -233,7 +234,9 @@ def test_another_thread_and_another_iterator_have_no_way_here() -> None:
 
 
 def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> None:
-    for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}):
+    plan = ctypes.c_int64(8)
+    planned = {"plan": ctypes.addressof(plan), "planned": 7}
+    for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}, planned):
         ours = OnLane()
         for _ in range(12):
             ours.fetch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ MS = 1_000_000
 
 
 class Rank:
-    """One rank, whose steps a test takes one by one."""
+    """One rank, whose steps a test takes one by one.
 
-    def __init__(self, spool: Path, lead: int = MOST_LEAD) -> None:
+    It is not told of steps that nobody need be told of, if it ``waits``.
+    """
+
+    def __init__(self, spool: Path, lead: int = MOST_LEAD, *, waits: bool = False) -> None:
         self.control = Control(spool)
         self.together = RanksTogether(self.control)
         self.lead = lead
@@ -27,15 +31,24 @@ class Rank:
         self.wants = False
         self.opened: list[int] = []
         self._is_prepared = False
+        self._waits = waits
 
     def step(self) -> None:
         self.trained += 1
+        if self._waits and self._need_not_be_told():
+            return
         is_due = self._is_prepared or self.together.is_due(self.trained, self.wants, self.lead)
         if is_due and self.together.may_start(self.trained, at_once=self._is_prepared):
             self.opened.append(self.trained)
             self._is_prepared = self.wants = False
         elif is_due:
             self._is_prepared = True
+
+    def _need_not_be_told(self) -> bool:
+        if self._is_prepared or self.wants or not self.together.can_wait(self.trained - 1):
+            return False
+        address, known = self.together.plan
+        return ctypes.c_int64.from_address(address).value == known
 
 
 @pytest.fixture
@@ -49,13 +62,14 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 1)), min_size=1, max_size=4),
     st.lists(st.integers(0, 1), min_size=60, max_size=60),
     st.sampled_from([2, 3, MOST_LEAD]),
+    st.booleans(),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 def test_ranks_a_step_apart_open_the_same_windows(
-    spool: Path, wants: list[tuple[int, int]], ahead: list[int], lead: int
+    spool: Path, wants: list[tuple[int, int]], ahead: list[int], lead: int, one_waits: bool
 ) -> None:
     (spool / "control").write_bytes(bytes(CONTROL_SIZE))
-    ranks = [Rank(spool, lead), Rank(spool, lead)]
+    ranks = [Rank(spool, lead, waits=True), Rank(spool, lead, waits=one_waits)]
     for number, first in enumerate(ahead):
         for at, which in wants:
             ranks[which].wants |= at == number

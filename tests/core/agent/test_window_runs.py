@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from perftui.agent.compiled import IS_COMPILED
 from perftui.run.ring import PROFILED_FLAG
 
 PLAIN = """
@@ -81,6 +82,39 @@ def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any, monkey
 
     (window,) = run.notes("window")
     assert (window["reason"], window["first_step"]) == ("joint", 7)
+
+
+SHORT_WAY = """
+import sys
+from torch.utils.data import DataLoader, TensorDataset
+recording = sys.modules["_perftui_agent.recording"]
+# On a busy machine it is time to plan after every other step.
+recording.USUAL_NS = 10**15
+original, told = recording.Recording.take_back, []
+def take_back(self, lane):
+    told.append(lane.steps)
+    original(self, lane)
+recording.Recording.take_back = take_back
+for number, (x,) in enumerate(DataLoader(TensorDataset(torch.ones(400, 8)))):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+    if number == 300:
+        plan()
+print(sum(told) > 200)
+"""
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
+def test_steps_of_several_ranks_go_the_short_way_until_one_has_planned(
+    train: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    run = train(planned(320) + PLAIN + SHORT_WAY)
+
+    assert (run.err, run.out) == ("", "True\n")
+    windows = [(one["reason"], one["first_step"]) for one in run.notes("window")]
+    assert windows[1:] == [("joint", 320)]
 
 
 def test_a_process_that_trains_alone_follows_no_plan(train: Any) -> None:

@@ -23,10 +23,7 @@ def watch_modules(torch: Any, session: Session) -> None:
     original = torch.nn.Module.__call__
     session.inner_calls_cost = not dispatches(original)
     make = _wrapping_call if session.inner_calls_cost else _dispatching_call
-    call = make(torch, original, session)
-    for wrapper in (call, _timed_call):
-        pass_by(torch, wrapper, with_callees=False)
-    torch.nn.Module.__call__ = functools.wraps(original)(call)
+    torch.nn.Module.__call__ = functools.wraps(original)(make(torch, original, session))
 
 
 def _dispatching_call(
@@ -39,45 +36,51 @@ def _dispatching_call(
     the code takes 20 ns; exchanging the method would make the interpreter look up the methods of
     all modules anew, 0.2 ms.
     """
+    # The first captured variable by name is that of ``module_ranges``, whose reason it says.
     is_compiling, lane = torch.compiler.is_compiling, session.lane
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def module_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         # First, so that the compiler, to which it is a constant, never looks at the session and
         # makes no guard of what it finds there.
         if is_compiling() or lane.inside:
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
-        return _timed_call(original, outermost, session, self, args, kwargs)
-
-    def inner(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._compiled_call_impl is not None:
-            return self._compiled_call_impl(*args, **kwargs)
-        return self._call_impl(*args, **kwargs)
-
-    listening = call.__code__
-    # The code of a function may be exchanged for one that captures as many variables.
-    passing = inner.__code__.replace(co_freevars=listening.co_freevars)
-
-    def outermost(module: Any, *args: Any, **kwargs: Any) -> Any:
-        call.__code__ = passing
+        start = lane.enter_forward() or session.enter_forward(self)
+        if not start:
+            return original(self, *args, **kwargs)
         try:
-            if module._compiled_call_impl is not None:
-                return module._compiled_call_impl(*args, **kwargs)
-            return module._call_impl(*args, **kwargs)
+            lane.inside = True
+            module_call.__code__ = passing
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            return self._call_impl(*args, **kwargs)
         finally:
-            call.__code__ = listening
+            module_call.__code__ = listening
+            lane.inside = lane.is_off
+            if not lane.leave(FORWARD, start):
+                session.leave(FORWARD, start)
+
+    listening = module_call.__code__
+    # The code of a function may be exchanged for one that captures as many variables.
+    passing = _inner_call.__code__.replace(co_freevars=listening.co_freevars)
 
     def listen() -> None:
-        call.__code__ = listening
+        module_call.__code__ = listening
 
     # The child of a process that was in a module may train, and never come back from there.
     os.register_at_fork(after_in_child=listen)
-    pass_by(torch, outermost, with_callees=False)
     for code in (passing, listening):
-        call.__code__ = code
-        pass_by(torch, call, with_callees=False)
-    return call
+        module_call.__code__ = code
+        pass_by(torch, module_call, with_callees=False)
+    return module_call
+
+
+def _inner_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """What ``Module.__call__`` is without perftui."""
+    if self._compiled_call_impl is not None:
+        return self._compiled_call_impl(*args, **kwargs)
+    return self._call_impl(*args, **kwargs)
 
 
 def _wrapping_call(
@@ -89,30 +92,19 @@ def _wrapping_call(
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or lane.inside:
             return original(self, *args, **kwargs)
-        return _timed_call(original, original, session, self, args, kwargs)
+        start = lane.enter_forward() or session.enter_forward(self)
+        if not start:
+            return original(self, *args, **kwargs)
+        try:
+            lane.inside = True
+            return original(self, *args, **kwargs)
+        finally:
+            lane.inside = lane.is_off
+            if not lane.leave(FORWARD, start):
+                session.leave(FORWARD, start)
 
+    pass_by(torch, call, with_callees=False)
     return call
-
-
-def _timed_call(
-    original: Callable[..., Any],
-    outermost: Callable[..., Any],
-    session: Session,
-    module: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    lane = session.lane
-    start = lane.enter_forward() or session.enter_forward(module)
-    if not start:
-        return original(module, *args, **kwargs)
-    try:
-        lane.inside = True
-        return outermost(module, *args, **kwargs)
-    finally:
-        lane.inside = lane.is_off
-        if not lane.leave(FORWARD, start):
-            session.leave(FORWARD, start)
 
 
 def watch_backward(torch: Any, session: Session) -> None:

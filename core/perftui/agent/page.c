@@ -14,6 +14,7 @@ typedef struct {
     int stage;
     long long number, since, began, batches, sized, bytes, fetch, collate;
     unsigned long long address; /* of the record, 0 while nothing is written */
+    PyObject *whose; /* the batch that is made, or NULL */
     PyObject *tensor, *strided, *modes, *batch_bytes;
 } Page;
 
@@ -113,6 +114,40 @@ static PyObject *mark(Page *page, PyObject *stage)
     Py_RETURN_NONE;
 }
 
+/* whose: a batch that begins. Whether that is counted: none is while another one is made. */
+static PyObject *enter(Page *page, PyObject *whose)
+{
+    if (page->whose != NULL && page->whose != whose)
+        Py_RETURN_FALSE;
+    Py_INCREF(whose);
+    Py_XDECREF(page->whose);
+    page->whose = whose;
+    page->stage = IDLE; /* the one before may have told nobody of its end */
+    enter_stage(page, FETCH);
+    Py_RETURN_TRUE;
+}
+
+/* whose: it has ended, if it is the one that is made. */
+static PyObject *leave(Page *page, PyObject *whose)
+{
+    if (page->whose != whose)
+        Py_RETURN_NONE;
+    if (page->stage != IDLE) {
+        page->is_brief = 0;
+        enter_stage(page, IDLE);
+    }
+    Py_CLEAR(page->whose);
+    Py_RETURN_NONE;
+}
+
+/* The batch that is made is another process's. */
+static PyObject *forget(Page *page, PyObject *unused)
+{
+    (void)unused;
+    Py_CLEAR(page->whose);
+    Py_RETURN_NONE;
+}
+
 /* batch: it is made. */
 static PyObject *count(Page *page, PyObject *batch)
 {
@@ -140,6 +175,7 @@ static PyObject *count(Page *page, PyObject *batch)
 
 static int traverse(Page *page, visitproc visit, void *arg)
 {
+    Py_VISIT(page->whose);
     Py_VISIT(page->tensor);
     Py_VISIT(page->strided);
     Py_VISIT(page->modes);
@@ -150,6 +186,7 @@ static int traverse(Page *page, visitproc visit, void *arg)
 
 static int clear(Page *page)
 {
+    Py_CLEAR(page->whose);
     Py_CLEAR(page->tensor);
     Py_CLEAR(page->strided);
     Py_CLEAR(page->modes);
@@ -165,6 +202,9 @@ static void dealloc(Page *page)
 static PyMethodDef methods[] = {
     {"mark", (PyCFunction)mark, METH_O, NULL},
     {"count", (PyCFunction)count, METH_O, NULL},
+    {"enter", (PyCFunction)enter, METH_O, NULL},
+    {"leave", (PyCFunction)leave, METH_O, NULL},
+    {"forget", (PyCFunction)forget, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from .turn import Turn
+
 RECORD = struct.Struct("<9q")
 
 IDLE, FETCH, COLLATE, ENDED = range(4)
@@ -18,7 +20,10 @@ at each stage: that would hold up steps that take no longer themselves."""
 
 
 class PlainPage:
-    """Sums up what becomes of batches, and stores it at ``address``, if that is not 0."""
+    """Sums up what becomes of batches, and stores it at ``address``, if that is not 0.
+
+    One batch at a time: one that is made for another one, or beside it, is not counted.
+    """
 
     batch_bytes: Callable[[Any], int]
     """How many bytes a batch holds, -1 where that is not known."""
@@ -38,6 +43,29 @@ class PlainPage:
         self.fetch = 0
         self.collate = 0
         self.address = 0
+        self._turn = Turn()
+
+    def enter(self, whose: object, /) -> bool:
+        """A batch begins, known as ``whose``; whether it is counted."""
+        if not self._turn.take(whose):
+            return False
+        # The one before may have told nobody of its end.
+        self.stage = IDLE
+        self.mark(FETCH)
+        return True
+
+    def leave(self, whose: object, /) -> None:
+        """That batch has ended, made or not, if it is the one that is counted."""
+        if not self._turn.is_of(whose):
+            return
+        if self.stage != IDLE:
+            self.is_brief = False
+            self.mark(IDLE)
+        self._turn.give_back(whose)
+
+    def forget(self) -> None:
+        """The batch that is being made is another process's."""
+        self._turn = Turn()
 
     def mark(self, stage: int, /) -> None:
         """What goes on from now on."""

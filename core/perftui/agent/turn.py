@@ -15,7 +15,11 @@ class Turn:
         # One call that no other thread comes into.
         return self._holder.setdefault(None, whose) is whose
 
+    def is_of(self, whose: object) -> bool:
+        """Whether it is the turn of ``whose``."""
+        return self._holder.get(None) is whose
+
     def give_back(self, whose: object) -> None:
         """It is free again, if it was the turn of ``whose``."""
-        if self._holder.get(None) is whose:
+        if self.is_of(whose):
             self._holder.clear()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from .batch_bytes import batch_bytes
 from .compiled import CompiledPage
 from .plain_page import ENDED, IDLE, RECORD, PlainPage
-from .turn import Turn
 
 VERSION = 1
 PAGE = 4096
@@ -37,9 +36,6 @@ class PageFile(Page):
 
     def __init__(self) -> None:
         super().__init__()
-        self.turn = Turn()
-        """Of the batch that is made: one that is made for another one, or beside it, is not
-        counted."""
         self._memory: ctypes.Array[ctypes.c_char] | None = None
         """Keeps what is mapped at ``address``."""
 
@@ -74,11 +70,6 @@ class PageFile(Page):
         self.address = ctypes.addressof(self._memory) + RECORD_OFFSET
         self.mark(IDLE)
 
-    def give_up(self) -> None:
-        """The batch that was being made has failed."""
-        self.is_brief = False
-        self.mark(IDLE)
-
     def close(self) -> None:
         """Write no more, and say so."""
         self.is_brief = False
@@ -87,7 +78,7 @@ class PageFile(Page):
 
     def leave_to_parent(self) -> None:
         """This is a forked child: the page is its parent's."""
-        self.turn = Turn()
+        self.forget()
         self._let_go()
 
     def _let_go(self) -> None:

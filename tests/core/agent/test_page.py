@@ -79,7 +79,8 @@ batches = st.one_of(
     st.just([Tensor(1), object()]),
 )
 STAGES = {"idle": IDLE, "fetch": FETCH, "collate": COLLATE}
-events = st.one_of(st.sampled_from(sorted(STAGES)), batches)
+TURNS = [(name, whose) for name in ("enter", "leave") for whose in ("one", "other")]
+events = st.one_of(st.sampled_from(sorted(STAGES)), st.sampled_from(TURNS), batches)
 
 
 @given(st.lists(events, max_size=20), st.booleans())
@@ -90,8 +91,12 @@ def test_both_pages_tell_the_same(played: list[Any], may_be_brief: bool) -> None
         page.may_be_brief = may_be_brief
         seen = []
         for event in played:
+            answer = None
             if isinstance(event, str) and event in STAGES:
                 page.mark(STAGES[event])
+            elif event in TURNS:
+                name, whose = event
+                answer = getattr(page, name)(whose)
             else:
                 page.count(event)
             record = RECORD.unpack(memory.raw)
@@ -99,7 +104,7 @@ def test_both_pages_tell_the_same(played: list[Any], may_be_brief: bool) -> None
             assert record[4] >= 0
             assert record[5] >= 0
             # Which time passes is a matter of the clock.
-            seen.append((*record[:4], record[6], page.is_brief, page.stage))
+            seen.append((*record[:4], record[6], page.is_brief, page.stage, answer))
         told.append(seen)
 
     assert told[0] == told[1]
@@ -160,3 +165,19 @@ def test_a_tensor_is_not_looked_at_while_a_mode_of_the_script_would_see_it() -> 
     page.count([Tensor(4)])
 
     assert (page.batches, page.sized, page.bytes) == (2, 1, 4)
+
+
+@pytest.mark.parametrize("kind", [CompiledPage, PlainPage])
+def test_one_batch_is_counted_at_a_time(kind: type[Any]) -> None:
+    page, memory = page_of(kind)
+    one, other = object(), object()
+    assert page.enter(one)
+    assert not page.enter(other)
+    page.leave(other)
+    assert page.stage == FETCH
+    page.leave(one)
+
+    assert RECORD.unpack(memory.raw)[6] == page.stage == IDLE
+    assert page.enter(other)
+    page.forget()
+    assert page.enter(one)

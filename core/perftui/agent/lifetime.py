@@ -24,6 +24,7 @@ from .options import Options
 from .recording import Recording, start_recording
 from .signal_handlers import raised_by_handler
 from .steps import StepMachine
+from .turn import Turn
 from .weights import Weights
 
 
@@ -59,6 +60,7 @@ class Lifetime:
         self.recording: Recording | None = None
         """None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
+        self._beginning = Turn()
 
     @contained_apart
     def before_fork(self) -> None:
@@ -144,6 +146,20 @@ class Lifetime:
             return None
         if _is_being_made():
             return None
+        beginner = object()
+        try:
+            # Several threads may make the first call of theirs at once, and a signal handler one
+            # within another's: one begins, and what the others do meanwhile is not recorded.
+            if not self._beginning.take(beginner):
+                return None
+            return self._start()
+        finally:
+            self._beginning.give_back(beginner)
+
+    def _start(self) -> Recording | None:
+        if self.recording is not None:
+            # Another thread has begun since that was asked.
+            return self.recording
         mark = self.meter.begin_apart()
         steps = StepMachine(self.optimizers.exist, self.weights.have_changed)
         try:

@@ -146,3 +146,34 @@ for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), 4):
         assert len({one.step for one in run.of_kind(kind)}) >= 30
     assert len(run.of_kind("optimizer")) == 2 * 30
     assert run.notes("error") == []
+
+
+def test_threads_that_begin_at_once_are_recorded_by_one_of_them(train: Any) -> None:
+    """A second thread calls a module while the recording of the first one is being made."""
+    source = """
+import os
+import threading
+import torch
+from torch import nn
+
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+allocate = os.posix_fallocate
+
+def meanwhile(*args):
+    thread = threading.Thread(target=model, args=(torch.ones(2, 4),))
+    thread.start()
+    thread.join()
+    return allocate(*args)
+
+os.posix_fallocate = meanwhile
+for step in range(20):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+    run = train(source)
+
+    assert (run.code, run.err) == (0, "")
+    assert run.step_kinds == ["train"] * 20
+    assert len(run.of_kind("forward")) == len(run.of_kind("backward")) == 20
+    assert run.notes("error") == []

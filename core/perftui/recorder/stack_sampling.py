@@ -27,7 +27,7 @@ line is dear needs no more."""
 
 INSTEAD = "so lines are known in profiled windows only (--looks 0 asks for none)"
 
-ABSENT = f"py-spy is not installed (pip install 'perftui[stacks]'), {INSTEAD}"
+ABSENT = f"py-spy is not installed (pip install py-spy), {INSTEAD}"
 NOT_ALLOWED = (
     "the system does not let py-spy read the training (kernel.yama.ptrace_scope above 1, a "
     f"container without SYS_PTRACE), {INSTEAD}"

@@ -34,6 +34,8 @@ class Session(Lifetime):
         super().reset()
         self._without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
+        self._stepped_inside: int | None = None
+        """The lowest number of an optimizer that has stepped in the backward pass so far."""
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """Estimated cost of the modules inside each that was called, all called once."""
 
@@ -125,8 +127,12 @@ class Session(Lifetime):
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
         recording = self.recording
-        if recording is not None:
-            recording.end(kind, start)
+        if recording is None:
+            return
+        now = recording.end(kind, start)
+        if kind == rings.BACKWARD and self._stepped_inside is not None:
+            number, self._stepped_inside = self._stepped_inside, None
+            self._optimizer_done(recording, number, now)
 
     @contained
     def enter_optimizer(self, optimizer: Any) -> None:
@@ -146,14 +152,14 @@ class Session(Lifetime):
         if recording is None or not start:
             return
         now = recording.end(rings.OPTIMIZER, start)
-        self._optimizer_done(recording, optimizer, now)
+        self._optimizer_left(recording, optimizer, now)
 
     @contained
     def skipped_optimizer(self, optimizer: Any) -> None:
         """A gradient scaler left out ``optimizer.step`` because gradients were not finite."""
         recording = self._begin()
         if recording is not None and self._adopt_thread(recording):
-            self._optimizer_done(recording, optimizer, recording.now())
+            self._optimizer_left(recording, optimizer, recording.now())
 
     @contained_apart
     def foreign_profiler_begins(self, profiler: Any) -> None:
@@ -238,8 +244,18 @@ class Session(Lifetime):
         self.meter.end_apart(mark)
         return cost
 
-    def _optimizer_done(self, recording: Recording, optimizer: Any, now: int) -> None:
+    def _optimizer_left(self, recording: Recording, optimizer: Any, now: int) -> None:
         number = self.optimizers.number(optimizer)
+        if not self.goes_back:
+            self._optimizer_done(recording, number, now)
+            return
+        # Hooks of parameters step while the gradients of others are still to come, hundreds of
+        # them in one pass, which is one step of the loop. Nor may torch's profiler start or end
+        # there: the autograd engine puts back what the thread had when it was called.
+        before = self._stepped_inside
+        self._stepped_inside = number if before is None else min(before, number)
+
+    def _optimizer_done(self, recording: Recording, number: int, now: int) -> None:
         ended = recording.steps.optimizer(number, now, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)

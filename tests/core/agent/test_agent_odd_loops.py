@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -145,6 +146,42 @@ for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), 4):
     for kind in ("input_wait", "forward", "backward"):
         assert len({one.step for one in run.of_kind(kind)}) >= 30
     assert len(run.of_kind("optimizer")) == 2 * 30
+    assert run.notes("error") == []
+
+
+@pytest.mark.parametrize("parameters", [3, 100])
+def test_a_backward_pass_in_which_optimizers_step_is_one_step(train: Any, parameters: int) -> None:
+    """No loader ends the steps, and more optimizers step in each than are ever learned."""
+    source = """
+import sys
+import torch
+
+weights = [torch.nn.Parameter(torch.ones(4)) for _ in range(int(sys.argv[1]))]
+optimizers = {one: torch.optim.SGD([one], lr=0.1) for one in weights}
+
+def step(one):
+    optimizers[one].step()
+    optimizers[one].zero_grad()
+
+for one in weights:
+    one.register_post_accumulate_grad_hook(step)
+for _ in range(30):
+    torch.stack(weights).pow(2).sum().backward()
+"""
+    run = train(source, str(parameters))
+
+    assert (run.code, run.err) == (0, "")
+    assert run.step_kinds == ["train"] * 30
+    assert len(run.of_kind("optimizer")) == parameters * 30
+    for backward, step in zip(run.of_kind("backward"), run.of_kind("step"), strict=True):
+        assert step.start <= backward.start
+        assert backward.start + backward.duration <= step.start + step.duration
+    (window,) = run.spool.root.glob("window-*.json")
+    events = json.loads(window.read_text())["traceEvents"]
+    names = [event["name"] for event in events]
+    (note,) = run.notes("window")
+    assert names.count("aten::stack") == note["steps"]
+    assert names.count("Optimizer.step#SGD.step") == note["steps"] * parameters
     assert run.notes("error") == []
 
 

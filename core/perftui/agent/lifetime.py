@@ -54,7 +54,7 @@ class Lifetime:
         self.notes = Notes(self._spool)
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
-        self.weights = Weights()
+        self.weights = Weights(self._torch)
         self.goes_back = False
         """Whether the thread that is followed is in a backward pass."""
         self.recording: Recording | None = None

@@ -18,16 +18,19 @@ class Weights:
     writes through ``.data`` is not seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
         self._parameters: list[ReferenceType[Any]] = []
         self._versions: list[int] = []
 
     def of(self, module: Any) -> None:
         """``module`` is called for the first time."""
-        if len(self._parameters) < MOST:
+        if len(self._parameters) >= MOST:
+            return
+        with self._unseen():
             parameter = next(filter(_is_trained, module.parameters()), None)
-            if parameter is not None:
-                self._parameters.append(ref(parameter))
+        if parameter is not None:
+            self._parameters.append(ref(parameter))
 
     def remember(self) -> None:
         """A backward pass begins."""
@@ -39,7 +42,12 @@ class Weights:
 
     def _now(self) -> list[int]:
         alive = (one() for one in self._parameters)
-        return [UNKNOWN if one is None else one._version for one in alive]
+        with self._unseen():
+            return [UNKNOWN if one is None else one._version for one in alive]
+
+    def _unseen(self) -> Any:
+        """Keeps modes of the script, and subclasses of tensors, from being told of what we look at."""
+        return self._torch._C.DisableTorchFunction()
 
 
 def _was_written(before: int, after: int) -> bool:

@@ -149,6 +149,33 @@ for (x,) in DataLoader(TensorDataset(torch.ones(120, 4)), 4):
     assert run.notes("error") == []
 
 
+def test_a_mode_of_the_script_is_told_of_the_scripts_own_calls_only(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+class Told(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        print(function.__name__)
+        return function(*args, **(kwargs or {}))
+
+model = nn.Linear(4, 4)
+with Told():
+    for step in range(20):
+        model(torch.ones(2, 4)).sum().backward()
+        for one in model.parameters():
+            one.data.add_(one.grad, alpha=-0.1)
+            one.grad = None
+"""
+    alone = train(source, agent=False)
+    run = train(source)
+
+    assert "backward" in alone.out
+    assert (run.code, run.out, run.err) == (alone.code, alone.out, alone.err)
+    assert run.step_kinds == ["train"] * 20
+
+
 @pytest.mark.parametrize("parameters", [3, 100])
 def test_a_backward_pass_in_which_optimizers_step_is_one_step(train: Any, parameters: int) -> None:
     """No loader ends the steps, and more optimizers step in each than are ever learned."""

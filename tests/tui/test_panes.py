@@ -76,6 +76,16 @@ def bar_of(parts: tuple[Part, ...], cells: int) -> list[str]:
     return [plain(line) for line in step_bar(snapshot, cells, 4)]
 
 
+def test_parts_of_many_seconds_are_told_in_seconds() -> None:
+    parts = (
+        Part("loader start", 34_780 * MS, "loader_start"),
+        Part("forward", 9_990 * MS, "forward"),
+    )
+
+    times = [time.strip() for time in bar_of(parts, 100)[2].split("▏")]
+    assert times == ["", "34.8 s 78 %", "9990 ms 22 %"]
+
+
 @pytest.mark.parametrize(
     ("cells", "legend"),
     [

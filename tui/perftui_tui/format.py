@@ -7,9 +7,19 @@ import math
 from perftui_tui.charts.units import MISSING, format_bytes, format_count, format_ns
 
 
+_LONG_NS = 10_000_000_000
+"""From here on milliseconds have five digits."""
+
+
 def milliseconds(ns: float) -> str:
     """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``, never a false 0."""
     return "<0.01" if 0 < ns < 5_000 else _three_digits(ns / 1e6)
+
+
+def part_of_step(ns: float) -> str:
+    """A time beside others of its step, all in ms to be compared: ``118 ms``; from ten seconds on
+    ``34.8 s``."""
+    return f"{milliseconds(ns)} ms" if ns < _LONG_NS else format_ns(ns)
 
 
 def _three_digits(value: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perftui_tui.budget import Budget, Part, name_within
 from perftui_tui.charts.bar import apportion
 from perftui_tui.charts.units import format_ns
-from perftui_tui.format import milliseconds, per_second, share
+from perftui_tui.format import part_of_step, per_second, share
 from perftui_tui.rows import Row, Span, row
 from perftui_tui.rows import width as width_of
 from perftui_tui.snapshot import Snapshot
@@ -75,7 +75,7 @@ def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:
 def _entries(parts: Sequence[Part], whole: int, with_time: bool) -> Row:
     spans: list[Span] = []
     for part in parts:
-        time = f"{milliseconds(part.ns)} ms " if with_time else ""
+        time = f"{part_of_step(part.ns)} " if with_time else ""
         gap = "  " if with_time else " "
         spans += [
             (f"{EDGE}{part.name} ", f"part-{part.style}"),
@@ -120,9 +120,6 @@ def _timed(part: Part, width: int, whole: int) -> Span:
 
 def _figure(part: Part, width: int, whole: int) -> str:
     """As much of a part's time as fits; empty where nothing does."""
-    figures = (
-        f"{milliseconds(part.ns)} ms {share(part.ns, whole)}",
-        f"{milliseconds(part.ns)} {share(part.ns, whole)}",
-        share(part.ns, whole),
-    )
+    time, percentage = part_of_step(part.ns), share(part.ns, whole)
+    figures = (f"{time} {percentage}", f"{time.removesuffix(' ms')} {percentage}", percentage)
     return next((each for each in figures if len(each) < width), "")

@@ -6,7 +6,6 @@ import math
 
 from perftui_tui.charts.units import MISSING, format_bytes, format_count, format_ns
 
-
 _LONG_NS = 10_000_000_000
 """From here on milliseconds have five digits."""
 

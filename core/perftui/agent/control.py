@@ -22,6 +22,10 @@ class Control:
     def __init__(self, spool: Path) -> None:
         self._words = _words(spool / "control")
         self._seen = self._read(REQUESTS)
+        self.step_address = 0
+        """Where ``step`` lies in memory, as long as this exists; 0 without a page."""
+        if self._words is not None:
+            self.step_address = ctypes.addressof(ctypes.c_char.from_buffer(self._words, STEP))
 
     def requested(self) -> bool:
         """Whether a request has come since the last call (several count as one)."""
@@ -40,13 +44,6 @@ class Control:
     def step(self) -> int:
         """The number of training steps after which all ranks open a window; 0 before any plan."""
         return self._read(STEP)
-
-    @property
-    def step_address(self) -> int:
-        """Where ``step`` lies in memory, as long as this exists; 0 without a page."""
-        if self._words is None:
-            return 0
-        return ctypes.addressof(ctypes.c_char.from_buffer(self._words, STEP))
 
     def plan(self, step: int) -> None:
         """Have all ranks open a window after ``step`` training steps.

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -65,15 +64,16 @@ def test_a_failing_script_fails_the_same_way(ending: str, tmp_path: Path) -> Non
 
 
 ENDLESS = """
-import os, time, torch
+import itertools, os, time, torch
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-print(os.getpid(), flush=True)
-while True:
+for step in itertools.count():
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
     time.sleep(0.005)
+    if step == 100:
+        print(os.getpid(), flush=True)
 """
 
 
@@ -93,11 +93,10 @@ def test_a_signal_to_the_script_ends_both_the_same_way(
         )
         assert process.stdout is not None
         pid = int(process.stdout.readline())
-        time.sleep(1.5)
         os.kill(pid, number)
         _, errors = process.communicate(timeout=30)
         outcomes.append((process.returncode, errors.splitlines()[-1:]))
     assert outcomes[0] == outcomes[1]
     run = only_run(tmp_path)
     assert run.manifest.exit_code == 128 + number or number is signal.SIGINT
-    assert len(run.ranks[0].steps) > 20
+    assert len(run.ranks[0].steps) >= 100

@@ -20,7 +20,7 @@ import pytest
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
 from perftui.run.reader import RankSnapshot
-from tests.capture.watched import HERE, PERFTUI, ended, recorded
+from tests.capture.watched import HERE, PERFTUI, Ended, ended, quick_environment, recorded
 
 pytestmark = pytest.mark.subprocess
 
@@ -115,16 +115,20 @@ def make_environment(path: Path) -> None:
     (site / "borrowed.pth").write_text(str(Path(spec.origin).parents[1]))
 
 
+def quickly(command: tuple[str, ...], cwd: Path) -> Ended:
+    return ended(command, cwd, quick_environment())
+
+
 @pytest.fixture(scope="module")
 def alone() -> str:
     """The training's line without us."""
-    return ended((sys.executable, "training.py"), HERE).out
+    return quickly((sys.executable, "training.py"), HERE).out
 
 
 @pytest.fixture(scope="module")
 def alone_in_two() -> str:
     """The same of two ranks."""
-    return ended((sys.executable, "training.py", "fork"), HERE).out
+    return quickly((sys.executable, "training.py", "fork"), HERE).out
 
 
 def check_steps(rank: RankSnapshot) -> None:
@@ -146,7 +150,7 @@ def check_steps(rank: RankSnapshot) -> None:
 @pytest.mark.parametrize("launcher", ONE, ids=[one.name for one in ONE])
 def test_one_process_trains(launcher: Launcher, here: Path, alone: str) -> None:
     pytest.importorskip(launcher.needs)
-    run = ended((*PERFTUI, *launched(launcher, here)), here)
+    run = quickly((*PERFTUI, *launched(launcher, here)), here)
 
     assert (run.code, run.out, run.err) == (0, alone + launcher.prints, "")
     snapshot = recorded(here)
@@ -159,7 +163,7 @@ def test_one_process_trains(launcher: Launcher, here: Path, alone: str) -> None:
 @pytest.mark.parametrize("launcher", TWO, ids=[one.name for one in TWO])
 def test_two_ranks_train(launcher: Launcher, here: Path, alone_in_two: str) -> None:
     pytest.importorskip(launcher.needs)
-    run = ended((*PERFTUI, *launched(launcher, here)), here)
+    run = quickly((*PERFTUI, *launched(launcher, here)), here)
 
     if run.code and GLOO in aborted_thread(run.err):
         pytest.xfail("a thread of gloo aborted the rank as it left")
@@ -194,7 +198,7 @@ def test_a_notebook_trains_in_a_kernel(here: Path, alone: str) -> None:
     pytest.importorskip("nbconvert")
     pytest.importorskip("ipykernel")
     command = "-- jupyter nbconvert --to notebook --execute book.ipynb --output done.ipynb"
-    run = ended((*PERFTUI, *command.split()), here)
+    run = quickly((*PERFTUI, *command.split()), here)
 
     assert run.code == 0, run.err
     (done,) = json.loads((here / "done.ipynb").read_text())["cells"]

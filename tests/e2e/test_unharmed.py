@@ -15,6 +15,7 @@ import pytest
 
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
+from tests.capture.watched import quick_environment
 
 PERFTUI = [sys.executable, "-m", "perftui_tui", "--headless"]
 
@@ -27,7 +28,13 @@ def only_run(directory: Path) -> RunSnapshot:
 
 
 def results(command: list[str], cwd: Path) -> tuple[int, bytes, bytes]:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=quick_environment(),
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -87,6 +94,7 @@ def test_a_signal_to_the_script_ends_both_the_same_way(
         process = subprocess.Popen(
             command,
             cwd=tmp_path,
+            env=quick_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
+from perftui.trace.many_arguments import arguments_of
 from perftui.trace.model import Trace
 from tests.core.trace.specimens import KINDS, LOCAL, Row, Specimen, damaged
 from tests.told import DAMAGED_FILES
@@ -54,13 +56,34 @@ def opened(path: Path, raw: bytes) -> Trace | None:
     return None
 
 
+def numbers_in(trace: Trace) -> dict[int, object]:
+    """What the arguments of each row hold as its number.
+
+    Read together, since each stretch of the file is recovered anew for every read; where that
+    fails, those of the rows that can be read are wanted all the same.
+    """
+    try:
+        pairs = arguments_of(trace, np.arange(len(trace)))
+        together = {row: arguments.get("n") for row, arguments in pairs}
+    except TraceError:
+        return {row: number_of(trace, row) for row in range(len(trace))}
+    last = len(trace) - 1
+    assert number_of(trace, last) == together[last]
+    return together
+
+
+def number_of(trace: Trace, row: int) -> object:
+    try:
+        return trace.read_arguments(row).get("n")
+    except TraceError:
+        return None
+
+
 def found_in(trace: Trace) -> Found:
     found = {}
+    numbers = numbers_in(trace)
     for row in range(len(trace)):
-        try:
-            number = trace.read_arguments(row).get("n")
-        except TraceError:
-            number = None
+        number = numbers[row]
         found[row] = Row(
             trace.name_of(row),
             int(trace.start[row]) + trace.origin,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from textual.app import App
 from textual.screen import Screen
 
 from perftui_tui.key_table import SCREENS
+from perftui_tui.notice import NotifyingApp
 from perftui_tui.screens.by_name import screens
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.header_line import HeaderLine
 
 
-class MovingApp(App[None]):
+class MovingApp(NotifyingApp):
     """Goes from screen to screen, and back."""
 
     # Each is made when first visited; the first at once, in place of an empty one.

@@ -241,3 +241,32 @@ for step in range(20):
     assert run.step_kinds == ["train"] * 20
     assert len(run.of_kind("forward")) == len(run.of_kind("backward")) == 20
     assert run.notes("error") == []
+
+
+def test_steps_of_a_second_thread_are_said_to_be_missing(train: Any) -> None:
+    source = """
+import threading
+import torch
+from torch import nn
+
+def work():
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(20):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+
+work()
+for _ in range(2):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+work()
+"""
+    run = train(source)
+
+    assert (run.code, run.err) == (0, "")
+    assert run.step_kinds == ["train"] * 40
+    (warning,) = run.notes("warning")
+    assert warning["message"].startswith("several threads run optimizers")
+    assert run.notes("error") == []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.diagnosis import words
 from perftui.diagnosis.lines import LinesByTime, looks_at_main
 from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
 from perftui.diagnosis.loader_restarts import Restarts, restarts
@@ -31,6 +32,10 @@ from perftui.run.step_budget import StepShare, step_budget
 from perftui.run.step_kind import TRAIN, WORK, count_of, main_kind
 from perftui.run.sums import NO_SUMS, Group, Sums
 from perftui.run.table import Table
+
+MUCH_ELSE = 0.1
+"""A training that spends so much of its time on other steps is told: what is said of the training
+steps is then not what the run waits for. Of reinforcement learning generation is most."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,8 @@ def _known_peak(steps: Table, column: str, thinned: Sums) -> int | None:
 def _run_notes(run: RunSnapshot, shown: RankSnapshot, kind: str) -> Iterator[str]:
     if kind != TRAIN:
         yield f"no training step was recorded: the steps are those of {WORK[kind]}"
+    else:
+        yield from _other_steps(shown.steps, shown.thinned)
     if run.world > 1:
         yield f"{run.world} training processes: the diagnosis is that of rank {shown.place}"
     trainings = run.trainings(shown.place)
@@ -230,3 +237,24 @@ def _run_notes(run: RunSnapshot, shown: RankSnapshot, kind: str) -> Iterator[str
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
     yield from problems(run)
+
+
+def _other_steps(steps: Table, thinned: Sums) -> Iterator[str]:
+    """What the steps took that train nothing, if that is much."""
+    if not len(steps):
+        return
+    trains = steps["kind"] == TRAIN
+    training = int(steps["duration"][trains].sum()) + _thinned_ns(thinned, TRAIN)
+    whole = int(steps["duration"].sum()) + _thinned_ns(thinned)
+    other = whole - training
+    if other > MUCH_ELSE * whole:
+        count = len(steps) + thinned.of().rows - count_of(TRAIN, steps, thinned)
+        yield (
+            f"{words.percent(other / whole)} of the time of all steps is that of "
+            f"{words.several(count, 'step')} without a backward pass (evaluation, generation), "
+            f"{words.duration(other)}: the diagnosis is of the training steps"
+        )
+
+
+def _thinned_ns(thinned: Sums, kind: str | None = None) -> int:
+    return int(thinned.of(kind).of("duration").total)

@@ -367,3 +367,24 @@ def test_inference_that_computes_is_healthy() -> None:
         "No bottleneck found: the time is in the forward pass. "
         "It takes 30 ms of each 35 ms step (86 %); waiting for data takes 0 %."
     )
+
+
+@pytest.mark.parametrize(("evaluated", "is_told"), [(9, False), (120, True)])
+def test_a_run_that_is_mostly_something_else_than_training_says_so(
+    evaluated: int, is_told: bool
+) -> None:
+    training = step_table(50, {"forward": 10, "backward": 10})
+    generation = step_table(evaluated, {"forward": 10}, kind="eval")
+    evidence = gather(make_run(steps=joined(training, generation)), None)
+
+    told = [note for note in evidence.notes if "without a backward pass" in note]
+
+    assert (evidence.kind, evidence.step_count) == ("train", 50)
+    assert told == (
+        [
+            "55 % of the time of all steps is that of 120 steps without a backward pass "
+            "(evaluation, generation), 1.2 s: the diagnosis is of the training steps"
+        ]
+        if is_told
+        else []
+    )

@@ -1,5 +1,6 @@
 """Settings of every test."""
 
+import gc
 import os
 import signal
 
@@ -29,8 +30,19 @@ settings.register_profile("steady", deadline=None, derandomize=True, database=No
 settings.load_profile("steady")
 
 
+def pytest_collection_finish() -> None:
+    """Keep Python's collector from going through all that pytest holds, again and again.
+
+    In tests that make many objects it took a third of the time, and in those of the app a fifth.
+    Young objects are looked at as often as ever.
+    """
+    gc.collect()
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, 50)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Three tests at a time on two cores: one waits for a third of its time."""
-    cores = os.cpu_count() or 1
-    return cores + cores // 2
+    """Four tests at a time on two cores: one waits for half of its time."""
+    return 2 * (os.cpu_count() or 1)

@@ -20,6 +20,10 @@ PAUSE_OF_AGE = 5
 """Between two regular windows lies a fifth of the time since the training began, 20 s to half an
 hour: dozens in the first hours, where people look, and some hundred MB in a week."""
 
+CREDIT_NS = 150_000_000
+"""What the first window may cost before that is earned: the longest that any is to hold up a
+training. Steps of hundreds of forward passes, as those that generate text, would cost seconds."""
+
 SLOW_PAUSE = 4
 """After a slow step a quarter of the pause is enough."""
 
@@ -27,7 +31,7 @@ SLOW_PAUSE = 4
 class Occasions:
     """Asks for a window once the training is warm, then as often as ``budget`` allows.
 
-    The first one is opened on credit, since nobody knows what it costs; so are those that a viewer
+    The first one is opened on credit, if it is not expected to be dear; so are those that a viewer
     asks for. The pause to the next is the longer for them. With ``first_step`` there is one window,
     from that step on.
     """
@@ -39,6 +43,8 @@ class Occasions:
         self._warm_up = WarmUp()
         self._usual = UsualStep()
         self._is_first = True
+        self.is_postponed = False
+        """Whether the first one was too dear so far."""
         self._was_slow = False
         self._regular_at = 0
         self._slow_at = 0
@@ -56,7 +62,8 @@ class Occasions:
     @property
     def is_settled(self) -> bool:
         """Whether only time, a slow step or a viewer gives another occasion."""
-        return self._warm_up.is_over and not self._is_first and self._first_step is None
+        has_begun = self.is_postponed or not self._is_first
+        return self._warm_up.is_over and has_begun and self._first_step is None
 
     def begin_anew(self) -> None:
         """Steps of another kind begin: they warm up for themselves.
@@ -77,7 +84,7 @@ class Occasions:
 
     def ended(self, now: int, is_too_short: bool) -> None:
         """A window has ended. One that is too short is followed as soon as the budget allows."""
-        self._is_first = False
+        self._is_first = self.is_postponed = False
         pause = min(max(self._budget.age(now) // PAUSE_OF_AGE, LEAST_PAUSE_NS), MOST_PAUSE_NS)
         self._regular_at = now if is_too_short else now + pause
         self._slow_at = min(self._regular_at, now + pause // SLOW_PAUSE)
@@ -95,8 +102,10 @@ class Occasions:
         if not self._warm_up.is_over:
             return None
         if self._is_first:
-            self._is_first = False
-            return WARM
+            cost = price()
+            self.is_postponed = cost > CREDIT_NS and not self._budget.allows(now, cost)
+            self._is_first = self.is_postponed
+            return None if self.is_postponed else WARM
         if now < (self._slow_at if was_slow else self._regular_at):
             return None
         if not self._budget.allows(now, price()):

@@ -83,6 +83,9 @@ class Recording:
         self._max_steps = max_steps
         self._counted_steps = 0
         self._step_start = 0
+        self._module_calls = 0
+        """In the step that goes on, as far as it did not go the short way: each outermost call
+        counts as one of every module inside."""
         self._was_profiled = False
         """Whether a window was open in the step that goes on, or was saved at its beginning."""
         self._usual_until = 0
@@ -91,6 +94,12 @@ class Recording:
         """Steps that they have not been told of, how long those took, and what the agent took."""
         self._usual_ns = 0
         self._usual_hooks = 0
+
+    def called(self, modules: int) -> None:
+        """A module with so many in it is about to be called."""
+        self._module_calls += modules
+        if self._is_marked and self.windows is not None and self.windows.is_overfull(modules):
+            self.end_window(is_last=False)
 
     def begin(self, kind: int, module: Any = None) -> int:
         """A phase begins, with a call of ``module``; when, by ``perf_counter_ns``."""
@@ -205,12 +214,15 @@ class Recording:
         if self.pauses is not None:
             self.pauses.close()
 
-    def end_window(self) -> None:
-        """End the open window in the middle of a step, if it is this thread's."""
+    def end_window(self, *, is_last: bool = True) -> None:
+        """End the open window in the middle of a step, if it is this thread's.
+
+        It is saved now, or may be a step later where this is not the ``is_last`` moment for it.
+        """
         if self.windows is None:
             return
         mark = self._meter.mark()
-        if self.windows.close():
+        if self.windows.close(is_last=is_last):
             self._write_profiler(mark)
             self._was_profiled = True
 
@@ -281,7 +293,8 @@ class Recording:
         windows.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
         self._usual_steps = self._usual_ns = self._usual_hooks = 0
         mark, saved = self._meter.mark(), windows.number
-        if windows.boundary(boundary, duration, hooks, self.index):
+        calls, self._module_calls = self._module_calls, 0
+        if windows.boundary(boundary, duration, hooks, calls, self.index):
             self._write_profiler(mark)
             # A fork may end a window before its first boundary comes, and saving may come later.
             self._was_profiled |= windows.is_open or windows.number > saved

@@ -37,7 +37,7 @@ class Session(Lifetime):
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the backward pass so far."""
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        """Estimated cost of the modules inside each that was called, all called once."""
+        """How many there are in each that was called, itself included."""
 
     def construct_loader(
         self, overrides: Overrides, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -106,10 +106,12 @@ class Session(Lifetime):
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)
-        inner = self._modules.get(module)
-        if inner is None:
-            inner = self._inner_calls_ns(module, recording)
-        self.meter.estimated += inner
+        modules = self._modules.get(module)
+        if modules is None:
+            modules = self._count_modules(module)
+        if self.inner_calls_cost:
+            self.meter.estimated += modules * recording.inner_call_ns
+        recording.called(modules)
         return recording.begin(rings.FORWARD, module)
 
     @contained
@@ -235,14 +237,12 @@ class Session(Lifetime):
             self.lane.learn(events, ended.micro_batches, recording.steps.state())
             self.lane.open(recording, self.meter, self.optimizers, [])
 
-    def _inner_calls_ns(self, module: Any, recording: Recording) -> int:
+    def _count_modules(self, module: Any) -> int:
         mark = self.meter.begin_apart()
-        modules = sum(1 for _ in module.modules())
+        modules = self._modules[module] = sum(1 for _ in module.modules())
         self.weights.of(module)
-        each = recording.inner_call_ns if self.inner_calls_cost else 0
-        cost = self._modules[module] = modules * each
         self.meter.end_apart(mark)
-        return cost
+        return modules
 
     def _optimizer_left(self, recording: Recording, optimizer: Any, now: int) -> None:
         number = self.optimizers.number(optimizer)

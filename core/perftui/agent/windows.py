@@ -31,6 +31,12 @@ LONG_STOP_NS = 20_000_000
 step of 2,000 kernels on slow cores. Two short waits disturb a training less than a long one."""
 
 
+POSTPONED = (
+    "the next window waits until it is within the budget: a step calls so many modules that "
+    "recording it will hold up the training; c in the app and --steps record one all the same"
+)
+
+
 class Windows:
     """Windows within the budget, and one for each request of a viewer.
 
@@ -67,6 +73,9 @@ class Windows:
         self._first_step = 0
         self._steps = 0
         self._planned = 0
+        self._module_calls = 0
+        """In the open window, and how many there may be."""
+        self._most_module_calls = 0
         self._stall = 0
         """How long the training has waited for the window so far."""
 
@@ -75,17 +84,22 @@ class Windows:
         """Whether the profiler records now."""
         return self.marks is not None
 
-    def boundary(self, ended: Boundary, duration: int, hooks: int, next_step: int) -> bool:
+    def boundary(
+        self, ended: Boundary, duration: int, hooks: int, calls: int, next_step: int
+    ) -> bool:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
-        Whether the training had to wait for anything.
+        It has made ``calls`` of modules, 0 where that was not counted. Whether the training had to
+        wait for anything.
         """
         if not self._options.profile:
             return False
-        self._plan.step(ended, duration, hooks, self.is_open)
+        self._plan.step(ended, duration, hooks, calls, self.is_open)
         if self._unsaved is not None:
             return self._save_unsaved()
         if self._window is None and not self._plan.is_due(next_step):
+            if self._plan.is_postponed:
+                self._say(POSTPONED)
             return False
         if self.marks is None and not self._may_open():
             return False
@@ -121,11 +135,17 @@ class Windows:
         if steps and self._options.profile:
             self._plan.usual(steps, whole, hooks)
 
-    def close(self) -> bool:
+    def is_overfull(self, modules: int) -> bool:
+        """So many modules are about to be called in the window; whether it should end before."""
+        self._module_calls += modules
+        return self._module_calls > self._most_module_calls
+
+    def close(self, *, is_last: bool = True) -> bool:
         """End and save the open window now: the process ends, forks, or profiles by itself.
 
         Whether there was one, of this thread: another thread's cannot be ended from here, but
-        what watches it besides the profiler.
+        what watches it besides the profiler. If it is not the ``is_last`` chance, it may be saved
+        a step later.
         """
         self._witnesses.end()
         if self._unsaved is not None:
@@ -136,7 +156,7 @@ class Windows:
         if self._is_taken_over:
             self._abandon()
         elif self.marks is not None:
-            self._finish(is_last=True)
+            self._finish(is_last=is_last)
         else:
             self._cancel(self._window)
         self._pay(started)
@@ -232,6 +252,7 @@ class Windows:
         self._first_step = next_step
         self._steps = 0
         self._planned = self._plan.length()
+        self._module_calls, self._most_module_calls = 0, self._plan.most_module_calls
         window.start()
         nsys = self._options.nsys
         nvtx = (nsys or self._options.nvtx) and window.uses_cuda
@@ -255,7 +276,10 @@ class Windows:
             window.stop()
         finally:
             self._window = None
-        if not self._steps:
+        if not self._steps and self.is_overfull(0):
+            self._plan.postpone()
+            self._say(POSTPONED)
+        elif not self._steps:
             # Ended from outside before a step was whole: there is nothing to show.
             self._try_again()
         elif isinstance(window, NsysWindow):

@@ -28,6 +28,8 @@ class Training:
     cut_short: bool = False
     kind: str = TRAIN
     usual: int = 30 * MS
+    calls: int = 40
+    """Of modules, in each step."""
     now: int = 0
     number: int = 0
     cost: int = 0
@@ -62,7 +64,8 @@ class Training:
         self._waited = 0
         self.now += duration
         self.number += 1
-        self.plan.step(Boundary(self.kind, self.now, 1), duration, self.hooks, is_open)
+        ended = Boundary(self.kind, self.now, 1)
+        self.plan.step(ended, duration, self.hooks, self.calls, is_open)
         if self._first is not None:
             self._left -= 1
             if not self._left:
@@ -213,3 +216,42 @@ def test_a_check_before_training_is_not_taken_for_its_warm_up() -> None:
     assert run.windows[1][2] == REGULAR
     assert began + 3 < run.windows[1][0] < began + 50
     assert run.cost <= 0.01 * run.now
+
+
+def test_a_first_window_that_would_be_dear_is_earned_first() -> None:
+    run = training()
+    run.calls, run.slowed, run.stall = 5_000, 200 * MS, 250 * MS
+    run.run(1_600)
+    assert run.plan.is_postponed
+    assert run.plan.can_wait
+    assert run.windows == []
+    run.run(2_000)
+
+    assert not run.plan.is_postponed
+    assert [(steps, reason) for _, steps, reason in run.windows] == [(1, WARM), (1, REGULAR)]
+    assert run.cost <= 0.01 * run.now
+
+
+def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) -> None:
+    page = bytearray(CONTROL_SIZE)
+    (tmp_path / "control").write_bytes(page)
+    run = training(spool=tmp_path)
+    run.calls = 5_000
+    run.run(100)
+    page[0] = 1
+    (tmp_path / "control").write_bytes(page)
+    run.run(10)
+
+    assert [reason for _, _, reason in run.windows] == [ASKED]
+    assert run.plan.most_module_calls > 10**9
+
+
+def test_a_window_may_hold_twice_what_the_steps_before_have_called() -> None:
+    run = training()
+    run.calls = 1_000
+    run.run(40)
+    run.calls = 0
+    run.run(40)
+
+    assert [reason for _, _, reason in run.windows] == [WARM]
+    assert run.plan.most_module_calls == 2 * run.plan.length() * 1_000

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perftui.agent.compiled import IS_COMPILED
+from perftui.agent.windows import POSTPONED
 from perftui.run.ring import PROFILED_FLAG
 
 PLAIN = """
@@ -115,6 +116,37 @@ def test_steps_of_several_ranks_go_the_short_way_until_one_has_planned(
     assert (run.err, run.out) == ("", "True\n")
     windows = [(one["reason"], one["first_step"]) for one in run.notes("window")]
     assert windows[1:] == [("joint", 320)]
+
+
+MANY_CALLS = """
+other = torch.nn.Sequential(*[torch.nn.Identity() for _ in range(20)])
+def generate():
+    with torch.no_grad():
+        for _ in range(150):
+            other(torch.ones(4))
+"""
+
+
+@pytest.mark.parametrize(("before", "steps"), [(0, []), (2, [2])])
+def test_a_window_ends_where_a_step_calls_far_more_than_those_before(
+    train: Any, monkeypatch: Any, before: int, steps: list[int]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loop = (
+        f"train(1)\nplan()\ntrain({6 + before})\nfor _ in range(8):\n    generate()\n    train(1)"
+    )
+    run = train(planned(7) + PLAIN + MANY_CALLS + loop, options={"window_steps": 4})
+
+    assert [one["steps"] for one in run.notes("window")] == steps
+    said = [one["message"] for one in run.notes("warning")]
+    assert said == ([] if steps else [POSTPONED])
+
+
+def test_the_first_window_of_steps_of_very_many_calls_is_not_on_credit(train: Any) -> None:
+    run = train(PLAIN + MANY_CALLS + "for _ in range(60):\n    generate()\n    train(1)")
+
+    assert run.notes("window") == []
+    assert [one["message"] for one in run.notes("warning")] == [POSTPONED]
 
 
 def test_a_process_that_trains_alone_follows_no_plan(train: Any) -> None:

@@ -207,6 +207,9 @@ class WindowPlan:
         """What the next window will cost, if its steps cost as much as those of the last one."""
         self._together.learn(self._budget)
         if not self._last_steps:
+            if self._options.window_steps:
+                # Asked for, like those of a viewer.
+                return self._budget.last_window
             expected = self.length() * max(self._module_calls) * CALL_NS
             return max(self._budget.last_window, expected)
         return self._budget.last_window * self.length() // self._last_steps

@@ -232,6 +232,14 @@ def test_a_first_window_that_would_be_dear_is_earned_first() -> None:
     assert run.cost <= 0.01 * run.now
 
 
+def test_a_dear_window_whose_length_was_asked_for_is_opened_at_once() -> None:
+    run = training(Options(window_steps=4))
+    run.calls = 5_000
+    run.run(100)
+
+    assert [(steps, reason) for _, steps, reason in run.windows] == [(4, WARM)]
+
+
 def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) -> None:
     page = bytearray(CONTROL_SIZE)
     (tmp_path / "control").write_bytes(page)

@@ -21,8 +21,9 @@ from recorded import Runs, record, use_own_python
 from shots import SHOTS, SIZES, Shot, take
 
 HERE = Path(__file__).parent
-STEPS = 150
-"""Steps of each run: enough for a verdict, seconds to record."""
+STEPS = 600
+"""Steps of each run: enough for a verdict, for the line that it is about, and for the budget to have
+room for two windows."""
 
 TRACE_SHOTS = (
     Shot("trace-overview", "overview"),

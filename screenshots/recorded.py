@@ -21,6 +21,7 @@ from perftui.recorder.options import AgentOptions
 from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.stacks import LOOKS_A_SECOND
 from perftui_tui import demo
 
 
@@ -50,6 +51,7 @@ def demo_launch(folder: Path, steps: int | None) -> Launch:
         cwd=folder,
         runs=folder / ".perftui" / "runs",
         options=AgentOptions(max_steps=steps, shapes=True, stacks=True),
+        looks=LOOKS_A_SECOND,
     )
 
 

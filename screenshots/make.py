@@ -22,8 +22,8 @@ from shots import SHOTS, SIZES, Shot, take
 
 HERE = Path(__file__).parent
 STEPS = 600
-"""Steps of each run: enough for a verdict, for the line that it is about, and for the budget to have
-room for two windows."""
+"""Steps of each run: enough for a verdict and for the line that it is about, and so many that two
+windows are within the budget."""
 
 TRACE_SHOTS = (
     Shot("trace-overview", "overview"),

@@ -18,10 +18,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Traces that tests open are not to be found by anyone later; tests of keeping them say where.
 os.environ["PERFTUI_CACHE"] = "off"
 
-# A shell starts background jobs with SIGINT ignored, and programs hand that on: tests of the
-# interrupt key would wait for ever.
+# A shell starts background jobs with SIGINT ignored, nohup what it starts with SIGHUP, and programs
+# hand that on: tests of the interrupt key and of a terminal that closes would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same examples in every run, and no verdict by the clock: shared cores are slow at times.
 # `--hypothesis-profile=search` looks for new ones.

@@ -39,11 +39,6 @@ class PageFile(Page):
         self._memory: ctypes.Array[ctypes.c_char] | None = None
         """Keeps what is mapped at ``address``."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether what is counted is written anywhere."""
-        return self.address != 0
-
     def open(self, spool: Path, facts: dict[str, Any]) -> None:
         """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.
 

@@ -79,7 +79,7 @@ def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
 
     @functools.wraps(original)
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        page = times.page(self) if times.is_off else getattr(self, PAGE, None) or times.page(self)
+        page = None if times.is_off else getattr(self, PAGE, None) or times.page(self)
         if page is None:
             return original(self, *args, **kwargs)
         batch_id = object()
@@ -118,9 +118,7 @@ class WorkerTimes:
 
     def page(self, fetcher: Any) -> WorkerPage | None:
         """The page of ``fetcher``, which from now on times its collate function too; None where
-        nothing is counted any more."""
-        if self.is_off:
-            return None
+        that fails."""
         try:
             return self._page(fetcher)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on

@@ -27,6 +27,8 @@ from .steps import StepMachine
 from .turn import Turn
 from .weights import Weights
 
+SEVERAL = "several threads run optimizers: the steps of one of them are recorded"
+
 
 class Lifetime:
     """The recording of one process, and the one thread of it that is followed.
@@ -61,7 +63,6 @@ class Lifetime:
         """None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
         self._beginning = Turn()
-        self._has_told_of_others = False
 
     @contained_apart
     def before_fork(self) -> None:
@@ -196,19 +197,13 @@ class Lifetime:
         if not self._is_followed(recording):
             alive = {one.ident for one in threading.enumerate()}
             if recording.has_stepped and recording.thread in alive:
-                self._tell_of_others()
+                self.notes.warn(SEVERAL)
                 return False
             recording.follow(thread)
             self.loaders.leave_behind()
         self._leave_lane()
         recording.has_stepped = True
         return True
-
-    def _tell_of_others(self) -> None:
-        if not self._has_told_of_others:
-            self._has_told_of_others = True
-            message = "several threads run optimizers: the steps of one of them are recorded"
-            self.notes.write("warning", {"message": message})
 
 
 @contextmanager

@@ -23,6 +23,7 @@ class Notes:
 
     def __init__(self, spool: Path) -> None:
         self.path = spool / f"notes-{os.getpid()}.jsonl"
+        self._said: set[str] = set()
         self._lost = 0
         self._tell_lost: Callable[[int], None] | None = None
 
@@ -49,6 +50,12 @@ class Notes:
                 # A spool that is gone belongs to a recorder that is: there is nobody to tell.
                 with suppress(OSError):
                     Control(self.path.parent).count_unheard()
+
+    def warn(self, message: str) -> None:
+        """Write a warning, once."""
+        if message not in self._said:
+            self._said.add(message)
+            self.write("warning", {"message": message})
 
     def _append(self, kind: str, data: dict[str, Any], step: int, duration: int) -> None:
         note = {

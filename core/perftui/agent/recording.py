@@ -83,9 +83,6 @@ class Recording:
         self._max_steps = max_steps
         self._counted_steps = 0
         self._step_start = 0
-        self._module_calls = 0
-        """In the step that goes on, as far as it did not go the short way: each outermost call
-        counts as one of every module inside."""
         self._was_profiled = False
         """Whether a window was open in the step that goes on, or was saved at its beginning."""
         self._usual_until = 0
@@ -97,8 +94,7 @@ class Recording:
 
     def called(self, modules: int) -> None:
         """A module with so many in it is about to be called."""
-        self._module_calls += modules
-        if self._is_marked and self.windows is not None and self.windows.is_overfull(modules):
+        if self.windows is not None and self.windows.called(modules):
             self.end_window(is_last=False)
 
     def begin(self, kind: int, module: Any = None) -> int:
@@ -293,8 +289,7 @@ class Recording:
         windows.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
         self._usual_steps = self._usual_ns = self._usual_hooks = 0
         mark, saved = self._meter.mark(), windows.number
-        calls, self._module_calls = self._module_calls, 0
-        if windows.boundary(boundary, duration, hooks, calls, self.index):
+        if windows.boundary(boundary, duration, hooks, self.index):
             self._write_profiler(mark)
             # A fork may end a window before its first boundary comes, and saving may come later.
             self._was_profiled |= windows.is_open or windows.number > saved

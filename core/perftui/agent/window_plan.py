@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections import deque
 from pathlib import Path
 
 from .budget import Budget
 from .control import Control
-from .occasions import ASKED, CHOSEN, CREDIT_NS, JOINT, Occasions
+from .module_calls import ModuleCalls
+from .occasions import ASKED, CHOSEN, JOINT, Occasions
 from .options import Options
 from .ranks_together import RanksTogether, usual_lead
 from .steps import EVAL, TRAIN, Boundary
@@ -20,14 +19,6 @@ workers anew after every batch would start and stop the profiler for ever and ne
 
 MUCH_LONGER = 2
 """A first window is followed by another as soon as may be if that has so many times the steps."""
-
-CALL_NS = 100_000
-"""What recording a call of a module costs, before any window has told: of some 5,200 calls in
-the modules of a small transformer that generates it was 790 ms, of 20,000 linear layers 1.2 s."""
-
-REMEMBERED = 16
-"""Steps whose calls of modules are. The window may meet any of them: where a training generates
-text in between, one step in some calls a hundred times as many."""
 
 LONG_EVALUATION = 1000
 """Steps of evaluation before any training after which a script with an optimizer is believed to do
@@ -41,6 +32,7 @@ class WindowPlan:
     def __init__(self, spool: Path, options: Options) -> None:
         self.reason = ""
         """Why the last window was opened."""
+        self.calls = ModuleCalls()
         self._options = options
         control = Control(spool)
         self._budget = Budget(options.overhead)
@@ -57,25 +49,21 @@ class WindowPlan:
         self._attempts = 0
         self._waited = 0
         """How long the training has waited for windows in the step that goes on."""
-        self._module_calls: deque[int] = deque([0], maxlen=REMEMBERED)
-        """Of the last steps that were told of one by one."""
         self._last_steps = 0
         self._stall_per_step: int | None = None
 
-    def step(self, ended: Boundary, duration: int, hooks: int, calls: int, is_open: bool) -> None:
+    def step(self, ended: Boundary, duration: int, hooks: int, is_open: bool) -> None:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
-        It has made ``calls`` of modules, 0 where that was not counted. ``is_open`` tells whether a
-        window was open, which makes it longer. A script that only infers is looked at like one that
-        trains, and one that only evaluates after a while; once a training step has come,
-        evaluation counts no more.
+        ``is_open`` tells whether a window was open, which makes it longer. A script that only
+        infers is looked at like one that trains, and one that only evaluates after a while; once a
+        training step has come, evaluation counts no more.
         """
         waited, self._waited = self._waited, 0
         undisturbed = max(duration - waited, 0)
         self._now = ended.end
         self._budget.step(ended.end, duration, hooks)
-        if calls:
-            self._module_calls.append(calls)
+        self.calls.end_step()
         if ended.kind == TRAIN and not self._has_trained:
             self._begin_training()
         if ended.kind == EVAL and not self._only_evaluates():
@@ -136,24 +124,16 @@ class WindowPlan:
             at_once = not self._until_chosen(next_step)
         return self._together.may_start(self._counted, at_once)
 
-    def length(self) -> int:
-        """Steps for the next window."""
-        return self._options.window_steps or window_steps(
-            self._occasions.typical, self._stall_per_step, self._options.in_detail
-        )
+    def start(self) -> int:
+        """The prepared window opens; for how many steps."""
+        steps = self._length()
+        self.calls.open(steps, is_limited=self.reason not in (ASKED, CHOSEN))
+        return steps
 
     @property
     def is_postponed(self) -> bool:
         """Whether the first window is due, and would cost too much by now."""
         return self._occasions.is_postponed
-
-    @property
-    def most_module_calls(self) -> int:
-        """After so many calls of modules the window that opens now is to end, whole or not."""
-        if self.reason in (ASKED, CHOSEN):
-            return sys.maxsize
-        expected = self.length() * max(self._module_calls)
-        return max(MUCH_LONGER * expected, CREDIT_NS // CALL_NS)
 
     def pay(self, waited: int) -> None:
         """The training has waited so many ns for a window."""
@@ -167,7 +147,7 @@ class WindowPlan:
         self._attempts = 0
         self._last_steps = steps
         self._stall_per_step = stall // steps
-        is_too_short = is_first and self.length() >= MUCH_LONGER * steps
+        is_too_short = is_first and self._length() >= MUCH_LONGER * steps
         self._occasions.ended(self._now, is_too_short)
 
     def cut_short(self) -> bool:
@@ -179,17 +159,17 @@ class WindowPlan:
         self.give_up()
         return False
 
-    def postpone(self) -> None:
-        """A window was ended before a step was whole, as it held so much: the next is earned."""
+    def give_up(self, *, is_too_short: bool = False) -> None:
+        """There will be no window of this occasion; another as soon as the budget allows it, if
+        one that was ended ``is_too_short``."""
         self._attempts = 0
         self._wanted = None
-        self._occasions.ended(self._now, is_too_short=True)
+        self._occasions.ended(self._now, is_too_short)
 
-    def give_up(self) -> None:
-        """There will be no window of this occasion."""
-        self._attempts = 0
-        self._wanted = None
-        self._occasions.ended(self._now, is_too_short=False)
+    def _length(self) -> int:
+        return self._options.window_steps or window_steps(
+            self._occasions.typical, self._stall_per_step, self._options.in_detail
+        )
 
     def _only_evaluates(self) -> bool:
         self._evaluated += not self._has_trained
@@ -210,9 +190,8 @@ class WindowPlan:
             if self._options.window_steps:
                 # Asked for, like those of a viewer.
                 return self._budget.last_window
-            expected = self.length() * max(self._module_calls) * CALL_NS
-            return max(self._budget.last_window, expected)
-        return self._budget.last_window * self.length() // self._last_steps
+            return max(self._budget.last_window, self.calls.price(self._length()))
+        return self._budget.last_window * self._length() // self._last_steps
 
     def _lead(self, next_step: int) -> int:
         if self._wanted == CHOSEN:

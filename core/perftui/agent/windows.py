@@ -55,9 +55,8 @@ class Windows:
         self._spool = spool
         self._options = options
         self._notes = notes
-        self._said: set[str] = set()
         self._plan = WindowPlan(spool, options)
-        self._witnesses = Witnesses(torch, spool, options, self._say)
+        self._witnesses = Witnesses(torch, spool, options, notes.warn)
         self._foreign = 0
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
@@ -73,9 +72,6 @@ class Windows:
         self._first_step = 0
         self._steps = 0
         self._planned = 0
-        self._module_calls = 0
-        """In the open window, and how many there may be."""
-        self._most_module_calls = 0
         self._stall = 0
         """How long the training has waited for the window so far."""
 
@@ -84,22 +80,19 @@ class Windows:
         """Whether the profiler records now."""
         return self.marks is not None
 
-    def boundary(
-        self, ended: Boundary, duration: int, hooks: int, calls: int, next_step: int
-    ) -> bool:
+    def boundary(self, ended: Boundary, duration: int, hooks: int, next_step: int) -> bool:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
-        It has made ``calls`` of modules, 0 where that was not counted. Whether the training had to
-        wait for anything.
+        Whether the training had to wait for anything.
         """
         if not self._options.profile:
             return False
-        self._plan.step(ended, duration, hooks, calls, self.is_open)
+        self._plan.step(ended, duration, hooks, self.is_open)
         if self._unsaved is not None:
             return self._save_unsaved()
         if self._window is None and not self._plan.is_due(next_step):
             if self._plan.is_postponed:
-                self._say(POSTPONED)
+                self._notes.warn(POSTPONED)
             return False
         if self.marks is None and not self._may_open():
             return False
@@ -135,10 +128,10 @@ class Windows:
         if steps and self._options.profile:
             self._plan.usual(steps, whole, hooks)
 
-    def is_overfull(self, modules: int) -> bool:
-        """So many modules are about to be called in the window; whether it should end before."""
-        self._module_calls += modules
-        return self._module_calls > self._most_module_calls
+    def called(self, modules: int) -> bool:
+        """A module with so many in it is about to be called; whether to end the window before."""
+        self._plan.calls.count(modules)
+        return self.is_open and self._plan.calls.are_too_many
 
     def close(self, *, is_last: bool = True) -> bool:
         """End and save the open window now: the process ends, forks, or profiles by itself.
@@ -209,7 +202,7 @@ class Windows:
 
     def _refuse(self, why: str) -> None:
         self._plan.give_up()
-        self._say(why)
+        self._notes.warn(why)
 
     def _waiting(self) -> int:
         return sum(1 for _ in self._spool.glob(f"window-{os.getpid()}-*.json"))
@@ -251,8 +244,7 @@ class Windows:
             return
         self._first_step = next_step
         self._steps = 0
-        self._planned = self._plan.length()
-        self._module_calls, self._most_module_calls = 0, self._plan.most_module_calls
+        self._planned = self._plan.start()
         window.start()
         nsys = self._options.nsys
         nvtx = (nsys or self._options.nvtx) and window.uses_cuda
@@ -276,9 +268,9 @@ class Windows:
             window.stop()
         finally:
             self._window = None
-        if not self._steps and self.is_overfull(0):
-            self._plan.postpone()
-            self._say(POSTPONED)
+        if not self._steps and self._plan.calls.are_too_many:
+            self._plan.give_up(is_too_short=True)
+            self._notes.warn(POSTPONED)
         elif not self._steps:
             # Ended from outside before a step was whole: there is nothing to show.
             self._try_again()
@@ -303,7 +295,7 @@ class Windows:
     def _try_again(self) -> None:
         if self._plan.cut_short():
             return
-        self._say(
+        self._notes.warn(
             f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
             "where the script forked (workers of a data loader, each epoch) or profiled itself"
         )
@@ -327,7 +319,7 @@ class Windows:
         self._is_taken_over = False
         self._witnesses.end()
         self._plan.give_up()
-        self._say("a window was lost: the script profiled another of its threads meanwhile")
+        self._notes.warn("a window was lost: the script profiled another of its threads meanwhile")
         if window is not None and marks is not None:
             self._end_ranges(marks)
             window.abandon()
@@ -339,7 +331,7 @@ class Windows:
         self.marks = self.modules = None
 
     def _lost_modules(self, error: Exception) -> None:
-        self._say(f"modules were not told apart: {type(error).__name__}: {error}")
+        self._notes.warn(f"modules were not told apart: {type(error).__name__}: {error}")
 
     def _save(self, window: Window, started: int) -> None:
         number = self.number
@@ -352,7 +344,7 @@ class Windows:
             self._plan.give_up()
             if raised_by_handler(error):
                 raise
-            self._say(f"a window was lost: {error}")
+            self._notes.warn(f"a window was lost: {error}")
             return
         self._note(
             "window", started, {"file": name, "bytes": size, "cuda": window.uses_cuda, **seen}
@@ -367,10 +359,6 @@ class Windows:
 
     def _say_foreign(self) -> None:
         if self._options.profile:
-            self._say("the script runs a profiler of its own: meanwhile there are no windows")
-
-    def _say(self, message: str) -> None:
-        """Write a warning, once."""
-        if message not in self._said:
-            self._said.add(message)
-            self._notes.write("warning", {"message": message})
+            self._notes.warn(
+                "the script runs a profiler of its own: meanwhile there are no windows"
+            )

@@ -1,0 +1,50 @@
+"""What a training calls of its modules, before a window of it and within."""
+
+from __future__ import annotations
+
+import pytest
+
+from perftui.agent.module_calls import CALL_NS, REMEMBERED, ModuleCalls
+
+
+def after(*steps: int) -> ModuleCalls:
+    calls = ModuleCalls()
+    for modules in steps:
+        calls.count(modules)
+        calls.end_step()
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("before", "steps", "most"),
+    [
+        ((1_000,) * 3, 1, 2_000),
+        ((1_000,) * 3, 2, 4_000),
+        ((40, 900, 40), 1, 1_800),
+        ((9,), 1, 1_500),
+    ],
+)
+def test_a_window_may_hold_twice_what_the_steps_before_have_called(
+    before: tuple[int, ...], steps: int, most: int
+) -> None:
+    calls = after(*before)
+    calls.open(steps, is_limited=True)
+    calls.count(most)
+    assert not calls.are_too_many
+    calls.count(1)
+    assert calls.are_too_many
+
+
+def test_what_was_asked_for_may_hold_any_number() -> None:
+    calls = after(1_000)
+    calls.open(1, is_limited=False)
+    calls.count(10**9)
+
+    assert not calls.are_too_many
+
+
+def test_the_dearest_of_the_last_steps_is_expected_again() -> None:
+    assert after().price(2) == 0
+    assert after(40, 5_000, 40).price(2) == 2 * 5_000 * CALL_NS
+    assert after(5_000, *[40] * REMEMBERED).price(1) == 40 * CALL_NS
+    assert after(5_000, *[0] * REMEMBERED).price(1) == 5_000 * CALL_NS

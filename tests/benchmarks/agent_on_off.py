@@ -24,13 +24,17 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from perftui.agent.arm import arm
 
-SHAPES = {"tiny": (11, 20, 4, 0), "realistic": (2, 8, 4, 12)}
+SHAPES = {
+    "tiny": (11, 20, 4, 0, True),
+    "tiny-without-loader": (11, 20, 4, 0, False),
+    "realistic": (2, 8, 4, 12, True),
+}
 """Blocks, steps in a turn, steps before them that are not counted, in which caches and the agent's
-idea of the loop settle, and ms of each sweep. Tiny steps take 1 ms: some thousand operators in 33
-modules, the worst case. Realistic ones take 50 ms, most of it for four sweeps through memory: one
-each before the batch, in the forward pass, the backward pass and the optimizer. They do to the
-caches what large operators do, and their own time, which scatters by more than all hooks take, is
-left out of the comparison."""
+idea of the loop settle, ms of each sweep, and whether a data loader makes the batches. Tiny steps
+take 1 ms: some thousand operators in 33 modules, the worst case. Realistic ones take 50 ms, most of
+it for four sweeps through memory: one each before the batch, in the forward pass, the backward pass
+and the optimizer. They do to the caches what large operators do, and their own time, which scatters
+by more than all hooks take, is left out of the comparison."""
 
 GPU_SHAPES = {"gpu-tiny": (11, 60, 20, 8), "gpu-realistic": (8, 20, 10, 4096)}
 """Blocks, steps in a turn, steps before them, and the width of a layer: steps of tiny kernels, of
@@ -133,7 +137,7 @@ class SweptAdam(torch.optim.Adam):
 
 
 def make_turn(
-    blocks: int, steps: int, warm: int, milliseconds: float
+    blocks: int, steps: int, warm: int, milliseconds: float, has_loader: bool
 ) -> Callable[[], tuple[float, float]]:
     """A function that trains for one turn: CPU ns of a step without its sweeps, and with them."""
     sweeps = Sweeps(milliseconds)
@@ -143,10 +147,11 @@ def make_turn(
     model = nn.Sequential(*layers)
     optimizer = SweptAdam(model.parameters(), sweeps)
     data = TensorDataset(torch.randn((warm + steps) * 4, 8))
+    batches = [data[first : first + 4] for first in range(0, len(data), 4)]
 
     def turn() -> tuple[float, float]:
         start = 0
-        for index, (x,) in enumerate(DataLoader(data, 4)):
+        for index, (x,) in enumerate(DataLoader(data, 4) if has_loader else batches):
             if index == warm:
                 start, sweeps.spent = time.thread_time_ns(), 0
             optimizer.zero_grad()

@@ -175,6 +175,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load {load:.1f} before", flush=True)
     steps("tiny", seconds, "4 %")
+    steps("tiny-without-loader", seconds, "4 %")
     steps("realistic", seconds, "0.5 %")
     for kind in WIDTHS:
         whole_run(25, kind)

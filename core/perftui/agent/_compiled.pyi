@@ -11,6 +11,9 @@ class CompiledLane:
     is_off: bool
     """Whether recording is off."""
     is_open: bool
+    is_fed: bool
+    """Whether steps end where ``iterator`` is asked for the next batch; else with the last event
+    of ``usual``, the step of an optimizer."""
     own_thread: int
     """The one whose hooks may come here."""
     is_sampling: bool
@@ -19,7 +22,7 @@ class CompiledLane:
     """Whether a batch was asked for, and nobody was told how that ended."""
     has_workers: bool
     iterator: Callable[[], Any]
-    """A weak reference to the one asked last; while the lane is open it ends the steps."""
+    """A weak reference to the one asked last."""
     batches_ready: Callable[[Any], int]
     is_grad_enabled: Callable[[], bool]
     keeps: Callable[[BaseException], bool]

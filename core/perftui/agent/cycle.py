@@ -25,6 +25,10 @@ class OptimizerCycle:
         self._learning = True
         self._since_end = 0
 
+    def state(self) -> tuple[object, ...]:
+        """All that decides about the ends to come."""
+        return frozenset(self._known), self._last, self._learning, self._since_end
+
     def step(self, optimizer: int, now: int) -> list[int]:
         """Optimizer number ``optimizer`` has stepped; times at which steps have ended."""
         is_new = optimizer not in self._known

@@ -11,6 +11,10 @@
 
 enum { MOST_EVENTS = 256, MOST_OPTIMIZERS = 8, MOST_OPTIMIZER_STEPS = 48 };
 
+/* Where no loader is asked for batches, steps also end with more forward or backward passes than this:
+   LONG_WITHOUT_OPTIMIZER of ``steps.py``. */
+enum { MOST_UNFED_EVENTS = 200 };
+
 /* As in ``ring.py``. */
 enum { STEP = 0, INPUT_WAIT = 1, OPTIMIZER = 5, INPUT_CPU = 10 };
 enum { PAGE = 4096 };
@@ -32,7 +36,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    char inside, is_off, is_open, is_sampling, is_fetching, has_workers, is_usual;
+    char inside, is_off, is_open, is_fed, is_sampling, is_fetching, has_workers, is_usual;
     unsigned long own_thread;
     long long ready, cpu_start;
 
@@ -94,6 +98,8 @@ static PyObject *referent(PyObject *reference)
 
 static int has_room(Lane *lane)
 {
+    if (!lane->is_fed)
+        return lane->n_events < MOST_UNFED_EVENTS;
     return lane->n_events < MOST_EVENTS && referent(lane->iterator) != Py_None;
 }
 
@@ -120,11 +126,16 @@ static int takes(Py_ssize_t n_args, Py_ssize_t n)
     return 0;
 }
 
+/* Whether all has happened as in the steps before, and then this ``event`` did. */
+static int is_next(Lane *lane, int event)
+{
+    return lane->is_usual && lane->n_events < lane->n_usual && lane->usual[lane->n_events] == event;
+}
+
 static void push(Lane *lane, int event)
 {
-    int at = lane->n_events++;
-    lane->events[at] = (uint16_t)event;
-    lane->is_usual &= at < lane->n_usual && lane->usual[at] == event;
+    lane->is_usual = (char)is_next(lane, event);
+    lane->events[lane->n_events++] = (uint16_t)event;
     lane->calls++;
 }
 
@@ -157,38 +168,46 @@ static PyObject *failed(Lane *lane)
     return NULL;
 }
 
-/* Whether the lane is open in the step that began at ``start``, and all of that has happened. */
-static int is_step(Lane *lane, int64_t start)
-{
-    return lane->is_open && lane->step_start == start && lane->is_usual && lane->n_events == lane->n_usual;
-}
-
 /* Whether another rank has planned a window meanwhile. */
 static int is_planned(Lane *lane)
 {
     return lane->plan != NULL && __atomic_load_n(lane->plan, __ATOMIC_RELAXED) != lane->planned;
 }
 
-/* Whether the step ends like those before it; then it is written, and the next one begins. -1 with
-   an error. The lane may be closed when this returns. */
-static int end_usual(Lane *lane)
+static int call_method(Lane *lane, const char *name)
 {
-    int64_t start = lane->step_start, end = clock_ns(CLOCK_MONOTONIC);
-    int64_t hooks = (int64_t)((double)lane->calls * lane->call_ns);
-    int was_sampling = lane->is_sampling;
+    PyObject *result = PyObject_CallMethod((PyObject *)lane, name, NULL);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+/* Whether the step may end here at ``end``, where all but ``n_left`` of its events have happened; -1 with
+   an error. The lane may be closed when this returns 0. */
+static int may_end(Lane *lane, int64_t end, int n_left)
+{
+    int64_t start = lane->step_start;
+    int going_on = lane->going_on;
     Py_ssize_t pauses = length(lane->pauses);
     if (pauses < 0)
         return -1;
     if (end >= lane->usual_until || end - start > lane->slow_after || pauses > 0 || is_planned(lane))
         return 0;
-    if (was_sampling) {
-        PyObject *ended = PyObject_CallMethod((PyObject *)lane, "end_sample", NULL);
-        if (ended == NULL)
-            return -1;
-        Py_DECREF(ended);
-        if (!is_step(lane, start))
-            return 0;
-    }
+    if (!lane->is_sampling)
+        return 1;
+    if (call_method(lane, "end_sample") < 0)
+        return -1;
+    /* Somebody may have closed the lane meanwhile, and opened it in another step. */
+    if (!lane->is_open || lane->step_start != start || lane->going_on != going_on)
+        return 0;
+    return lane->is_usual && lane->n_events + n_left == lane->n_usual;
+}
+
+/* The step is written, and the next one begins. -1 with an error; the lane may be closed when this
+   returns. */
+static int end_step(Lane *lane, int64_t end, int was_sampling)
+{
+    int64_t start = lane->step_start;
+    int64_t hooks = (int64_t)((double)lane->calls * lane->call_ns);
     write_record(lane, STEP, start, end, lane->micro_batches, hooks);
     lane->index++;
     lane->step_start = end;
@@ -198,35 +217,31 @@ static int end_usual(Lane *lane)
     lane->calls = 0;
     lane->n_events = lane->n_told = lane->optimizer_steps = 0;
     lane->is_usual = 1;
-    if (!was_sampling && --lane->until_sample == 0) {
-        PyObject *begun = PyObject_CallMethod((PyObject *)lane, "begin_sample", NULL);
-        if (begun == NULL)
-            return -1;
-        Py_DECREF(begun);
-    }
-    return 1;
+    if (!was_sampling && --lane->until_sample == 0)
+        return call_method(lane, "begin_sample");
+    return 0;
 }
 
 /* iterator: it is asked for a batch. When, or 0 where that is for the session. */
 static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
-    int is_end = lane->is_usual && lane->n_events == lane->n_usual, taken;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane) || referent(lane->iterator) != args[0])
+    if (!is_here(lane) || !lane->is_fed || referent(lane->iterator) != args[0])
         return PyLong_FromLong(0);
-    if (is_end) {
-        taken = end_usual(lane);
-        if (taken < 0)
+    if (lane->is_usual && lane->n_events == lane->n_usual) {
+        int64_t end = clock_ns(CLOCK_MONOTONIC);
+        int was_sampling = lane->is_sampling, taken = may_end(lane, end, 0);
+        if (taken < 0 || (taken && end_step(lane, end, was_sampling) < 0))
             return failed(lane);
         if (!taken || !lane->is_open)
             return PyLong_FromLong(0);
         lane->calls++;
-    } else {
+    } else if (is_next(lane, ASKED)) {
         /* The next of several micro batches. */
-        if (!lane->is_usual || lane->n_events >= lane->n_usual || lane->usual[lane->n_events] != ASKED)
-            return PyLong_FromLong(0);
         push(lane, ASKED);
+    } else {
+        return PyLong_FromLong(0);
     }
     lane->is_fetching = 1;
     if (lane->has_workers) {
@@ -252,7 +267,7 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     start = PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
-    if (!is_here(lane) || !has_room(lane) || referent(lane->iterator) != args[0])
+    if (!is_here(lane) || !lane->is_fed || !has_room(lane) || referent(lane->iterator) != args[0])
         Py_RETURN_FALSE;
     lane->is_fetching = 0;
     end = clock_ns(CLOCK_MONOTONIC);
@@ -331,10 +346,22 @@ static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
     Py_RETURN_FALSE;
 }
 
-/* optimizer: its step is done. Whether it began here, and the step goes on. */
+/* The optimizer that steps has done so at ``end``. */
+static void write_optimizer(Lane *lane, int64_t end, int event)
+{
+    write_record(lane, OPTIMIZER, lane->optimizer_start, end, 0, 0);
+    lane->going_on = -1;
+    lane->finished++;
+    lane->optimizer_steps++;
+    push(lane, event);
+}
+
+/* optimizer: its step is done. Whether it began here, and all was as usual where that may end a step. */
 static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
 {
     Optimizer *optimizer;
+    int64_t end;
+    int event, was_sampling = lane->is_sampling, taken;
     if (!takes(n_args, 1))
         return NULL;
     if (!is_here(lane) || !has_room(lane))
@@ -344,11 +371,25 @@ static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
     optimizer = &lane->optimizers[lane->going_on];
     if (referent(optimizer->reference) != args[0] || lane->optimizer_steps >= MOST_OPTIMIZER_STEPS)
         Py_RETURN_FALSE;
-    write_record(lane, OPTIMIZER, lane->optimizer_start, clock_ns(CLOCK_MONOTONIC), 0, 0);
-    lane->going_on = -1;
-    lane->finished++;
-    lane->optimizer_steps++;
-    push(lane, STEPPED + optimizer->number);
+    event = STEPPED + optimizer->number;
+    end = clock_ns(CLOCK_MONOTONIC);
+    if (!lane->is_fed) {
+        /* One within a backward pass ends no step before that has ended. */
+        if (lane->inside || !is_next(lane, event))
+            Py_RETURN_FALSE;
+        if (lane->n_events + 1 == lane->n_usual) {
+            taken = may_end(lane, end, 1);
+            if (taken < 0)
+                return failed(lane);
+            if (!taken)
+                Py_RETURN_FALSE;
+            write_optimizer(lane, end, event);
+            if (end_step(lane, end, was_sampling) < 0)
+                return failed(lane);
+            Py_RETURN_TRUE;
+        }
+    }
+    write_optimizer(lane, end, event);
     Py_RETURN_TRUE;
 }
 
@@ -392,11 +433,10 @@ static int set_events(Lane *lane, PyObject *list, void *unused)
         return -1;
     lane->n_events = n;
     lane->optimizer_steps = 0;
-    lane->is_usual = n <= lane->n_usual || n == 0;
-    for (i = 0; i < n; i++) {
-        lane->is_usual &= lane->events[i] == lane->usual[i];
+    /* A step of which the machine has been told ends there, or what it was told would stay. */
+    lane->is_usual = n == 0;
+    for (i = 0; i < n; i++)
         lane->optimizer_steps += lane->events[i] >= STEPPED;
-    }
     return 0;
 }
 
@@ -517,6 +557,7 @@ static PyMemberDef members[] = {
     MEMBER(Lane, inside, T_BOOL),
     MEMBER(Lane, is_off, T_BOOL),
     MEMBER(Lane, is_open, T_BOOL),
+    MEMBER(Lane, is_fed, T_BOOL),
     MEMBER(Lane, is_sampling, T_BOOL),
     MEMBER(Lane, is_fetching, T_BOOL),
     MEMBER(Lane, has_workers, T_BOOL),

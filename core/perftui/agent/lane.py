@@ -33,7 +33,8 @@ has 16 bits."""
 
 
 class Lane(CompiledLane):
-    """Open for one thread while its steps end where one iterator is asked for the next batch.
+    """Open for one thread while its steps end alike: where one iterator is asked for the next
+    batch or, where no loader is in use, with the step of an optimizer.
 
     Whatever happens otherwise closes it first. ``keeps`` is told of errors, as in ``contained``.
     """
@@ -51,14 +52,14 @@ class Lane(CompiledLane):
         self.going_on = -1
         self.usual = None
         self.events = []
-        self._state: tuple[object, ...] = ()
+        self._state: object = None
         """How the machine was when the step began."""
         self._known_steps = 0
         """Of those that ended here, the ones that the meter knows of."""
         self._is_lent = False
         """Whether the recording goes on where this has come to."""
 
-    def learn(self, events: list[int], micro_batches: int, state: tuple[object, ...]) -> None:
+    def learn(self, events: list[int], micro_batches: int, state: object) -> None:
         """A step of ``micro_batches`` has left the machine in ``state``.
 
         ``events`` are all of that step, or none if it was not on the lane as a whole.
@@ -74,10 +75,14 @@ class Lane(CompiledLane):
         meter: Meter,
         optimizers: Optimizers,
         events: list[int],
+        *,
+        is_fed: bool,
     ) -> None:
-        """``iterator`` is asked for a batch, in a step of which ``events`` are known to all."""
+        """In a step of which ``events`` are known to all, ``iterator`` is asked for a batch or, if
+        none feeds the steps, an optimizer has stepped."""
         self._recording, self._meter, self._optimizers = recording, meter, optimizers
-        self.has_workers = not fetches_itself(self.iterator())
+        self.is_fed = is_fed
+        self.has_workers = is_fed and not fetches_itself(self.iterator())
         self.fetch_calls = 0 if self.has_workers else FETCH_CALLS
         self._known = [one for one in optimizers.known() if one[1] < MOST_NUMBERS]
         self.optimizers = self._known
@@ -118,7 +123,7 @@ class Lane(CompiledLane):
             (optimizer, _), self.going_on = self._known[self.going_on], -1
             self._optimizers.open.append((optimizer, self.optimizer_start))
         for event in events[self.n_told :]:
-            _tell_one(self._recording.steps, event)
+            _tell_one(self._recording.steps, event, self.is_fed)
             self.n_told += 1
 
     def begin_sample(self) -> None:
@@ -144,13 +149,13 @@ class Lane(CompiledLane):
         self.sampled_ns = self.sampled_calls = 0
 
 
-def tell(machine: StepMachine, events: list[int]) -> None:
+def tell(machine: StepMachine, events: list[int], *, is_fed: bool) -> None:
     """Have ``machine`` see ``events``, none of which ends a step."""
     for event in events:
-        _tell_one(machine, event)
+        _tell_one(machine, event, is_fed)
 
 
-def _tell_one(machine: StepMachine, event: int) -> None:
+def _tell_one(machine: StepMachine, event: int, is_fed: bool) -> None:
     if event == FETCHED:
         machine.fetched()
     elif event == ASKED:
@@ -158,6 +163,6 @@ def _tell_one(machine: StepMachine, event: int) -> None:
     elif event == WENT_BACK:
         machine.backward()
     elif event >= STEPPED:
-        machine.optimizer(event - STEPPED, 0, True)
+        machine.optimizer(event - STEPPED, 0, is_fed)
     else:
-        machine.forward(0, event == WITH_GRADIENTS, True)
+        machine.forward(0, event == WITH_GRADIENTS, is_fed)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from threading import get_ident
 from time import thread_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from . import ring as rings
 from .callsite import find_call_site
-from .compiled import IS_COMPILED
 from .contained import contained, contained_apart
 from .lane import ASKED
-from .lifetime import Lifetime
 from .loader import batches_ready, fetches_itself
 from .overrides import Arguments, Overrides
 from .recording import Recording
+from .short_way import ShortWay
 from .steps import TRAIN, Boundary
 from .worker_times import FETCH_CALLS
 
@@ -23,7 +21,7 @@ STEPS_WITHOUT_FORWARD = 10
 """Training steps in a row in which no module was called: then it is said that there is none."""
 
 
-class Session(Lifetime):
+class Session(ShortWay):
     """The agent in one process: what each hook means for the recording.
 
     ``enter_...`` returns when the phase began, 0 where it is not recorded.
@@ -149,19 +147,21 @@ class Session(Lifetime):
     @contained
     def leave_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` has done its work."""
+        events = self._close_lane(is_fed=False)
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0
         if recording is None or not start:
             return
         now = recording.end(rings.OPTIMIZER, start)
-        self._optimizer_left(recording, optimizer, now)
+        self._optimizer_left(recording, optimizer, now, events)
 
     @contained
     def skipped_optimizer(self, optimizer: Any) -> None:
         """A gradient scaler left out ``optimizer.step`` because gradients were not finite."""
+        events = self._close_lane(is_fed=False)
         recording = self._begin()
         if recording is not None and self._adopt_thread(recording):
-            self._optimizer_left(recording, optimizer, recording.now())
+            self._optimizer_left(recording, optimizer, recording.now(), events)
 
     @contained_apart
     def foreign_profiler_begins(self, profiler: Any) -> None:
@@ -190,18 +190,11 @@ class Session(Lifetime):
         """How many were seen to end."""
         return self.optimizers.finished + self.lane.finished
 
-    def _is_on_lane(self) -> bool:
-        """Whether the loop of this thread was known until now."""
-        recording = self.recording
-        if recording is None or not self.lane.is_open:
-            return False
-        return recording.thread == get_ident()
-
     @contained_apart
     def _fetch_off_lane(self, iterator: Any) -> int:
         """A step has not ended as the ones before, or it is time to plan."""
-        is_same = self.lane.iterator() is iterator
-        return self._fetch(iterator, self.lane.close(), is_same)
+        is_same = self.lane.is_fed and self.lane.iterator() is iterator
+        return self._fetch(iterator, self._close_lane(is_fed=True), is_same)
 
     def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
         """``events`` of the step were on the lane, by the same iterator or another one."""
@@ -216,26 +209,15 @@ class Session(Lifetime):
         ended = recording.steps.fetch(recording.now())
         if ended:
             self._ended(recording, ended)
-            self._open_lane(recording, ended[-1], events)
+            self._open_lane(recording, ended[-1], events, is_fed=True)
         elif events and is_same:
-            lane.open(recording, self.meter, self.optimizers, [*events, ASKED])
+            lane.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
         lane.ready = batches_ready(iterator)
         # With workers the thread only waits, which uses nothing worth a system call.
         lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
         is_starting = self.loaders.is_starting(iterator)
         self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
         return recording.begin(self._fetch_kind)
-
-    def _open_lane(self, recording: Recording, ended: Boundary, events: list[int]) -> None:
-        """Let the hooks of the next step go the short way; ``events`` are those of the last one."""
-        if ended.kind != TRAIN or not ended.forwards or not recording.has_stepped:
-            return
-        if self.inner_calls_cost or not IS_COMPILED:
-            # What modules inside others cost is counted on the long way only.
-            return
-        if recording.knows_all() and self.loaders.feeds_training(self.lane.iterator()):
-            self.lane.learn(events, ended.micro_batches, recording.steps.state())
-            self.lane.open(recording, self.meter, self.optimizers, [])
 
     def _count_modules(self, module: Any) -> int:
         mark = self.meter.begin_apart()
@@ -244,10 +226,14 @@ class Session(Lifetime):
         self.meter.end_apart(mark)
         return modules
 
-    def _optimizer_left(self, recording: Recording, optimizer: Any, now: int) -> None:
+    def _optimizer_left(
+        self, recording: Recording, optimizer: Any, now: int, events: list[int]
+    ) -> None:
+        """``events`` of the step were on the lane before."""
         number = self.optimizers.number(optimizer)
         if not self.goes_back:
-            self._optimizer_done(recording, number, now)
+            ended = self._optimizer_done(recording, number, now)
+            self._open_lane_without_loader(recording, ended, number, now, events)
             return
         # Hooks of parameters step while the gradients of others are still to come, hundreds of
         # them in one pass, which is one step of the loop. Nor may torch's profiler start or end
@@ -255,10 +241,11 @@ class Session(Lifetime):
         before = self._stepped_inside
         self._stepped_inside = number if before is None else min(before, number)
 
-    def _optimizer_done(self, recording: Recording, number: int, now: int) -> None:
+    def _optimizer_done(self, recording: Recording, number: int, now: int) -> list[Boundary]:
         ended = recording.steps.optimizer(number, now, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)
+        return ended
 
     def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
         if boundaries:

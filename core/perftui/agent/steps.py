@@ -90,8 +90,9 @@ class StepMachine:
         self._counts = _Counts()
 
     def state(self) -> tuple[object, ...]:
-        """All that decides about the steps to come, right after one has ended at a fetch."""
+        """All that decides about the steps to come, right after one has ended."""
         return (
+            self._cycle.state(),
             self._has_trained,
             self.has_optimized,
             self._has_gone_back,
@@ -142,7 +143,7 @@ class StepMachine:
     def optimizer(self, number: int, now: int, loader_is_live: bool) -> list[Boundary]:
         """Optimizer ``number`` has stepped, or was skipped for gradients that are not finite."""
         self._counts.optimizers += 1
-        self._optimizers_since_fetch += 1
+        self._optimizers_since_fetch = self._optimizers_since_fetch + 1 if loader_is_live else 0
         self._forwards_since_optimizer = self._backwards_since_optimizer = 0
         self._has_trained = self.has_optimized = True
         turns, self._counts.turns_after_optimizer = self._counts.turns_after_optimizer, 0

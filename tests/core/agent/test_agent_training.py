@@ -165,11 +165,13 @@ def test_a_request_on_the_control_page_opens_another_window(train: Any) -> None:
     asking = (
         NO_LOADER
         + """
-import os, struct
+import os, struct, time
 path = os.path.join(os.environ["PERFTUI_SPOOL"], "control")
 with open(path, "r+b") as page:
     page.write(struct.pack("<Q", 1))
-for step in range(80):
+# Steps like the ones before ask for it every 100 ms.
+until = time.monotonic() + 1
+while time.monotonic() < until:
     optimizer.zero_grad()
     model(torch.ones(4, 8)).sum().backward()
     optimizer.step()

@@ -103,7 +103,7 @@ class OnLane:
 
     def open(self, events: list[int]) -> None:
         self.lane.iterator = cast("Any", weakref.ref(self.iterator))
-        self.lane.open(self.recording, self.meter, self.optimizers, events)
+        self.lane.open(self.recording, self.meter, self.optimizers, events, is_fed=True)
 
     def fetch(self) -> None:
         """Ask for a batch."""
@@ -133,7 +133,7 @@ class OnLane:
                 self.fetch()
             elif not (self.lane.is_open and self._on_lane(event)):
                 self.lane.close()
-                tell(self.recording.steps, [event])
+                tell(self.recording.steps, [event], is_fed=True)
 
     def _on_lane(self, event: int) -> bool:
         lane = self.lane
@@ -171,7 +171,7 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
                 if event == ASKED:
                     ended += plain.fetch(1)
                 else:
-                    tell(plain, [event])
+                    tell(plain, [event], is_fed=True)
             ours.play(step)
     ours.lane.close()
 
@@ -180,6 +180,132 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
     assert last == [one._replace(end=0) for one in plain.finish()]
     assert ours.recording.index == len(ended)
     assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
+
+
+class WithoutLoader(OnLane):
+    """The same where nothing is fetched, and steps end with optimizers."""
+
+    def play(self, step: list[int]) -> None:
+        for event in step:
+            index = self.lane.index
+            if self.lane.is_open and self._on_lane(event):
+                if self.lane.index > index:
+                    self.short += 1
+                    self.ended.append((TRAIN, self.lane.micro_batches))
+                continue
+            self._off_lane(event, self.lane.close())
+
+    def _off_lane(self, event: int, covered: list[int]) -> None:
+        recording = self.recording
+        ended, now = happen(recording.steps, event, recording.now())
+        self.ended += [(one.kind, one.micro_batches) for one in ended]
+        recording.ended(ended)
+        if event < STEPPED:
+            return
+        whole = [*covered, event] if covered else []
+        if not ended:
+            if whole:
+                self.open(whole)
+        elif ended[-1].end == now and ended[-1].forwards:
+            recording._usual_until = 1 << 62
+            self.lane.learn(whole, ended[-1].micro_batches, recording.steps.state())
+            self.open([])
+
+    def open(self, events: list[int]) -> None:
+        self.lane.open(self.recording, self.meter, self.optimizers, events, is_fed=False)
+
+
+def happen(machine: StepMachine, event: int, now: int) -> tuple[list[Boundary], int]:
+    """Without a loader; steps that end with it, and when it happened."""
+    if event == WENT_BACK:
+        machine.backward()
+        return [], now
+    if event >= STEPPED:
+        return machine.optimizer(event - STEPPED, now, False), now
+    return machine.forward(now, event == WITH_GRADIENTS, False), now
+
+
+unfed_events = st.sampled_from([WITH_GRADIENTS, WITHOUT, WENT_BACK, STEPPED, STEPPED + 1])
+unfed_usual = [
+    [WITH_GRADIENTS, WENT_BACK, STEPPED],
+    [WITH_GRADIENTS, WENT_BACK, STEPPED, WITH_GRADIENTS, WENT_BACK, STEPPED + 1],
+    [WITHOUT, WITH_GRADIENTS, WENT_BACK, WITH_GRADIENTS, WENT_BACK, STEPPED, STEPPED, STEPPED + 1],
+    [WITHOUT] * 150 + [WITH_GRADIENTS, WENT_BACK, STEPPED],
+]
+unfed_loops = st.lists(
+    st.tuples(
+        st.one_of(
+            st.sampled_from([*unfed_usual, [WITHOUT] * 70, [WITH_GRADIENTS, WENT_BACK] * 70]),
+            st.lists(unfed_events, max_size=6),
+        ),
+        st.integers(1, 5),
+    ),
+    max_size=12,
+)
+
+
+@given(unfed_loops)
+def test_steps_without_a_loader_end_as_the_machine_says(loop: list[tuple[list[int], int]]) -> None:
+    plain, ended = machine(), list[Boundary]()
+    ours = WithoutLoader()
+    for step, times in loop:
+        for _ in range(times):
+            for number, event in enumerate(step):
+                ended += happen(plain, event, number + 1)[0]
+            ours.play(step)
+    ours.lane.close()
+
+    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
+    last = [one._replace(end=0) for one in ours.recording.steps.finish()]
+    assert last == [one._replace(end=0) for one in plain.finish()]
+    assert ours.recording.index == len(ended)
+    assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
+
+
+@pytest.mark.parametrize("step", unfed_usual)
+def test_the_third_step_without_a_loader_goes_the_short_way(step: list[int]) -> None:
+    ours = WithoutLoader()
+    for _ in range(20):
+        ours.play(step)
+
+    assert ours.short >= 16
+    ours.lane.close()
+    one = ours.recording.index - 3
+    assert sum(index == one for _, index in ours.written) == len(step) + 1
+    assert ours.meter._steps == len(ours.ended)
+
+
+@pytest.mark.parametrize("change", [{"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}])
+def test_an_optimizer_ends_no_step_when_it_is_time_to_plan(change: dict[str, Any]) -> None:
+    ours = without_loader()
+    optimizer = ours.all_optimizers[0]
+    ours.play(unfed_usual[0][:-1])
+    assert ours.lane.enter_optimizer(optimizer)
+    for name, value in change.items():
+        setattr(ours.lane, name, value)
+    written = len(ours.written)
+
+    assert not ours.lane.leave_optimizer(optimizer)
+    assert len(ours.written) == written
+    ours.lane.close()
+    assert ours.optimizers.left(optimizer) > 0
+
+
+def test_an_optimizer_within_a_backward_pass_ends_no_step() -> None:
+    ours = without_loader()
+    ours.play(unfed_usual[0][:-1])
+    assert ours.lane.enter_optimizer(ours.all_optimizers[0])
+    ours.lane.inside = True
+
+    assert not ours.lane.leave_optimizer(ours.all_optimizers[0])
+
+
+def test_no_loader_is_for_a_lane_without_one() -> None:
+    ours = without_loader()
+    ours.lane.iterator = cast("Any", weakref.ref(ours.iterator))
+
+    assert ours.lane.enter_fetch(ours.iterator) == 0
+    assert not ours.lane.leave_fetch(ours.iterator, 1)
 
 
 @pytest.mark.parametrize("step", usual_steps)
@@ -293,7 +419,7 @@ def test_a_step_of_very_many_events_goes_the_long_way() -> None:
     assert (ours.short, ours.ended) == (0, [(TRAIN, 1)] * 4)
 
 
-LOOP = """
+WAY = """
 import sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -308,6 +434,10 @@ else:
         usual.append(lane.steps)
         original(self, lane)
     recording.take_back = take_back
+"""
+"""All goes the long way, or all that can the short one; ``usual`` counts steps that did."""
+
+LOOP = """
 model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 other = torch.optim.Adam(model.parameters())
@@ -362,13 +492,92 @@ if sys.argv[1] != "long":
 """
 
 
+RANDOM_LOOPS = """
+import random
+model = nn.Linear(4, 1)
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for _ in range(3)]
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+loader = DataLoader(TensorDataset(torch.ones(16, 4)), 4, num_workers=int(sys.argv[2]))
+x, loss = torch.ones(2, 4), None
+
+def forward():
+    global loss
+    loss = model(x).sum()
+
+def without():
+    with torch.no_grad():
+        model(x)
+
+def backward():
+    if loss is None:
+        forward()
+    loss.backward(retain_graph=True)
+
+def closure():
+    forward()
+    backward()
+    return loss
+
+def skip():
+    optimizer = optimizers[0]
+    optimizer.zero_grad()
+    forward()
+    scaler.scale(loss * float("inf")).backward(retain_graph=True)
+    scaler.step(optimizer)
+    scaler.update()
+
+def broken():
+    try:
+        model(torch.ones(2, 3))
+    except RuntimeError:
+        pass
+
+def epoch():
+    for (batch,) in loader:
+        model(batch).sum().backward()
+        optimizers[0].step()
+
+def look():
+    next(iter(loader))
+
+steps = [lambda one=one: one.step() for one in optimizers]
+closures = [lambda one=one: one.step(closure) for one in optimizers]
+usual_ones = [[forward, backward, steps[0]], [without, forward, backward, steps[0], steps[1]],
+              [forward, backward, steps[1], forward, backward, steps[0]], [closures[0]]]
+events = [forward, without, backward, broken, skip, *steps, *closures]
+draw = random.Random(int(sys.argv[3]))
+for _ in range(60):
+    if draw.random() < 0.6:
+        step = draw.choice(usual_ones)
+    elif draw.random() < 0.2:
+        step = [draw.choice([epoch, look])]
+    elif draw.random() < 0.1:
+        step = [draw.choice([forward, without, backward])] * 230
+    else:
+        step = draw.choices(events, k=draw.randint(1, 5))
+    for _ in range(draw.randint(1, 9)):
+        for event in step:
+            event()
+if sys.argv[1] != "long":
+    print(sum(usual) > 40)
+"""
+
+
 @pytest.mark.subprocess
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("loop", "arguments", "least"),
+    [
+        (LOOP, ["0"], 1000),
+        (LOOP, ["1"], 1000),
+        *((RANDOM_LOOPS, ["0", str(seed)], 500) for seed in range(3)),
+    ],
+    ids=["loops", "loops-workers", "random-0", "random-1", "random-2"],
+)
 def test_a_training_is_recorded_alike_on_either_way(
-    train: Any, workers: int, tmp_path_factory: pytest.TempPathFactory
+    train: Any, loop: str, arguments: list[str], least: int
 ) -> None:
     def told(way: str) -> list[tuple[object, ...]]:
-        run = train(LOOP, way, str(workers), options={"profile": False})
+        run = train(WAY + loop, way, *arguments, options={"profile": False})
         assert (run.code, run.out) == (0, "" if way == "long" else "True\n")
         assert run.notes("error") == []
         ring = next(n for n, path in enumerate(run.spool.rings()) if path.exists())
@@ -384,7 +593,7 @@ def test_a_training_is_recorded_alike_on_either_way(
 
     short, long = told("short"), told("long")
 
-    assert len(short) > 1000
+    assert len(short) > least
     assert short == long
 
 
@@ -435,6 +644,15 @@ def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnLane:
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
+    assert ours.lane.is_open
+    return ours
+
+
+def without_loader() -> WithoutLoader:
+    """On the lane, with a whole step done."""
+    ours = WithoutLoader()
+    for _ in range(12):
+        ours.play(unfed_usual[0])
     assert ours.lane.is_open
     return ours
 

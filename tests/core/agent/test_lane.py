@@ -737,6 +737,27 @@ def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     assert len(ours.recording.steps.fetch(1)) == 1
 
 
+def test_a_lane_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others() -> None:
+    ours = without_loader()
+    lane, closed = ours.lane, list[list[int]]()
+    ours.play(unfed_usual[0][:-1])
+    assert lane.enter_optimizer(ours.all_optimizers[0])
+    lane.is_sampling = True
+
+    def interrupted(spent: int, calls: int) -> None:
+        closed.append(lane.close())
+
+    ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
+    index, written = lane.index, len(ours.written)
+
+    assert not lane.leave_optimizer(ours.all_optimizers[0])
+    assert closed == [unfed_usual[0][:-1]]
+    assert (ours.recording.index, len(ours.written)) == (index, written)
+    # Who is told of its end next finds when it began, and a step to end.
+    assert ours.optimizers.left(ours.all_optimizers[0]) > 0
+    assert len(ours.recording.steps.optimizer(0, 1, False)) == 1
+
+
 def in_a_step() -> OnLane:
     """On the lane, in the middle of a step: its optimizer goes on."""
     ours = at_a_fetch()

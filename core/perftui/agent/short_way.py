@@ -54,7 +54,9 @@ class ShortWay(Lifetime):
         events: list[int],
     ) -> None:
         """Optimizer ``number`` has stepped ``now``, after ``events`` on the lane."""
-        if self.loaders.any_live() or number >= MOST_NUMBERS or not self.optimizers.exist():
+        if self.loaders.any_live() or number >= MOST_NUMBERS:
+            return
+        if not recording.steps.ends_by_optimizers():
             return
         events = [*events, STEPPED + number] if events else []
         if events and not ended:

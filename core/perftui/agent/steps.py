@@ -105,6 +105,11 @@ class StepMachine:
             self._counts == _Counts(),
         )
 
+    def ends_by_optimizers(self) -> bool:
+        """Whether nothing else ends a step where no loader is live, until it has very many forward
+        or backward calls (``LONG_WITHOUT_OPTIMIZER``). Asked when an optimizer has ended one."""
+        return self._has_gone_back and self._optimizers_exist()
+
     def fetch(self, now: int) -> list[Boundary]:
         """The loop asks a loader for a batch, or for a new iterator."""
         self._optimizers_since_fetch = 0

@@ -29,6 +29,13 @@ class OptimizerCycle:
         """All that decides about the ends to come."""
         return frozenset(self._known), self._last, self._learning, self._since_end
 
+    def settle(self) -> int | None:
+        """No optimizer has stepped for long: when the first iteration has ended, if that was it."""
+        if not self._learning or not self._known:
+            return None
+        self._learning = False
+        return self._pending
+
     def step(self, optimizer: int, now: int) -> list[int]:
         """Optimizer number ``optimizer`` has stepped; times at which steps have ended."""
         is_new = optimizer not in self._known

@@ -82,6 +82,7 @@ class StepMachine:
         self._is_by_hand = False
         self._held_back = 0
         self._forwards_since_optimizer = 0
+        self._gradients_since_optimizer = 0
         self._backwards_since_optimizer = 0
         self._optimizers_since_fetch = 0
         self._last_was_backward = False
@@ -99,6 +100,7 @@ class StepMachine:
             self._is_by_hand,
             self._held_back,
             self._forwards_since_optimizer,
+            self._gradients_since_optimizer,
             self._backwards_since_optimizer,
             self._optimizers_since_fetch,
             self._last_was_backward,
@@ -126,10 +128,15 @@ class StepMachine:
 
     def forward(self, now: int, has_gradients: bool, loader_is_live: bool) -> list[Boundary]:
         """The outermost module is called. Steps that end here end before the call."""
-        ended = [] if loader_is_live or self._counts.optimizers else self._end_at_forward(now)
+        ended = []
+        if not loader_is_live:
+            ended = self._end_long_ago() if self._counts.optimizers else []
+            if not self._counts.optimizers:
+                ended += self._end_at_forward(now)
         self._counts.forwards += 1
         self._counts.with_gradients += has_gradients
         self._forwards_since_optimizer += 1
+        self._gradients_since_optimizer += has_gradients
         self._last_was_backward = False
         return ended
 
@@ -150,6 +157,7 @@ class StepMachine:
         self._counts.optimizers += 1
         self._optimizers_since_fetch = self._optimizers_since_fetch + 1 if loader_is_live else 0
         self._forwards_since_optimizer = self._backwards_since_optimizer = 0
+        self._gradients_since_optimizer = 0
         self._has_trained = self.has_optimized = True
         turns, self._counts.turns_after_optimizer = self._counts.turns_after_optimizer, 0
         if loader_is_live and self._optimizers_since_fetch < LONGEST_CYCLE:
@@ -172,6 +180,20 @@ class StepMachine:
             if kind == INFER or not self._counts.with_gradients:
                 return [self._cut(kind, self.last_activity)]
         return []
+
+    def _end_long_ago(self) -> list[Boundary]:
+        """The first iteration, if there were only calls without gradients for long since then."""
+        calls = self._forwards_since_optimizer
+        is_long = calls > LONG_WITHOUT_OPTIMIZER
+        if not is_long or self._gradients_since_optimizer or self._backwards_since_optimizer:
+            return []
+        end = self._cycle.settle()
+        if end is None:
+            return []
+        self._counts.forwards -= calls
+        ended = self._cut(TRAIN, end)
+        self._counts.forwards = calls
+        return [ended]
 
     def _end_at_forward(self, now: int) -> list[Boundary]:
         if self._counts.backwards:

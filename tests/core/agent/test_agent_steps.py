@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import pytest
 
 from perftui.agent.steps import (
     EVAL,
+    FEW_WITHOUT_BACKWARD,
     INFER,
     LONG_WITHOUT_OPTIMIZER,
     TRAIN,
@@ -355,6 +357,38 @@ def test_the_last_batch_of_an_evaluation_without_its_end_counts() -> None:
         loop.forward(gradients=False)
 
     assert [step.kind for step in loop.end()] == [TRAIN] * 10 + [EVAL] * 5
+
+
+def generation(loop: Loop, calls: int = 300) -> None:
+    for _ in range(calls):
+        loop.forward(gradients=False)
+
+
+def test_generation_between_training_steps_is_no_part_of_the_first_ones_either() -> None:
+    loop = Loop()
+    for _ in range(3):
+        generation(loop)
+        loop.turn()
+        loop.optimizer()
+
+    kinds = [(kind, len(list(steps))) for kind, steps in groupby(loop.end(), lambda one: one.kind)]
+    before = [(EVAL, 290), (TRAIN, 1)]
+    assert kinds == [*before, *[(EVAL, 300 - LONG_WITHOUT_OPTIMIZER), (TRAIN, 1)] * 2]
+    calls = [step.forwards for step in loop.ended if step.forwards > 1]
+    assert calls == [FEW_WITHOUT_BACKWARD + 1, *[LONG_WITHOUT_OPTIMIZER + 1] * 2]
+
+
+def test_many_calls_for_one_backward_between_two_optimizers_end_no_step() -> None:
+    loop = Loop()
+    loop.turn()
+    for _ in range(3):
+        for optimizer in (0, 1):
+            for _ in range(LONG_WITHOUT_OPTIMIZER + 10):
+                loop.forward()
+            loop.backward()
+            loop.optimizer(optimizer)
+
+    assert [step.kind for step in loop.end()] == [TRAIN] * 3
 
 
 def test_a_teacher_that_runs_without_gradients_makes_no_step_of_its_own() -> None:

@@ -34,7 +34,7 @@ class RecorderRequests:
 
         if self._request(CAPTURE):
             self._windows_awaited = _window_count(snapshot)
-            self._app.notify("requested: a window is profiled at the next step")
+            self._app.notify("requested: a window is profiled, of training if that goes on soon")
 
     def stop(self) -> None:
         """Ask for an interrupt of the training that is our own, whichever is on screen."""

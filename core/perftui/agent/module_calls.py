@@ -28,19 +28,25 @@ class ModuleCalls:
     def __init__(self) -> None:
         self._of_steps: deque[int] = deque([0], maxlen=REMEMBERED)
         self._in_step = 0
+        self._outermost = 0
         self._in_window = 0
         self._most = sys.maxsize
 
     def count(self, modules: int) -> None:
         """A module with so many in it is about to be called."""
         self._in_step += modules
+        self._outermost += 1
         self._in_window += modules
 
-    def end_step(self) -> None:
-        """A step has ended. One that went the short way has told of no call."""
-        if self._in_step:
+    def end_step(self, forwards: int, *, is_sought: bool) -> None:
+        """A step with so many outermost calls has ended; whether windows are for such steps.
+
+        One that went the short way has told of no call, and one that ended long ago, before
+        anything showed it, of those of the next one too: neither is remembered.
+        """
+        if is_sought and 0 < self._outermost <= forwards:
             self._of_steps.append(self._in_step)
-            self._in_step = 0
+        self._in_step = self._outermost = 0
 
     def open(self, steps: int, *, is_limited: bool) -> None:
         """A window of so many ``steps`` opens, which may hold any number unless ``is_limited``."""

@@ -66,14 +66,16 @@ class Occasions:
         return self._warm_up.is_over and has_begun and self._first_step is None
 
     def begin_anew(self) -> None:
-        """Steps of another kind begin: they warm up for themselves.
+        """Steps of another kind begin: they warm up for themselves, and their first window is one.
 
-        Where there was a window already, the next one comes as soon as the budget allows.
+        One on credit of what came before may not cost the training its own: a loop of very many
+        calls takes up the budget with their hooks, and earns none.
         """
         self._warm_up = WarmUp()
         self._usual = UsualStep()
         self._was_slow = False
-        self._regular_at = self._slow_at = 0
+        self._is_first |= self._first_step is None
+        self.is_postponed = False
 
     def step(self, duration: int) -> None:
         """A step has taken ``duration`` ns, undisturbed by any window."""
@@ -89,13 +91,17 @@ class Occasions:
         self._regular_at = now if is_too_short else now + pause
         self._slow_at = min(self._regular_at, now + pause // SLOW_PAUSE)
 
+    def is_asked_for(self) -> bool:
+        """Whether a viewer has asked since this was called last."""
+        return self._control.requested()
+
     def next(self, now: int, next_step: int, price: Callable[[], int]) -> str | None:
         """Why a window is wanted from the step after ``next_step`` on; None where none is.
 
         ``price`` tells what it would cost.
         """
         was_slow, self._was_slow = self._was_slow, False
-        if self._control.requested():
+        if self.is_asked_for():
             return ASKED
         if self._first_step is not None:
             return self._chosen(self._first_step, next_step)

@@ -27,7 +27,8 @@ class RanksTogether:
         self._seen = control.step
         self._cost_before = control.cost
         """What windows had cost processes that were here before: torchrun starts ranks anew."""
-        self._is_one_of_many = False
+        self.is_one_of_many = False
+        """Whether others open their windows at the same steps."""
 
     def is_due(self, trained: int, is_wanted: bool, lead: int) -> bool:
         """Whether to prepare a window after ``trained`` steps.
@@ -38,8 +39,8 @@ class RanksTogether:
         if is_wanted or step != self._seen:
             # The process group may have been made after the recording began.
             self._seen = step
-            self._is_one_of_many = self._control.is_shared and ranks()["world_size"] > 1
-        if not self._is_one_of_many:
+            self.is_one_of_many = self._control.is_shared and ranks()["world_size"] > 1
+        if not self.is_one_of_many:
             return is_wanted
         if is_wanted and not trained <= step <= trained + MOST_LEAD:
             # What is planned is over, or was for ranks that have been started anew since.
@@ -49,7 +50,7 @@ class RanksTogether:
 
     def can_wait(self, trained: int) -> bool:
         """Whether no window is planned for a step after ``trained``, as far as is known."""
-        return not self._is_one_of_many or self._seen < trained
+        return not self.is_one_of_many or self._seen < trained
 
     @property
     def plan(self) -> tuple[int, int]:
@@ -58,18 +59,18 @@ class RanksTogether:
 
     def may_start(self, trained: int, at_once: bool) -> bool:
         """Whether the prepared window opens now; ``at_once`` if it need not wait for others."""
-        if self._is_one_of_many:
+        if self.is_one_of_many:
             return trained >= self._control.step
         return at_once
 
     def pay(self, budget: Budget) -> None:
         """Tell the others what windows have cost here."""
-        if self._is_one_of_many:
+        if self.is_one_of_many:
             self._control.raise_cost(self._cost_before + budget.windows)
 
     def learn(self, budget: Budget) -> None:
         """Count what windows have cost where they cost most: all have waited for that."""
-        if self._is_one_of_many:
+        if self.is_one_of_many:
             budget.raise_to(self._control.cost - self._cost_before)
 
 

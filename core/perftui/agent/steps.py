@@ -32,6 +32,8 @@ class Boundary(NamedTuple):
     micro_batches: int
     forwards: int = 1
     """Outermost calls of modules that were seen in it."""
+    trains_next: bool = False
+    """Whether the call that begins the next step has gradients, and it will be one of training."""
 
 
 @dataclass
@@ -132,7 +134,7 @@ class StepMachine:
         if not loader_is_live:
             ended = self._end_long_ago() if self._counts.optimizers else []
             if not self._counts.optimizers:
-                ended += self._end_at_forward(now)
+                ended += self._end_at_forward(now, has_gradients)
         self._counts.forwards += 1
         self._counts.with_gradients += has_gradients
         self._forwards_since_optimizer += 1
@@ -195,11 +197,12 @@ class StepMachine:
         self._counts.forwards = calls
         return [ended]
 
-    def _end_at_forward(self, now: int) -> list[Boundary]:
+    def _end_at_forward(self, now: int, has_gradients: bool) -> list[Boundary]:
+        trains_next = has_gradients and self._has_gone_back
         if self._counts.backwards:
-            return [self._cut(TRAIN, now)] if self._updates_by_hand() else []
+            return [self._cut(TRAIN, now, trains_next)] if self._updates_by_hand() else []
         if self._counts.forwards and self._only_calls_forward():
-            return [self._cut(self._forward_only(), now)]
+            return [self._cut(self._forward_only(), now, trains_next)]
         return []
 
     def _updates_by_hand(self) -> bool:
@@ -224,11 +227,11 @@ class StepMachine:
     def _forward_only(self) -> str:
         return EVAL if self._has_trained or self._optimizers_exist() else INFER
 
-    def _cut(self, kind: str, end: int) -> Boundary:
+    def _cut(self, kind: str, end: int, trains_next: bool = False) -> Boundary:
         self._has_trained |= kind == TRAIN
         counts, self._counts = self._counts, _Counts()
         turns = max(self._micro_batches(counts), 1)
-        return Boundary(kind, end, turns, counts.forwards)
+        return Boundary(kind, end, turns, counts.forwards, trains_next)
 
     def _micro_batches(self, counts: _Counts) -> int:
         """Several backward passes on one batch are one micro batch.

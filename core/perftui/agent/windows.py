@@ -33,7 +33,8 @@ step of 2,000 kernels on slow cores. Two short waits disturb a training less tha
 
 POSTPONED = (
     "the next window waits until it is within the budget: a step calls so many modules that "
-    "recording it will hold up the training; c in the app and --steps record one all the same"
+    "recording it will hold up the training; c in the app and --steps record one all the same, a "
+    "higher --overhead one sooner"
 )
 
 
@@ -151,7 +152,8 @@ class Windows:
         elif self.marks is not None:
             self._finish(is_last=is_last)
         else:
-            self._cancel(self._window)
+            self._discard(self._window)
+            self._try_again()
         self._pay(started)
         return True
 
@@ -211,7 +213,8 @@ class Windows:
         """One stage a boundary: prepare, start, so many steps, finish.
 
         Preparing is a stage of its own because with a GPU it starts the tracing library, whose
-        first use would fill the first step recorded.
+        first use would fill the first step recorded. It is undone where the step after is none to
+        be recorded: a script may evaluate for minutes then, or generate text.
         """
         if self.marks is not None:
             self._steps += 1
@@ -225,6 +228,9 @@ class Windows:
             self._prepare()
         if self._plan.may_start(next_step, was_prepared):
             self._start(next_step)
+        elif was_prepared and self._window is not None and not self._plan.may_stay:
+            self._discard(self._window)
+            self._plan.put_back()
 
     def _prepare(self) -> None:
         self._plan.begin()
@@ -300,8 +306,8 @@ class Windows:
             "where the script forked (workers of a data loader, each epoch) or profiled itself"
         )
 
-    def _cancel(self, window: Window | NsysWindow) -> None:
-        """Give up a window that was only prepared.
+    def _discard(self, window: Window | NsysWindow) -> None:
+        """Be without a window that was only prepared.
 
         A session left so makes the next one print a warning, ours or the script's.
         """
@@ -311,7 +317,6 @@ class Windows:
                 window.stop()
         finally:
             self._window = None
-        self._try_again()
 
     def _abandon(self) -> None:
         window, marks = self._window, self.marks

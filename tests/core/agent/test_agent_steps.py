@@ -391,6 +391,34 @@ def test_many_calls_for_one_backward_between_two_optimizers_end_no_step() -> Non
     assert [step.kind for step in loop.end()] == [TRAIN] * 3
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_only_a_call_with_gradients_tells_that_training_goes_on(live: bool) -> None:
+    loop = Loop()
+    loop.live = live
+    for _ in range(3):
+        generation(loop)
+        loop.forward(gradients=False)
+        loop.turn()
+        loop.optimizer()
+
+    ended = loop.end()
+    told = [number for number, step in enumerate(ended) if step.trains_next]
+    first, *others = [number for number, step in enumerate(ended) if step.kind == TRAIN]
+    # Before the first backward pass nothing tells whether there will be any.
+    assert told == ([] if live else [number - 1 for number in others])
+    assert live or first
+
+
+def test_an_update_by_hand_that_ends_at_a_call_with_gradients_is_followed_by_another() -> None:
+    loop = Loop(has_optimizers=False)
+    by_hand(loop)
+    loop.forward(gradients=False)
+    by_hand(loop)
+
+    told = [step.trains_next for step in loop.end()]
+    assert told == [*[True] * 9, False, True, *[True] * 9, False]
+
+
 def test_a_teacher_that_runs_without_gradients_makes_no_step_of_its_own() -> None:
     loop = Loop()
     for _ in range(10):

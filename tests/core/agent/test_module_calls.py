@@ -10,8 +10,9 @@ from perftui.agent.module_calls import CALL_NS, REMEMBERED, ModuleCalls
 def after(*steps: int) -> ModuleCalls:
     calls = ModuleCalls()
     for modules in steps:
-        calls.count(modules)
-        calls.end_step()
+        if modules:
+            calls.count(modules)
+        calls.end_step(1, is_sought=True)
     return calls
 
 
@@ -48,3 +49,20 @@ def test_the_dearest_of_the_last_steps_is_expected_again() -> None:
     assert after(40, 5_000, 40).price(2) == 2 * 5_000 * CALL_NS
     assert after(5_000, *[40] * REMEMBERED).price(1) == 40 * CALL_NS
     assert after(5_000, *[0] * REMEMBERED).price(1) == 5_000 * CALL_NS
+
+
+def test_steps_that_windows_are_not_for_are_not_expected() -> None:
+    calls = after(40)
+    calls.count(5_000)
+    calls.end_step(1, is_sought=False)
+
+    assert calls.price(1) == 40 * CALL_NS
+
+
+def test_a_step_whose_end_showed_late_does_not_count_with_the_calls_of_the_next() -> None:
+    calls = after(40)
+    for _ in range(200):
+        calls.count(40)
+    calls.end_step(1, is_sought=True)
+
+    assert calls.price(1) == 40 * CALL_NS

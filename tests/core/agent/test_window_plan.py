@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perftui.agent.occasions import ASKED, REGULAR, WARM
 from perftui.agent.options import Options
 from perftui.agent.steps import EVAL, INFER, TRAIN, Boundary
-from perftui.agent.window_plan import LONG_EVALUATION, MOST_ATTEMPTS, WindowPlan
+from perftui.agent.training_runs import LONG_GAP
+from perftui.agent.window_plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
 from perftui.run.spool import CONTROL_SIZE
 
 MS = 1_000_000
@@ -27,6 +31,8 @@ class Training:
     """For each step of a window."""
     cut_short: bool = False
     kind: str = TRAIN
+    tells: bool = False
+    """Whether the call that ends the step has gradients."""
     usual: int = 30 * MS
     calls: int = 40
     """Of modules, in each step."""
@@ -35,6 +41,8 @@ class Training:
     cost: int = 0
     windows: list[tuple[int, int, str]] = field(default_factory=list)
     """First step, steps, reason."""
+    kinds: list[str] = field(default_factory=list)
+    """Of all steps."""
     retries: list[bool] = field(default_factory=list)
     """Of each window that was cut short, whether another follows at once."""
     _first: int | None = None
@@ -45,6 +53,20 @@ class Training:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             self._step()
+
+    def loop(self, runs: Iterable[tuple[int, int]], *, tells: bool) -> None:
+        """Runs of training steps with gaps of evaluation or generation between.
+
+        ``tells`` says whether the step after a gap begins with a call with gradients.
+        """
+        for run, gap in runs:
+            self.kind = TRAIN
+            self.run(run)
+            self.kind = EVAL
+            self.run(gap - 1)
+            self.tells = tells
+            self.run(1)
+            self.tells = False
 
     def run_together(self, turns: int, together: int) -> None:
         """Tell of only one step in so many, and of the others at once, wherever that is allowed."""
@@ -57,6 +79,10 @@ class Training:
                 self.cost += hooks
             self._step()
 
+    def inside(self) -> list[list[str]]:
+        """The kinds of the steps of each window."""
+        return [self.kinds[first : first + steps] for first, steps, _ in self.windows]
+
     def _step(self) -> None:
         is_open = self._first is not None
         duration = self.usual + self._waited + (self.slowed if is_open else 0)
@@ -65,7 +91,9 @@ class Training:
         self.now += duration
         self.number += 1
         self.plan.calls.count(self.calls)
-        self.plan.step(Boundary(self.kind, self.now, 1), duration, self.hooks, is_open)
+        ended = Boundary(self.kind, self.now, 1, trains_next=self.tells)
+        self.kinds.append(self.kind)
+        self.plan.step(ended, duration, self.hooks, is_open)
         if self._first is not None:
             self._left -= 1
             if not self._left:
@@ -75,7 +103,12 @@ class Training:
                 self.plan.begin()
             if self.plan.may_start(self.number, self._is_prepared):
                 self._first, self._left = self.number, self.plan.start()
-            self._is_prepared = self._first is None
+                self._is_prepared = False
+            elif self._is_prepared and not self.plan.may_stay:
+                self.plan.put_back()
+                self._is_prepared = False
+            else:
+                self._is_prepared = True
 
     def _finish(self, first: int) -> None:
         self._first = None
@@ -211,9 +244,9 @@ def test_a_check_before_training_is_not_taken_for_its_warm_up() -> None:
     began = run.number
     run.run(300)
 
-    # The first three steps that are alike, and one more to prepare; paid for by the budget.
+    # The first three steps that are alike, and one more to prepare.
     assert checked == 1
-    assert run.windows[1][2] == REGULAR
+    assert run.windows[1][2] == WARM
     assert began + 3 < run.windows[1][0] < began + 50
     assert run.cost <= 0.01 * run.now
 
@@ -253,3 +286,138 @@ def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) 
     assert [reason for _, _, reason in run.windows] == [ASKED]
     run.plan.calls.count(10**9)
     assert not run.plan.calls.are_too_many
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 24),
+    st.integers(1, 90),
+    st.booleans(),
+    st.sampled_from([4, 700]),
+    st.sampled_from([None, 1, 3]),
+)
+def test_in_a_loop_of_runs_alike_windows_hold_nothing_but_training(
+    length: int, gap: int, tells: bool, milliseconds: int, window_steps: int | None
+) -> None:
+    run = training(Options(overhead=0.5, window_steps=window_steps))
+    run.usual = milliseconds * MS
+    run.loop([(length, gap)] * 12, tells=tells)
+    learnt = len(run.windows)
+    # Past the pause, whatever has been by then.
+    turns = 3 + 40_000 // (milliseconds * (length + gap))
+    run.loop([(length, gap)] * turns, tells=tells)
+
+    assert run.windows[learnt:]
+    assert all(run.kinds[first] == TRAIN for first, _, _ in run.windows[learnt:])
+    if window_steps is None:
+        assert {kind for kinds in run.inside()[learnt:] for kind in kinds} == {TRAIN}
+    else:
+        # Asked for, so it holds.
+        assert {steps for _, steps, _ in run.windows} == {window_steps}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), min_size=60, max_size=60))
+def test_where_calls_tell_no_window_begins_within_a_gap(turns: list[tuple[int, int]]) -> None:
+    run = training(Options(overhead=0.5))
+    run.usual = 900 * MS
+    run.loop(turns, tells=True)
+    inside = [first for first, _, _ in run.windows if run.kinds[first - 1] == EVAL]
+
+    assert [run.kinds[first] for first in inside] == [TRAIN] * len(inside)
+    assert len(run.windows) > 2
+
+
+def test_runs_that_are_each_one_step_between_gaps_of_any_length_are_met_in_the_end() -> None:
+    run = training()
+    run.loop([(1, 2 + number % 3) for number in range(200)], tells=False)
+
+    assert len(run.windows) > 1
+    assert not run.plan.can_wait or run.windows
+
+
+def test_a_window_that_the_first_validation_took_is_followed_by_another() -> None:
+    run = training(Options(overhead=0.5))
+    run.usual = 200 * MS
+    run.run(5)
+    assert not run.windows
+    run.loop([(1, 30), (400, 1)], tells=False)
+
+    (first, *_), (second, *_) = run.windows[:2]
+    assert run.inside()[0] == [EVAL]
+    assert run.kinds[second] == TRAIN
+    # And no pause between.
+    assert second - first < 30 + 40
+
+
+def request(spool: Path, number: int = 1) -> None:
+    """Ask for a window, as a viewer does."""
+    page = bytearray(CONTROL_SIZE)
+    page[0] = number
+    (spool / "control").write_bytes(page)
+
+
+def test_a_request_within_a_gap_is_served_where_training_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
+    run = training(spool=tmp_path)
+    run.loop([(1, 300)] * 5, tells=True)
+    request(tmp_path)
+    before, asked = len(run.windows), run.number
+    run.kind = TRAIN
+    run.run(1)
+    run.kind = EVAL
+    run.run(299)
+    run.tells = True
+    run.run(1)
+    run.kind, run.tells = TRAIN, False
+    run.run(3)
+
+    assert run.windows[before:] == [(asked + 301, 1, ASKED)]
+
+
+@pytest.mark.parametrize("milliseconds", [200, 5_000])
+@pytest.mark.parametrize("is_another_wanted", [False, True])
+def test_a_request_does_not_wait_for_long(
+    tmp_path: Path, milliseconds: int, is_another_wanted: bool
+) -> None:
+    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
+    run = training(Options(overhead=0.5), spool=tmp_path)
+    run.loop([(20, 10)] * 5, tells=False)
+    run.kind = EVAL
+    # With the pause over, or before.
+    run.run(720 if is_another_wanted else 1)
+    before, asked = len(run.windows), run.number
+    request(tmp_path)
+    run.usual = milliseconds * MS
+    while len(run.windows) == before:
+        run.run(1)
+
+    ((first, _, reason),) = run.windows[before:]
+    assert reason == ASKED
+    # It is seen when a step ends, and prepared and opened when others do.
+    assert MOST_WAIT_NS < (first - asked) * run.usual <= MOST_WAIT_NS + 3 * run.usual
+
+
+def test_a_script_that_has_trained_and_only_evaluates_from_then_on_gets_windows_too() -> None:
+    run = training()
+    run.run(300)
+    trained = len(run.windows)
+    run.kind = EVAL
+    run.run(LONG_GAP)
+    assert len(run.windows) == trained
+    run.run(20_000)
+
+    assert len(run.windows) > trained + 1
+    assert run.cost <= 0.01 * run.now
+
+
+def test_the_first_window_of_a_training_is_on_credit_though_one_of_before_was() -> None:
+    run = training()
+    run.kind, run.usual, run.hooks = EVAL, MS, 100_000
+    run.run(2 * LONG_EVALUATION)
+    assert [reason for *_, reason in run.windows] == [WARM]
+    run.loop([(1, 2 * LONG_EVALUATION)] * 15, tells=True)
+
+    # The hooks alone take ten times the budget: none is ever earned.
+    assert [reason for *_, reason in run.windows] == [WARM, WARM]
+    assert run.inside()[1] == [TRAIN]

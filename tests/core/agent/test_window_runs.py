@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import struct
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -140,6 +142,64 @@ def test_a_window_ends_where_a_step_calls_far_more_than_those_before(
     assert [one["steps"] for one in run.notes("window")] == steps
     said = [one["message"] for one in run.notes("warning")]
     assert said == ([] if steps else [POSTPONED])
+
+
+GENERATING = """
+def generate(calls):
+    model.eval()
+    with torch.no_grad():
+        for _ in range(calls):
+            model(torch.ones(4, 8))
+    model.train()
+def reinforce(turns, updates=1):
+    for _ in range(turns):
+        generate(260)
+        train(updates)
+"""
+
+
+def phases_of(run: Any) -> list[dict[str, int]]:
+    """How often each phase is in each window."""
+    found = []
+    for window in run.notes("window"):
+        trace = json.loads((run.spool.root / window["file"]).read_text())
+        names = [event["name"] for event in trace["traceEvents"] if "name" in event]
+        prefix = "perftui::"
+        found.append(Counter(name[len(prefix) :] for name in names if name.startswith(prefix)))
+    return found
+
+
+@pytest.mark.parametrize("updates", [1, 4])
+def test_a_window_of_a_loop_that_generates_holds_whole_training_steps(
+    train: Any, updates: int
+) -> None:
+    run = train(PLAIN + GENERATING + f"reinforce(56, {updates})")
+
+    assert (run.err, run.code) == ("", 0)
+    (window, *_), (phases, *_) = run.notes("window"), phases_of(run)
+    first, steps = window["first_step"], window["steps"]
+    assert run.step_kinds[first : first + steps] == ["train"] * steps
+    assert steps <= updates
+    assert phases["backward"] == phases["optimizer"] == phases["forward"] == steps
+    assert run.notes("warning") == []
+
+
+@pytest.mark.parametrize("planned_step", [5, 6])
+@pytest.mark.parametrize("updates", [1, 3])
+def test_a_rank_that_generates_opens_its_window_where_training_goes_on(
+    train: Any, monkeypatch: Any, planned_step: int, updates: int
+) -> None:
+    """Plans count training steps, and another rank may generate fewer or more."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loop = f"reinforce(1, {updates})\nplan()\nreinforce(8, {updates})"
+    run = train(planned(planned_step) + PLAIN + GENERATING + loop)
+
+    assert run.err == ""
+    (window,), (phases,) = run.notes("window"), phases_of(run)
+    assert window["reason"] == "joint"
+    kinds = run.step_kinds
+    assert kinds[: window["first_step"]].count("train") == planned_step
+    assert phases["backward"] == phases["optimizer"] == window["steps"]
 
 
 def test_the_first_window_of_steps_of_very_many_calls_is_not_on_credit(train: Any) -> None:

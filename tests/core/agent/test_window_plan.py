@@ -328,16 +328,33 @@ def test_where_calls_tell_no_window_begins_within_a_gap(turns: list[tuple[int, i
     assert len(run.windows) > 2
 
 
+@pytest.mark.parametrize("together", [1, 6, 36])
+def test_steps_that_are_told_of_together_count_for_the_length_of_runs(together: int) -> None:
+    run = training(Options(overhead=0.5))
+    for _ in range(200):
+        run.kind = TRAIN
+        began = run.number
+        while run.number - began < 40:
+            # The lane tells of the last one when a loader of another kind begins.
+            run.run_together(1, min(together, 39 - (run.number - began)) or 1)
+            run.kinds += [TRAIN] * (run.number - len(run.kinds))
+        run.kind = EVAL
+        run.run(10)
+    later = [first for first, _, _ in run.windows if first > 4 * 50]
+
+    assert len(later) > 5
+    assert {kind for kinds in run.inside()[-len(later) :] for kind in kinds} == {TRAIN}
+
+
 def test_runs_that_are_each_one_step_between_gaps_of_any_length_are_met_in_the_end() -> None:
     run = training()
     run.loop([(1, 2 + number % 3) for number in range(200)], tells=False)
 
     assert len(run.windows) > 1
-    assert not run.plan.can_wait or run.windows
 
 
 def test_a_window_that_the_first_validation_took_is_followed_by_another() -> None:
-    run = training(Options(overhead=0.5))
+    run = training(Options(overhead=0.5, window_steps=1))
     run.usual = 200 * MS
     run.run(5)
     assert not run.windows

@@ -32,9 +32,9 @@ step of 2,000 kernels on slow cores. Two short waits disturb a training less tha
 
 
 POSTPONED = (
-    "the next window waits until it is within the budget: a step calls so many modules that "
-    "recording it will hold up the training; c in the app and --steps record one all the same, a "
-    "higher --overhead one sooner"
+    "the next window waits until it is within the budget, which hooks alone may use up: a step "
+    "calls so many modules that recording it will hold up the training; c in the app and --steps "
+    "record one all the same, a higher --overhead one sooner"
 )
 
 
@@ -229,8 +229,8 @@ class Windows:
         if self._plan.may_start(next_step, was_prepared):
             self._start(next_step)
         elif was_prepared and self._window is not None and not self._plan.may_stay:
-            self._discard(self._window)
             self._plan.put_back()
+            self._discard(self._window)
 
     def _prepare(self) -> None:
         self._plan.begin()

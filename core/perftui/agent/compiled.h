@@ -21,6 +21,16 @@ static inline int64_t clock_ns(clockid_t clock)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+/* A reference of its own to an object that is always there. ``Py_RETURN_TRUE`` and its like count none
+   with the headers of Python 3.12 and later, whose own such objects cannot be freed: in an older Python,
+   which may load what was compiled there, each time took one away, and after some ten thousand steps the
+   interpreter aborted. */
+static inline PyObject *counted(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
 /* A row of a type's table of members. */
 #define MEMBER(kind, name, type) {#name, type, offsetof(kind, name), 0, NULL}
 

@@ -9,7 +9,8 @@
 
 #include "compiled.h"
 
-enum { MOST_EVENTS = 256, MOST_OPTIMIZERS = 8, MOST_OPTIMIZER_STEPS = 48 };
+/* A text that is generated calls a module for each of its tokens. */
+enum { MOST_EVENTS = 4096, MOST_OPTIMIZERS = 8, MOST_OPTIMIZER_STEPS = 48 };
 
 /* Where no loader is asked for batches, steps also end with more forward or backward passes than this:
    LONG_WITHOUT_OPTIMIZER of ``steps.py``. */
@@ -268,7 +269,7 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     if (start == -1 && PyErr_Occurred())
         return NULL;
     if (!is_here(lane) || !lane->is_fed || !has_room(lane) || referent(lane->iterator) != args[0])
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     lane->is_fetching = 0;
     end = clock_ns(CLOCK_MONOTONIC);
     write_record(lane, INPUT_WAIT, start, end, lane->ready, 0);
@@ -278,7 +279,7 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
         lane->calls += lane->fetch_calls;
     }
     push(lane, FETCHED);
-    Py_RETURN_TRUE;
+    return counted(Py_True);
 }
 
 /* The outermost module is called. When, or 0 where that is for the session. */
@@ -322,10 +323,10 @@ static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
     if (start == -1 && PyErr_Occurred())
         return NULL;
     if (!is_here(lane))
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     write_record(lane, (int)kind, start, clock_ns(CLOCK_MONOTONIC), 0, 0);
     lane->calls++;
-    Py_RETURN_TRUE;
+    return counted(Py_True);
 }
 
 /* optimizer: its step begins. Whether it is known, and no other's goes on. */
@@ -335,15 +336,15 @@ static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
     if (!takes(n_args, 1))
         return NULL;
     if (!is_here(lane) || lane->going_on >= 0 || is_broken_off(lane))
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     for (i = 0; i < lane->n_optimizers; i++)
         if (referent(lane->optimizers[i].reference) == args[0]) {
             lane->going_on = i;
             lane->optimizer_start = clock_ns(CLOCK_MONOTONIC);
             lane->calls++;
-            Py_RETURN_TRUE;
+            return counted(Py_True);
         }
-    Py_RETURN_FALSE;
+    return counted(Py_False);
 }
 
 /* The optimizer that steps has done so at ``end``. */
@@ -365,32 +366,32 @@ static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
     if (!takes(n_args, 1))
         return NULL;
     if (!is_here(lane) || !has_room(lane))
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     if (lane->going_on < 0 || lane->going_on >= lane->n_optimizers)
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     optimizer = &lane->optimizers[lane->going_on];
     if (referent(optimizer->reference) != args[0] || lane->optimizer_steps >= MOST_OPTIMIZER_STEPS)
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     event = STEPPED + optimizer->number;
     end = clock_ns(CLOCK_MONOTONIC);
     if (!lane->is_fed) {
         /* One within a backward pass ends no step before that has ended. */
         if (lane->inside || !is_next(lane, event))
-            Py_RETURN_FALSE;
+            return counted(Py_False);
         if (lane->n_events + 1 == lane->n_usual) {
             taken = may_end(lane, end, 1);
             if (taken < 0)
                 return failed(lane);
             if (!taken)
-                Py_RETURN_FALSE;
+                return counted(Py_False);
             write_optimizer(lane, end, event);
             if (end_step(lane, end, was_sampling) < 0)
                 return failed(lane);
-            Py_RETURN_TRUE;
+            return counted(Py_True);
         }
     }
     write_optimizer(lane, end, event);
-    Py_RETURN_TRUE;
+    return counted(Py_True);
 }
 
 /* A list of numbers becomes ``values``; how many, or -1 with an error. */

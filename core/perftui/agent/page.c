@@ -111,33 +111,33 @@ static PyObject *mark(Page *page, PyObject *stage)
     if (number == -1 && PyErr_Occurred())
         return NULL;
     enter_stage(page, (int)number);
-    Py_RETURN_NONE;
+    return counted(Py_None);
 }
 
 /* whose: a batch that begins. Whether that is counted: none is while another one is made. */
 static PyObject *enter(Page *page, PyObject *whose)
 {
     if (page->whose != NULL && page->whose != whose)
-        Py_RETURN_FALSE;
+        return counted(Py_False);
     Py_INCREF(whose);
     Py_XDECREF(page->whose);
     page->whose = whose;
     page->stage = IDLE; /* the one before may have told nobody of its end */
     enter_stage(page, FETCH);
-    Py_RETURN_TRUE;
+    return counted(Py_True);
 }
 
 /* whose: it has ended, if it is the one that is made. */
 static PyObject *leave(Page *page, PyObject *whose)
 {
     if (page->whose != whose)
-        Py_RETURN_NONE;
+        return counted(Py_None);
     if (page->stage != IDLE) {
         page->is_brief = 0;
         enter_stage(page, IDLE);
     }
     Py_CLEAR(page->whose);
-    Py_RETURN_NONE;
+    return counted(Py_None);
 }
 
 /* The batch that is made is another process's. */
@@ -145,7 +145,7 @@ static PyObject *forget(Page *page, PyObject *unused)
 {
     (void)unused;
     Py_CLEAR(page->whose);
-    Py_RETURN_NONE;
+    return counted(Py_None);
 }
 
 /* batch: it is made. */
@@ -170,7 +170,7 @@ static PyObject *count(Page *page, PyObject *batch)
     }
     page->is_brief = page->may_be_brief && page->since - page->began < BRIEF_NS;
     store(page);
-    Py_RETURN_NONE;
+    return counted(Py_None);
 }
 
 static int traverse(Page *page, visitproc visit, void *arg)

@@ -22,7 +22,7 @@ static PyObject *on_phase(Pauses *pauses, PyObject *const *args, Py_ssize_t n_ar
         return NULL;
     }
     if (PyThread_get_thread_ident() != pauses->thread)
-        Py_RETURN_NONE;
+        return counted(Py_None);
     if (PyUnicode_CompareWithASCIIString(args[0], "start") == 0) {
         pauses->begun = now;
     } else if (pauses->begun && now - pauses->begun >= SHORTEST_NS && pauses->found != NULL) {
@@ -38,7 +38,7 @@ static PyObject *on_phase(Pauses *pauses, PyObject *const *args, Py_ssize_t n_ar
         }
         Py_DECREF(pause);
     }
-    Py_RETURN_NONE;
+    return counted(Py_None);
 }
 
 static int traverse(Pauses *pauses, visitproc visit, void *arg)

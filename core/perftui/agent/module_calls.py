@@ -29,6 +29,8 @@ class ModuleCalls:
         self._of_steps: deque[int] = deque([0], maxlen=REMEMBERED)
         self._in_step = 0
         self._outermost = 0
+        self._each = 0.0
+        """Modules in an outermost call of the last step that has told of some."""
         self._in_window = 0
         self._most = sys.maxsize
 
@@ -41,11 +43,14 @@ class ModuleCalls:
     def end_step(self, forwards: int, *, is_sought: bool) -> None:
         """A step with so many outermost calls has ended; whether windows are for such steps.
 
-        One that went the short way has told of no call, and one that ended long ago, before
-        anything showed it, of those of the next one too: neither is remembered.
+        Those that went the short way are taken to hold as many modules as others. A step that ended
+        long ago, before anything showed it, is not remembered: calls of the next one were counted.
         """
-        if is_sought and 0 < self._outermost <= forwards:
-            self._of_steps.append(self._in_step)
+        if self._outermost:
+            self._each = self._in_step / self._outermost
+        calls = round(forwards * self._each)
+        if is_sought and calls and self._outermost <= forwards:
+            self._of_steps.append(calls)
         self._in_step = self._outermost = 0
 
     def open(self, steps: int, *, is_limited: bool) -> None:

@@ -414,7 +414,7 @@ def test_each_of_two_optimizers_is_known_whenever_the_lane_opens() -> None:
 
 
 def test_a_step_of_very_many_events_goes_the_long_way() -> None:
-    step = [FETCHED, *[WITH_GRADIENTS, WENT_BACK] * 200, STEPPED]
+    step = [FETCHED, *[WITH_GRADIENTS, WENT_BACK] * 2500, STEPPED]
     ours = OnLane()
     for _ in range(4):
         ours.fetch()

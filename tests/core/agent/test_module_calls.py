@@ -51,6 +51,18 @@ def test_the_dearest_of_the_last_steps_is_expected_again() -> None:
     assert after(5_000, *[0] * REMEMBERED).price(1) == 5_000 * CALL_NS
 
 
+def test_calls_on_the_short_way_are_taken_to_hold_as_many_modules() -> None:
+    calls = after(40)
+    calls.end_step(300, is_sought=True)
+    assert calls.price(1) == 300 * 40 * CALL_NS
+
+    for _ in range(50):
+        calls.count(10)
+    calls.end_step(400, is_sought=True)
+    calls.end_step(2_000, is_sought=True)
+    assert calls.price(1) == 2_000 * 10 * CALL_NS
+
+
 def test_steps_that_windows_are_not_for_are_not_expected() -> None:
     calls = after(40)
     calls.count(5_000)

@@ -21,7 +21,7 @@ LIBRARIES = {
     "core/perftui/trace/_native.so": tuple(f"core/perftui/trace/{name}.c" for name in _PARTS),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.
     "core/perftui/agent/_compiled.abi3.so": tuple(
-        f"core/perftui/agent/{name}.c" for name in ("compiled", "lane", "page", "pauses")
+        f"core/perftui/agent/{name}.c" for name in ("compiled", "around", "lane", "page", "pauses")
     ),
 }
 FLAGS = ("-O2", "-std=gnu99", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}")

@@ -183,21 +183,28 @@ def forget_workers() -> None:
         return
 
 
+NEXT = {"enter_fetch": "__next__", "leave_fetch": "step", "enter_backward": "_engine_run_backward"}
+"""What runs in Python after hooks that are asked by ``around.c``: of torch, or of the training."""
+
+
 class Interrupting:
     """Interrupts within the agent, where one of its functions, or one it calls, is called next.
 
-    Or where it returns, which for compiled ones is "after": signals are seen nowhere else then.
+    Or where it returns, which for compiled ones is "after": signals are seen nowhere else then, and
+    after those that compiled code calls only where the next function begins.
     """
 
     def __init__(self, event: str, function: str, number: signal.Signals) -> None:
-        self.place = event, function
+        next_one = NEXT.get(function) if event == "after" else None
+        self.place = ("call", next_one) if next_one else (event, function)
+        self.is_outside = next_one is not None
         self.number = number
 
     def __call__(self, frame: FrameType, event: str, called: object) -> None:
         place = event, frame.f_code.co_name
         if event == "c_return":
             place = "after", getattr(called, "__name__", "")
-        if place == self.place and self._is_of_agent(frame):
+        if place == self.place and (self.is_outside or self._is_of_agent(frame)):
             sys.setprofile(None)
             os.kill(os.getpid(), self.number)
 

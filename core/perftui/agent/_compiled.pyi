@@ -3,13 +3,33 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+class CompiledAround:
+    """What ``plain_around`` makes, without a frame.
+
+    Has the attributes and the class of ``original``, once ``functools.update_wrapper`` has run.
+    What is not set is as where ``put_around`` is given none.
+    """
+
+    original: Callable[..., Any]
+    enter: Callable[[tuple[Any, ...], dict[str, Any] | None], Any]
+    leave: Callable[[tuple[Any, ...], Any, Any, bool], object]
+    short_enter: Callable[..., int]
+    short_leave: Callable[..., bool]
+    phase: int
+    lane: CompiledLane
+    goes_back: bool
+    insists: bool
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 class CompiledLane:
     inside: bool
-    """Whether hooks let all pass: a phase is going on, or recording is off. Set in ``hooks.py`` as
-    the first thing in a phase and after it, where no call can come in between: what a signal
-    handler raises comes there, and a second time where a worker has died."""
+    """Whether hooks let all pass: a phase is going on, or recording is off. Set as the first thing
+    in a phase and after it, where no call can come in between: what a signal handler raises comes
+    there, and a second time where a worker has died."""
     is_off: bool
     """Whether recording is off."""
+    goes_back: bool
+    """Whether the thread that is followed is in a backward pass."""
     is_open: bool
     is_fed: bool
     """Whether steps end where ``iterator`` is asked for the next batch; else with the last event

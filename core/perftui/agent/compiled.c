@@ -25,6 +25,8 @@ static int add(PyObject *module, const char *name, PyObject *type)
 
 static int execute(PyObject *module)
 {
+    if (add(module, "CompiledAround", around_type()) < 0)
+        return -1;
     if (add(module, "CompiledLane", lane_type()) < 0)
         return -1;
     if (add(module, "CompiledPage", page_type()) < 0)

@@ -12,6 +12,7 @@ from .plain_page import PlainPage
 from .plain_pauses import PlainPauses
 
 if TYPE_CHECKING:
+    from ._compiled import CompiledAround as CompiledAround
     from ._compiled import CompiledLane as CompiledLane
     from ._compiled import CompiledPage as CompiledPage
     from ._compiled import CompiledPauses as CompiledPauses
@@ -20,14 +21,15 @@ else:
         # Objects of a Python without its lock are laid out in another way.
         if sys.version_info < (3, 10) or "t" in sys.abiflags:
             raise ImportError
-        from ._compiled import CompiledLane, CompiledPage, CompiledPauses
+        from ._compiled import CompiledAround, CompiledLane, CompiledPage, CompiledPauses
     except ImportError:
+        CompiledAround = None
         CompiledPage, CompiledPauses = PlainPage, PlainPauses
 
         class CompiledLane:
             """Is never opened: every step goes the long way."""
 
-            is_open = is_off = is_fetching = inside = False
+            is_open = is_off = is_fetching = inside = goes_back = False
 
             def nowhere(self, *_: Any) -> int:
                 """What happens is for the session."""

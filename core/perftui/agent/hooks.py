@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from .around import put_around
 from .compiler import break_graph, dispatches, pass_by
 from .overrides import Overrides
 from .ring import BACKWARD, FORWARD
@@ -116,24 +117,21 @@ def watch_backward(torch: Any, session: Session) -> None:
 
     lane = session.lane
 
-    @functools.wraps(original)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if lane.inside:
-            return original(*args, **kwargs)
-        start = lane.enter_backward() or session.enter_backward()
-        if not start:
-            return original(*args, **kwargs)
-        try:
-            lane.inside = session.goes_back = True
-            return original(*args, **kwargs)
-        finally:
-            session.goes_back = False
-            lane.inside = lane.is_off
-            if not lane.leave(BACKWARD, start):
-                session.leave(BACKWARD, start)
+    def enter(*_: Any) -> int | None:
+        return session.enter_backward() or None
 
-    pass_by(torch, run, with_callees=False)
-    torch.autograd._engine_run_backward = run
+    def leave(_: Any, start: int, *__: Any) -> None:
+        session.leave(BACKWARD, start)
+
+    torch.autograd._engine_run_backward = put_around(
+        torch,
+        original,
+        enter,
+        leave,
+        lane=lane,
+        short=(lane.enter_backward, lane.leave),
+        phase=BACKWARD,
+    )
 
 
 def watch_optimizers(torch: Any, session: Session) -> None:
@@ -157,19 +155,17 @@ def watch_optimizers(torch: Any, session: Session) -> None:
 
 
 def _watch_scaler(torch: Any, session: Session) -> None:
-    scaler_class = torch.amp.GradScaler
-    original = scaler_class.step
+    def enter(args: Any, named: Any) -> list[Any]:
+        optimizer = args[1] if len(args) > 1 else (named or {}).get("optimizer")
+        return [optimizer, session.optimizer_steps]
 
-    @functools.wraps(original)
-    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        before = session.optimizer_steps
-        result = original(self, optimizer, *args, **kwargs)
-        if session.optimizer_steps == before:
+    def leave(_: Any, token: list[Any], __: Any, arrived: bool) -> None:
+        optimizer, before = token
+        if arrived and session.optimizer_steps == before:
             session.skipped_optimizer(optimizer)
-        return result
 
-    pass_by(torch, step, with_callees=False)
-    scaler_class.step = step
+    scaler_class = torch.amp.GradScaler
+    scaler_class.step = put_around(torch, scaler_class.step, enter, leave)
 
 
 def watch_loaders(torch: Any, session: Session) -> None:
@@ -180,52 +176,34 @@ def watch_loaders(torch: Any, session: Session) -> None:
 
 
 def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
-    original = iterator_class.__next__
-
     lane = session.lane
 
-    @functools.wraps(original)
-    def __next__(self: Any) -> Any:  # noqa: N807 - it replaces one
-        if lane.inside:
-            return original(self)
-        start = lane.enter_fetch(self) or session.enter_fetch(self)
-        if not start:
-            return original(self)
-        arrived = False
-        try:
-            lane.inside = True
-            batch = original(self)
-            arrived = True
-            return batch
-        finally:
-            lane.inside = lane.is_off
-            if not (arrived and lane.leave_fetch(self, start)):
-                session.leave_fetch(self, start, arrived)
+    def enter(args: Any, _: Any) -> int | None:
+        return session.enter_fetch(args[0]) or None
 
-    pass_by(torch, __next__, with_callees=False)
-    iterator_class.__next__ = __next__
+    def leave(args: Any, start: int, _: Any, arrived: bool) -> None:
+        session.leave_fetch(args[0], start, arrived)
+
+    iterator_class.__next__ = put_around(
+        torch,
+        iterator_class.__next__,
+        enter,
+        leave,
+        lane=lane,
+        short=(lane.enter_fetch, lane.leave_fetch),
+    )
 
 
 def _watch_iter(torch: Any, loader_class: Any, session: Session) -> None:
-    original = loader_class.__iter__
-    lane = session.lane
+    def enter(*_: Any) -> int | None:
+        return session.enter_loader_start() or None
 
-    @functools.wraps(original)
-    def __iter__(self: Any) -> Any:  # noqa: N807 - it replaces one
-        start = session.enter_loader_start()
-        if not start:
-            return original(self)
-        iterator = None
-        try:
-            lane.inside = True
-            iterator = original(self)
-            return iterator
-        finally:
-            lane.inside = lane.is_off
-            session.leave_loader_start(self, iterator, start)
+    def leave(args: Any, start: int, iterator: Any, _: bool) -> None:
+        session.leave_loader_start(args[0], iterator, start)
 
-    pass_by(torch, __iter__, with_callees=False)
-    loader_class.__iter__ = __iter__
+    loader_class.__iter__ = put_around(
+        torch, loader_class.__iter__, enter, leave, lane=session.lane
+    )
 
 
 def watch_construction(torch: Any, session: Session, requests: list[Any]) -> None:
@@ -234,39 +212,33 @@ def watch_construction(torch: Any, session: Session, requests: list[Any]) -> Non
     original = loader_class.__init__
     overrides = Overrides(torch, original, requests)
 
-    # Frameworks read the signature of the constructor, hence wraps.
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it replaces one
-        passed = session.construct_loader(overrides, self, args, kwargs)
-        original(self, *passed.args, **passed.kwargs)
+    def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        loader, *others = args
+        passed = session.construct_loader(overrides, loader, tuple(others), named or {})
+        return (loader, *passed.args), passed.kwargs
 
-    loader_class.__init__ = __init__
+    loader_class.__init__ = put_around(torch, original, enter)
 
 
 def watch_profilers(torch: Any, session: Session) -> None:
     """Make way for profilers that the script starts itself."""
     profiler = torch.autograd.profiler
-    _watch_profiler(profiler.profile, "_prepare_trace", session)
+    _watch_profiler(torch, profiler.profile, "_prepare_trace", session)
     for name in ("emit_nvtx", "emit_itt"):
         kind = getattr(profiler, name, None)
         if kind is not None:
-            _watch_profiler(kind, "__enter__", session)
+            _watch_profiler(torch, kind, "__enter__", session)
 
 
-def _watch_profiler(kind: Any, begin_name: str, session: Session) -> None:
-    begin, end = getattr(kind, begin_name), kind.__exit__
+def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
+    def begins(args: Any, _: Any) -> None:
+        session.foreign_profiler_begins(args[0])
 
-    @functools.wraps(begin)
-    def begins(self: Any, *args: Any, **kwargs: Any) -> Any:
-        session.foreign_profiler_begins(self)
-        return begin(self, *args, **kwargs)
+    def goes_on(*_: Any) -> bool:
+        return True
 
-    @functools.wraps(end)
-    def ends(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return end(self, *args, **kwargs)
-        finally:
-            session.foreign_profiler_ends(self)
+    def ends(args: Any, *_: Any) -> None:
+        session.foreign_profiler_ends(args[0])
 
-    setattr(kind, begin_name, begins)
-    kind.__exit__ = ends
+    setattr(kind, begin_name, put_around(torch, getattr(kind, begin_name), begins))
+    kind.__exit__ = put_around(torch, kind.__exit__, goes_on, ends)

@@ -36,8 +36,8 @@ typedef struct {
 } Optimizer;
 
 typedef struct {
-    PyObject_HEAD
-    char inside, is_off, is_open, is_fed, is_sampling, is_fetching, has_workers, is_usual;
+    LaneHead head;
+    char is_open, is_fed, is_sampling, is_fetching, has_workers, is_usual;
     unsigned long own_thread;
     long long ready, cpu_start;
 
@@ -107,7 +107,7 @@ static int has_room(Lane *lane)
 /* Whether the batch never came that was asked for: nobody was told of the end of that. */
 static int is_broken_off(Lane *lane)
 {
-    return lane->is_fetching && !lane->inside;
+    return lane->is_fetching && !lane->head.inside;
 }
 
 /* How long ``list`` is, or -1 with an error where it is none, or deleted. */
@@ -376,7 +376,7 @@ static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n
     end = clock_ns(CLOCK_MONOTONIC);
     if (!lane->is_fed) {
         /* One within a backward pass ends no step before that has ended. */
-        if (lane->inside || !is_next(lane, event))
+        if (lane->head.inside || !is_next(lane, event))
             return counted(Py_False);
         if (lane->n_events + 1 == lane->n_usual) {
             taken = may_end(lane, end, 1);
@@ -555,8 +555,9 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    MEMBER(Lane, inside, T_BOOL),
-    MEMBER(Lane, is_off, T_BOOL),
+    {"inside", T_BOOL, offsetof(Lane, head.inside), 0, NULL},
+    {"is_off", T_BOOL, offsetof(Lane, head.is_off), 0, NULL},
+    {"goes_back", T_BOOL, offsetof(Lane, head.goes_back), 0, NULL},
     MEMBER(Lane, is_open, T_BOOL),
     MEMBER(Lane, is_fed, T_BOOL),
     MEMBER(Lane, is_sampling, T_BOOL),

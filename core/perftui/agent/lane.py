@@ -48,7 +48,8 @@ class Lane(CompiledLane):
 
     def reset(self) -> None:
         """Be as at the start, whatever has happened."""
-        self.inside = self.is_off = self.is_open = self.is_fetching = False
+        self.inside = self.is_off = self.goes_back = False
+        self.is_open = self.is_fetching = False
         self.going_on = -1
         self.usual = None
         self.events = []

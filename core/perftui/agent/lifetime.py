@@ -57,8 +57,6 @@ class Lifetime:
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights(self._torch)
-        self.goes_back = False
-        """Whether the thread that is followed is in a backward pass."""
         self.recording: Recording | None = None
         """None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
@@ -189,7 +187,7 @@ class Lifetime:
         if recording.thread == get_ident():
             return True
         task = getattr(self._torch._C, "_current_graph_task_id", None)
-        return self.goes_back and task is not None and task() >= 0
+        return self.lane.goes_back and task is not None and task() >= 0
 
     def _adopt_thread(self, recording: Recording) -> bool:
         """Follow the calling thread if none has stepped yet, or the one that did is gone."""

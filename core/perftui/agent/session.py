@@ -231,7 +231,7 @@ class Session(ShortWay):
     ) -> None:
         """``events`` of the step were on the lane before."""
         number = self.optimizers.number(optimizer)
-        if not self.goes_back:
+        if not self.lane.goes_back:
             ended = self._optimizer_done(recording, number, now)
             self._open_lane_without_loader(recording, ended, number, now, events)
             return

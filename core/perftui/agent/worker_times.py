@@ -7,14 +7,13 @@ be sent to a worker, and the loader itself stays as it is.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections import OrderedDict
 from contextlib import suppress
 from typing import Any, Protocol
 
-from .compiler import pass_by
+from .around import put_around
 from .notes import Notes
 from .plain_page import COLLATE, FETCH
 from .signal_handlers import raised_by_handler
@@ -75,33 +74,32 @@ def worker_pids(iterator: Any) -> list[int]:
 
 
 def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
-    original = kind.fetch
-
-    @functools.wraps(original)
-    def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        page = None if times.is_off else getattr(self, PAGE, None) or times.page(self)
+    def enter(args: Any, _: Any) -> object:
+        fetcher = args[0]
+        page = None if times.is_off else getattr(fetcher, PAGE, None) or times.page(fetcher)
         if page is None:
-            return original(self, *args, **kwargs)
+            return None
         batch_id = object()
+        is_counted = False
         try:
-            if not page.enter(batch_id) or not (page.address or times.open(page, self)):
-                return original(self, *args, **kwargs)
-            batch = original(self, *args, **kwargs)
-            try:
-                page.count(batch)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
-                times.fail(error)
-            return batch
+            is_counted = page.enter(batch_id) and bool(page.address or times.open(page, fetcher))
         finally:
-            try:
+            if not is_counted:
                 page.leave(batch_id)
-            except BaseException:
-                # What a signal handler raises comes where a function begins.
-                page.leave(batch_id)
-                raise
+        return batch_id if is_counted else None
 
-    pass_by(torch, fetch, with_callees=False)
-    kind.fetch = fetch
+    def leave(args: Any, batch_id: object, batch: Any, arrived: bool) -> None:
+        page = getattr(args[0], PAGE)
+        try:
+            if arrived:
+                page.count(batch)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
+            times.fail(error)
+        finally:
+            page.leave(batch_id)
+
+    # What a signal handler raises comes where a function begins.
+    kind.fetch = put_around(torch, kind.fetch, enter, leave, insists=True)
 
 
 class WorkerTimes:
@@ -159,14 +157,13 @@ class WorkerTimes:
         page = self._pages.get(self._loader(fetcher)) or WorkerPage(self._torch)
         collate = fetcher.collate_fn
 
-        def timed(samples: Any) -> Any:
+        def enter(*_: Any) -> None:
             try:
                 page.mark(COLLATE)
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
-            return collate(samples)
 
-        fetcher.collate_fn = timed
+        fetcher.collate_fn = put_around(self._torch, collate, enter)
         # Last: who finds it takes the collate function for one that is timed.
         setattr(fetcher, PAGE, page)
         return page

@@ -74,29 +74,29 @@ def worker_pids(iterator: Any) -> list[int]:
 
 
 def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
-    def enter(args: Any, _: Any) -> object:
+    # The arguments of a call are an object that no other call has: they stand for the batch.
+    def enter(args: Any, _: Any) -> WorkerPage | None:
         fetcher = args[0]
         page = None if times.is_off else getattr(fetcher, PAGE, None) or times.page(fetcher)
         if page is None:
             return None
-        batch_id = object()
-        is_counted = False
         try:
-            is_counted = page.enter(batch_id) and bool(page.address or times.open(page, fetcher))
-        finally:
-            if not is_counted:
-                page.leave(batch_id)
-        return batch_id if is_counted else None
+            if page.enter(args) and (page.address or times.open(page, fetcher)):
+                return page
+        except BaseException:
+            page.leave(args)
+            raise
+        page.leave(args)
+        return None
 
-    def leave(args: Any, batch_id: object, batch: Any, arrived: bool) -> None:
-        page = getattr(args[0], PAGE)
+    def leave(args: Any, page: WorkerPage, batch: Any, arrived: bool) -> None:
         try:
             if arrived:
                 page.count(batch)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
             times.fail(error)
         finally:
-            page.leave(batch_id)
+            page.leave(args)
 
     # What a signal handler raises comes where a function begins.
     kind.fetch = put_around(torch, kind.fetch, enter, leave, insists=True)

@@ -6,7 +6,8 @@ from typing import Any
 class CompiledAround:
     """What ``plain_around`` makes, without a frame.
 
-    Has the attributes and the class of ``original``, once ``functools.update_wrapper`` has run.
+    Has the attributes of ``original``, once ``functools.update_wrapper`` has run, and the class of
+    that if it ``poses``.
     What is not set is as where ``put_around`` is given none.
     """
 
@@ -19,6 +20,7 @@ class CompiledAround:
     lane: CompiledLane
     goes_back: bool
     insists: bool
+    poses: bool
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class CompiledLane:

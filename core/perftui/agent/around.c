@@ -12,7 +12,7 @@ typedef struct {
     PyObject *short_enter, *short_leave; /* of the lane, or NULL */
     PyObject *phase;                     /* number, or NULL */
     LaneHead *lane;                      /* or NULL */
-    char goes_back, insists;
+    char goes_back, insists, poses;
     PyObject *names, *weak;
 } Around;
 
@@ -179,7 +179,8 @@ static PyObject *get(Around *around, PyObject *name)
 
 static PyObject *get_class(Around *around, void *unused)
 {
-    PyObject *kind = (PyObject *)Py_TYPE(around->original == NULL ? (PyObject *)around : around->original);
+    int poses = around->poses && around->original != NULL;
+    PyObject *kind = (PyObject *)Py_TYPE(poses ? around->original : (PyObject *)around);
     (void)unused;
     Py_INCREF(kind);
     return kind;
@@ -247,6 +248,7 @@ static PyMemberDef members[] = {
     MEMBER(Around, lane, T_OBJECT_EX),
     MEMBER(Around, goes_back, T_BOOL),
     MEMBER(Around, insists, T_BOOL),
+    MEMBER(Around, poses, T_BOOL),
     {"__dictoffset__", T_PYSSIZET, offsetof(Around, names), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Around, weak), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from .compiled import IS_COMPILED, CompiledAround, CompiledLane
@@ -48,10 +49,12 @@ def put_around(
     for told in (enter, leave):
         if told is not None:
             pass_by(torch, told, with_callees=True)
+    # Attributes of an object of the script's may be code of its own.
+    is_function = isinstance(original, FunctionType)
     if not IS_COMPILED:
         call = plain_around(original, enter, leave, lane, phase == BACKWARD, insists)
         pass_by(torch, call, with_callees=False)
-        return functools.wraps(original)(call)
+        return functools.update_wrapper(call, original) if is_function else call
     around: Any = CompiledAround()
     around.original, around.enter = original, enter
     if leave is not None:
@@ -63,4 +66,17 @@ def put_around(
     if phase is not None:
         around.phase = phase
     around.goes_back, around.insists = phase == BACKWARD, insists
+    if not is_function:
+        return around
+    around.poses = _is_plain(original)
     return functools.update_wrapper(around, original)
+
+
+def _is_plain(original: Any) -> bool:
+    """Whether torch.compile may take us for ``original`` and trace that in our place.
+
+    It looks for what a function captures, and for its defaults, in the function object itself, and
+    fails where that is none.
+    """
+    parts = original.__closure__, original.__defaults__, original.__kwdefaults__
+    return all(part is None for part in parts)

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.around import put_around
-from perftui.agent.compiled import IS_COMPILED
+from perftui.agent.compiled import IS_COMPILED, CompiledAround, CompiledLane
 from perftui.agent.ring import BACKWARD
 
 TORCH = SimpleNamespace(_C=SimpleNamespace(_dynamo=SimpleNamespace(eval_frame=None)))
@@ -58,11 +58,7 @@ class Gate:
 
 def lane() -> Any:
     """One that nothing goes on in."""
-    if not IS_COMPILED:
-        return Gate()
-    from perftui.agent._compiled import CompiledLane
-
-    return CompiledLane()
+    return CompiledLane() if IS_COMPILED else Gate()
 
 
 class Told:
@@ -336,20 +332,28 @@ def loading(first: int, second: int = 2, *, third: int = 3) -> int:
     return first + second + third
 
 
+def stepping(first: int, *others: int) -> int:
+    """One after the other."""
+    return first + len(others)
+
+
 def dressed(original: Any) -> Any:
     told = Told()
     return put_around(TORCH, original, told.enter, told.leave)
 
 
-def test_it_looks_like_the_original(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = loading
+@pytest.mark.parametrize("original", [loading, stepping])
+def test_it_looks_like_the_original(
+    original: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     around = dressed(original)
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
         assert getattr(around, name) == getattr(original, name)
     assert around.__wrapped__ is inspect.unwrap(around) is original
     assert inspect.signature(around) == inspect.signature(original)
     assert inspect.getsource(around) == inspect.getsource(original)
-    assert inspect.isfunction(around)
+    assert inspect.isfunction(around) == (way == "plain" or original is stepping)
+    assert inspect.isroutine(around)
     assert callable(around)
     assert weakref.ref(around)() is around
     around.mark = 3
@@ -359,15 +363,39 @@ def test_it_looks_like_the_original(way: str, monkeypatch: pytest.MonkeyPatch) -
     if way == "compiled":
         assert repr(around) == repr(original)
         assert around.__code__ is original.__code__
-        assert inspect.getfile(around) == __file__
+        assert inspect.getsourcefile(inspect.unwrap(around)) == __file__
 
     # Where its name leads to it, as where torch's leads to ours.
     plain, text = pickle.dumps(original), pydoc.render_doc(original)
-    monkeypatch.setattr(sys.modules[__name__], "loading", around)
+    # The first line names the class.
+    kept = 0 if inspect.isfunction(around) else 1
+    monkeypatch.setattr(sys.modules[__name__], original.__name__, around)
     assert pickle.dumps(around) == plain
     assert pickle.loads(plain) is around  # noqa: S301 - made above
     assert copy.copy(around) is copy.deepcopy(around) is around
-    assert pydoc.render_doc(around) == text
+    assert pydoc.render_doc(around).splitlines()[kept:] == text.splitlines()[kept:]
+
+
+def test_what_refers_to_more_does_not_pose_as_a_function() -> None:
+    text = "captured"
+    for original in (loading, lambda _: text):
+        around = dressed(original)
+        assert inspect.isfunction(around) == (not isinstance(around, CompiledAround or ()))
+        assert inspect.signature(around) == inspect.signature(original)
+        assert around(4) == original(4)
+
+
+def test_objects_that_are_called_are_not_looked_into() -> None:
+    class Collate:
+        def __call__(self, items: list[int]) -> int:
+            return len(items)
+
+        def __getattr__(self, name: str) -> object:
+            raise OSError(f"{name} is loaded")
+
+    told = Told()
+    assert put_around(TORCH, Collate(), told.enter)([1, 2]) == 2
+    assert told.heard == [("enter", ([1, 2],), {})]
 
 
 def test_it_is_a_method_as_the_original_is() -> None:

@@ -439,6 +439,62 @@ for way in ("root", "in place", "function", "inner", "forward", "step", "broken"
     assert len(watched.of_kind("step")) == 7 * 14
 
 
+def test_what_hooks_stand_around_is_compiled_as_without_us(train: Any) -> None:
+    source = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._dynamo.utils import counters
+
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.ones(16, 8), 4)
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+
+def epoch(_):
+    return sum(model(x).sum() for x in loader)
+
+class Own(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+    def __iter__(self):
+        return super().__iter__()
+
+def made(_):
+    return sum(model(x).sum() for x in Own(torch.ones(16, 8), batch_size=4))
+
+def fetch(_):
+    return model(next(batches)).sum()
+
+def profiled(x):
+    with torch.autograd.profiler.profile():
+        return model(x).sum()
+
+for way in (step, epoch, made, fetch, profiled):
+    torch._dynamo.reset()
+    counters.clear()
+    counter = CompileCounterWithBackend("eager")
+    call = torch.compile(way, backend=counter)
+    for turn in range(8):
+        if turn % 4 == 0:
+            batches = iter(loader)
+        call(torch.ones(4, 8))
+    # What the hooks of optimizers break it has broken already.
+    breaks = way is step or sum(counters["graph_break"].values())
+    print(way.__name__, counter.frame_count, counter.op_count, breaks)
+"""
+    alone = train(source, agent=False)
+    watched = train(source)
+
+    assert (watched.code, watched.out) == (0, alone.out)
+
+
 def test_a_profiler_of_the_scripts_own_is_left_whole(train: Any) -> None:
     source = """
 import torch

@@ -10,6 +10,7 @@ from hypothesis import settings
 from tests.told import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
+pytest_plugins = ["tests.time_limit"]
 
 # Trainings of the tests share few cores with one another: intra-op threads that wait for a core
 # made steps ten times longer.

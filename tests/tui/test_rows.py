@@ -1,5 +1,6 @@
 """Rows of styled text."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -48,6 +49,20 @@ def test_wrapped_rows_are_indented_and_fit() -> None:
     lines = wrap("a sentence of several words", 14, indent="  ")
     assert [plain(line) for line in lines] == ["  a sentence", "  of several", "  words"]
     assert all(cell_len(plain(line)) <= 14 for line in lines)
+
+
+@pytest.mark.parametrize(
+    "figure", ["93 %", "(63 %)", "40.8 ms/step,", "1.5 µs", "12 s.", "3.54 GiB", "8 MB/s", "2 B"]
+)
+def test_a_figure_is_not_parted_from_its_unit(figure: str) -> None:
+    for cells in range(len(figure), 2 * len(figure) + 12):
+        wrapped = [plain(line) for line in wrap(f"about {figure} of it", cells)]
+        assert any(figure in line for line in wrapped), wrapped
+
+
+def test_a_word_behind_a_number_is_no_unit() -> None:
+    wrapped = [plain(line) for line in wrap("all 2 samples of it", 6)]
+    assert wrapped == ["all 2", "sample", "s of", "it"]
 
 
 def test_folding_counts_the_cells_of_what_is_drawn() -> None:

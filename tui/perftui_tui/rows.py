@@ -6,6 +6,9 @@ return rows, tests compare ``plain(row)``, and ``RowView`` alone turns names int
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from perftui.trace.text import printable
@@ -50,6 +53,9 @@ STYLES = (
 
 CONTINUED = "↳ "
 """Marks a row that goes on with the one above."""
+
+_WORD = re.compile(r"\S*\d (?:%|[nµm]?s|m|h|[kKMG]?i?B)(?!\w)\S*|\S+")
+"""A word, or a figure with its unit, which says nothing in another row."""
 
 
 def row(*parts: str | Span) -> Row:
@@ -146,13 +152,12 @@ def spread(left: Row, right: Row, cells: int) -> Row:
 def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
     """``text``, made safe, broken at blanks into rows of at most ``cells``, each after ``indent``.
 
-    A word that is longer goes on in the next row.
+    A figure stays with its unit; a word that is longer goes on in the next row.
     """
     rows: list[Row] = []
     line = ""
     room = max(2, cells - cell_len(indent))
-    words = (printable(word) for word in text.split())
-    for word in (piece for whole in words for piece in chop_cells(whole, room)):
+    for word in _words(text, room):
         joined = f"{line} {word}" if line else word
         if line and cell_len(indent + joined) > cells:
             rows.append(((indent, ""), (line, style)))
@@ -160,3 +165,11 @@ def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
         else:
             line = joined
     return [*rows, ((indent, ""), (line, style))] if line else rows
+
+
+def _words(text: str, room: int) -> Iterator[str]:
+    """What of ``text`` is not to be parted, in pieces of at most ``room`` cells."""
+    for word in _WORD.findall(text):
+        shown = printable(word)
+        for part in [shown] if cell_len(shown) <= room else shown.split():
+            yield from chop_cells(part, room)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ from perftui.trace.model import Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.charts.units import MISSING, format_count, format_ns, format_percent
-from perftui_tui.rows import Row
+from perftui_tui.rows import Row, wrap
 from perftui_tui.widgets.linked_lines import LinkedLine, Target, ToGroup, ToKernel, ToRow
 from perftui_tui.widgets.table_columns import ascii_bar, block_bar
 from perftui_tui.widgets.table_rows import LEFT, RIGHT, fit
@@ -239,8 +238,8 @@ class _Page:
     def _unread(self, what: str, key: str) -> Iterator[LinkedLine]:
         yield _line(("", ""))
         words = printable(f"{what} not read: {self.further.unread[key]}")
-        for text in textwrap.wrap(words, max(self.width, 1)):
-            yield _line((text, "dim"))
+        for line in wrap(words, self.width, "dim"):
+            yield _line(*line)
 
     def _title(self, title: str, *heads: str, bar: bool = False) -> Iterator[LinkedLine]:
         yield _line(("", ""))

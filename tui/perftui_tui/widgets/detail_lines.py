@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 
-from perftui_tui.rows import Row, row
+from perftui_tui.rows import Row, plain, row, wrap
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,19 @@ def _wrapped(line: Line, width: int) -> list[str]:
     if line.one_row or line.place is not None or len(line.text) <= width:
         return [cut(line.text, width)]
     if not line.facts:
-        return wrap(line.text, width) or [""]
+        return _broken(line.text, width)
     rows = [""]
     for fact in line.text.split("  "):
         longer = f"{rows[-1]}  {fact}" if rows[-1] else fact
         if len(longer) <= width:
             rows[-1] = longer
         else:
-            rows += wrap(fact, width) or [""]
+            rows += _broken(fact, width)
     return [text for text in rows if text]
+
+
+def _broken(text: str, width: int) -> list[str]:
+    return [plain(line) for line in wrap(text, width)] or [""]
 
 
 def plain_text(lines: Sequence[Line]) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Finding, Severity
 from perftui.fixes.model import Patch, Risk
-from perftui_tui.dialogs.fix import diff_rows, risk_rows
+from perftui_tui.dialogs.choice import labelled
+from perftui_tui.dialogs.fix import diff_rows, risk
 from perftui_tui.panes.finding_details import details, listing
 from perftui_tui.rows import plain, safe
 from perftui_tui.run_view import RunView
@@ -69,7 +70,7 @@ def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> No
 
 def test_risks_are_told_whole_on_a_narrow_screen() -> None:
     risks = tuple(Risk)
-    rows = [plain(line) for line in risk_rows(risks, 50, "     ")]
+    rows = [plain(line) for line in labelled(risk(risks, "     "), 50)]
     assert rows[0].startswith("     Risk  ")
     assert all(len(line) <= 50 for line in rows)
     told = " ".join(line.replace("Risk", "").strip() for line in rows)

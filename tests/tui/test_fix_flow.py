@@ -130,7 +130,7 @@ async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> No
         await show_diagnosis(app, pilot)
         for key, title, begin, end in (
             ("question_mark", "Help: diagnosis", 0, "On this screen"),
-            ("a", "Run again?", 1, "Risk"),
+            ("a", "Run again?", 1, "Command"),
         ):
             await pilot.press(key)
             await until_shown(pilot, title)

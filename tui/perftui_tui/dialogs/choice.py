@@ -43,6 +43,8 @@ class Prose:
     text: str
     style: str = ""
     indent: str = ""
+    label: str = ""
+    """Stands in front of the first row, in the room that ``indent`` leaves there."""
 
 
 class ChoiceDialog(ModalScreen[str]):
@@ -116,6 +118,13 @@ class ChoiceDialog(ModalScreen[str]):
 
 
 def _folded(part: Row | Prose, cells: int) -> list[Row]:
-    if isinstance(part, Prose):
-        return wrap(part.text, min(cells, PROSE_WIDTH), part.style, part.indent)
-    return fold(part, cells)
+    return labelled(part, min(cells, PROSE_WIDTH)) if isinstance(part, Prose) else fold(part, cells)
+
+
+def labelled(prose: Prose, cells: int) -> list[Row]:
+    """The words in rows of at most ``cells``, the first behind the label."""
+    rows = wrap(prose.text, cells, prose.style, prose.indent)
+    if not prose.label or not rows:
+        return rows
+    first, *others = rows
+    return [((prose.label.ljust(len(prose.indent)), "dim"), *first[1:]), *others]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
 from perftui_tui.keymap import hint
-from perftui_tui.rows import Row, Span, row, wrap
+from perftui_tui.rows import Row, row
 
 YES, NO = "yes", "no"
 
@@ -61,26 +61,16 @@ class UndoDialog(ChoiceDialog):
 
 def describe(option: FixOption) -> list[Row | Prose]:
     """A fix before it is tried: what changes, why, at which risk."""
-    return [row((option.title, "bold")), Prose(option.explanation), risk_row(option.risks)]
+    return [row((option.title, "bold")), Prose(option.explanation), risk(option.risks)]
 
 
-def risk_row(risks: Sequence[Risk]) -> Row:
+def risk(risks: Sequence[Risk], indent: str = "") -> Prose:
     """The risks of a fix in words."""
-    return row(("Risk  ", "dim"), _risks(risks))
-
-
-def risk_rows(risks: Sequence[Risk], cells: int, indent: str) -> list[Row]:
-    """The same in rows of at most ``cells``, broken at blanks."""
-    label = row(indent, ("Risk  ", "dim"))
-    words, style = _risks(risks)
-    first, *others = wrap(words, cells, style, " " * (len(indent) + 6))
-    return [(*label, *first[1:]), *others]
-
-
-def _risks(risks: Sequence[Risk]) -> Span:
+    label = f"{indent}Risk  "
     if not risks:
-        return ("none known: results stay the same", "good")
-    return (", ".join(risk.value for risk in risks), "warn")
+        return Prose("none known: results stay the same", "good", " " * len(label), label)
+    words = ", ".join(each.value for each in risks)
+    return Prose(words, "warn", " " * len(label), label)
 
 
 def diff_rows(patch: Patch) -> list[Row]:

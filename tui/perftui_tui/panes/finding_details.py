@@ -9,7 +9,8 @@ from perftui.diagnosis.lines import LinesByTime
 from perftui.diagnosis.model import Fact, Finding
 from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
-from perftui_tui.dialogs.fix import diff_rows, risk_rows
+from perftui_tui.dialogs.choice import labelled
+from perftui_tui.dialogs.fix import diff_rows, risk
 from perftui_tui.format import quantity, share
 from perftui_tui.keymap import hint
 from perftui_tui.panes.findings import headlines
@@ -178,7 +179,7 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     is_written = written == option.fix
     rows = wrap(option.explanation, cells, "", "     ")
     if option.is_possible:
-        rows += risk_rows(option.risks, cells, "     ")
+        rows += labelled(risk(option.risks, "     "), cells)
     can = [
         key
         for key, there in (

@@ -16,6 +16,7 @@ from perftui.run.manifest import Status
 from perftui.trace.ranks import find_ranks
 from perftui_tui.app import PerftuiApp
 from perftui_tui.panes.ranks import rank_bars, rank_verdict
+from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.rows import plain
 from perftui_tui.widgets.rank_table import rank_table
 from perftui_tui.widgets.table_rows import GAP, column_widths, shown_columns
@@ -148,6 +149,20 @@ def test_bars_share_one_scale_and_name_what_is_left_out() -> None:
     assert drawn[0].index("100 ns") == drawn[1].index(" 50 ns")
     assert "and 1 more ranks" in drawn[2]
     assert "forward" in drawn[2]
+
+
+def test_parts_of_a_bar_are_named_by_words_or_not_at_all() -> None:
+    parts = tuple((name, 100 * MS) for name in ("input_wait", "forward", "exposed communication"))
+    mean = sum(ns for _, ns in parts)
+    rank = RankRow(0, "", 9, 9, mean, mean, mean, parts)
+    names = ["data wait", "wait", "forward", "fwd", "exposed communication", "communication", "comm"]
+    for cells in range(24, 140):
+        bar, legend = (plain(line) for line in rank_bars(RankTable((rank,)), cells, 2))
+        found = [part.strip() for part in bar.removesuffix("   300 ms").split(EDGE)[1:]]
+        assert set(found) <= {"", "33 %", *(f"{name} 33 %" for name in names)}, cells
+        assert len(found) == 3
+    assert found == ["data wait 33 %", "forward 33 %", "exposed communication 33 %"]
+    assert [part.strip() for part in legend.split(EDGE)[1:]] == [names[0], names[2], names[4]]
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.ranks import RankRow, RankTable, Straggler
-from perftui_tui.budget import NAMES, TRACE_STYLES
+from perftui_tui.budget import NAMES, TRACE_STYLES, name_within
 from perftui_tui.charts.bar import apportion
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import fine_percent, share
@@ -75,12 +75,12 @@ def _bar(one: RankRow, longest: int, room: int) -> Row:
 
 
 def _label(name: str, ns: int, whole: int, width: int) -> str:
-    """As much as fits: the name with its share, the share, the initial, or the edge alone."""
-    words = NAMES.get(name, name).removeprefix("exposed ")
-    for text in (f"{words} {share(ns, whole)}", words, share(ns, whole), words[:1].upper()):
-        if len(text) < width:
-            return EDGE + text.ljust(width - 1)
-    return EDGE + " " * (width - 1)
+    """As much as fits: the name with its share, a shorter name with it, the share, or the edge
+    alone. A letter would say nothing; the names are below in the same order."""
+    part, room = share(ns, whole), width - 1
+    name = name_within(NAMES.get(name, name), room - 1 - len(part))
+    text = f"{name} {part}" if name else part
+    return EDGE + (text if len(text) <= room else "").ljust(room)
 
 
 def _style(name: str) -> str:

@@ -328,6 +328,20 @@ def test_a_wait_behind_queued_work_costs_nothing(tmp_path) -> None:
     assert hidden.top.rule == "healthy"
 
 
+def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu(tmp_path) -> None:
+    """The bar of the step shows how long the training thread waits: 30 ms, not 20."""
+    loaders = ({"num_workers": 0},)
+    run = make_run(phases={"input_wait": 30, "forward": 70}, loaders=loaders, **ON_GPU)
+    whole, part = (waiting(wait).diagnosed(tmp_path, run).top for wait in (300, 200))
+    assert whole is not None
+    assert whole.sentence.startswith("The training waits 30 ms of each 100 ms step (30 %) for data")
+    assert "of the training thread" not in {fact.label for fact in whole.facts}
+    assert part is not None
+    assert part.sentence.startswith("The GPU waits 20 ms of each 100 ms step (20 %) for data")
+    facts = {fact.label: fact.value for fact in part.facts}
+    assert (facts["mean wait"], facts["of the training thread"]) == (20 * MS, 30 * MS)
+
+
 def test_costs_of_a_run_and_its_window_are_ranked_together(tmp_path) -> None:
     run = make_run(
         phases={"input_wait": 12, "forward": 88},

@@ -34,7 +34,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         severity,
-        f"{evidence.subject} waits {wait.words()} for data{_because(evidence, wait, policy)}.",
+        f"{wait.words(evidence.subject)}{_because(evidence, wait, policy)}.",
         (*facts(wait, evidence, policy.input_warning), *_loader_facts(evidence)),
         wait.wait,
         wait.step,

@@ -41,7 +41,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         severity,
-        f"{evidence.subject} waits {wait.words()} for data: "
+        f"{wait.words(evidence.subject)}: "
         f"the loader runs in the main thread (num_workers=0){_at(evidence)}.",
         (*facts(wait, evidence, policy.main_thread_warning), *_loader_facts(evidence)),
         wait.wait,

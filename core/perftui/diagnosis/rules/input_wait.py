@@ -34,16 +34,20 @@ class InputWait:
     """Measured in the training thread of a run, else read from a trace."""
     exposed: bool
     """Known to leave the device idle; on a GPU a host's wait alone may hide behind queued work."""
+    host: int = 0
+    """Mean wait of the training thread, ns, where part of it hides behind queued work; else 0."""
 
     @property
     def share(self) -> float:
         """Wait over step."""
         return self.wait / self.step if self.step else 0.0
 
-    def words(self) -> str:
-        """``21 ms of each 35 ms step (60 %)``."""
+    def words(self, subject: str) -> str:
+        """``The training waits 21 ms of each 35 ms step (60 %) for data``; who waits longer than
+        the GPU is not who is spoken of."""
         marked = self.from_run or self.steps
-        return (words.part_of_step if marked else words.part_of_trace)(self.wait, self.step)
+        part = (words.part_of_step if marked else words.part_of_trace)(self.wait, self.step)
+        return f"{'The GPU' if self.host else subject} waits {part} for data"
 
 
 def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abstention:
@@ -59,11 +63,11 @@ def input_wait(evidence: Evidence, policy: Policy, rule: str) -> InputWait | Abs
     if isinstance(share, str):
         return Abstention(rule, share)
     wait = share.part("input_wait")
-    exposed = evidence.has_gpu is False
     if trace and trace.has_gpu and trace.steps >= policy.warning_steps:
         idle = trace.part(GapCause.INPUT_WAIT.value) * share.mean // trace.step_ns
-        wait, exposed = min(wait, idle), True
-    return InputWait(wait, share.mean, share.count, True, exposed)
+        host = wait if idle < wait else 0
+        return InputWait(min(wait, idle), share.mean, share.count, True, True, host)
+    return InputWait(wait, share.mean, share.count, True, evidence.has_gpu is False)
 
 
 def _of_trace(evidence: Evidence, rule: str) -> InputWait | Abstention:
@@ -105,6 +109,8 @@ def facts(wait: InputWait, evidence: Evidence, warning: float) -> list[Fact]:
         Fact("mean step", wait.step, "ns"),
         Fact("steady steps", wait.steps, "count"),
     ]
+    if wait.host:
+        found.insert(2, Fact("of the training thread", wait.host, "ns"))
     if evidence.fetch_cpu is not None and wait.from_run:
         found.append(Fact("CPU use while fetching", round(100 * evidence.fetch_cpu, 1), "%"))
     if evidence.work is not None and wait.from_run:

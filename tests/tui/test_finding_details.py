@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Finding, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Fact, Finding, Severity
 from perftui.fixes.model import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
@@ -36,6 +36,13 @@ def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
     )
     assert "12.0 ms of each 120 ms step (10 %)" in text
     assert "confidence low  (from 2 steady steps)" in text
+
+
+def test_the_values_of_facts_stand_in_one_column() -> None:
+    facts = (Fact("steady steps", 2, "count"), Fact("launches into an empty queue", 76, "%"))
+    lines = said(Finding("launch-bound", Severity.WARNING, "It idles.", facts)).splitlines()
+    short, long = (line for line in lines if line.startswith(("  steady", "  launches")))
+    assert short.index(" 2") == long.index(" 76 %") == len("  launches into an empty queue")
 
 
 def test_a_trace_without_steps_has_no_step_to_be_a_part_of() -> None:

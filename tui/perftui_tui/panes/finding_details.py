@@ -18,6 +18,8 @@ from perftui_tui.rows import Row, crop, fold, row, wrap
 from perftui_tui.snapshot import Snapshot
 
 LABEL_WIDTH = 24
+"""Cells for the names of rules, and of facts where none is longer."""
+
 BLANK = (" ", "")
 
 NO_FIX_FOR_A_TRACE = (
@@ -60,7 +62,8 @@ def details(
         rows += [row(("Cost", "bold")), *_cost(finding, cells)]
         if finding.facts:
             rows.append(row(("Evidence", "bold")))
-            rows += [crop(_fact(fact), cells) for fact in finding.facts]
+            labels = max(LABEL_WIDTH, *(len(fact.label) for fact in finding.facts))
+            rows += [crop(_fact(fact, labels), cells) for fact in finding.facts]
         if snapshot.run is None:
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
@@ -142,12 +145,12 @@ def _basis(finding: Finding) -> str:
     return "  (from all of the trace)" if finding.step_ns else ""
 
 
-def _fact(fact: Fact) -> Row:
+def _fact(fact: Fact, labels: int) -> Row:
     value = quantity(fact.value, fact.unit)
     limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
     source = fact.place.source if fact.place else None
     place = f"   {source}" if source and source != value else ""
-    return row((f"  {fact.label:<{LABEL_WIDTH}} ", "dim"), value, (limit, "warn"), (place, "dim"))
+    return row((f"  {fact.label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
 
 
 def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells: int) -> list[Row]:

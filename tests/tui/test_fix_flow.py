@@ -45,6 +45,9 @@ def ended(tmp_path: Path, script: Path) -> Path:
     )
 
 
+DETAILS = "#finding-details"
+
+
 async def show_diagnosis(app: PerftuiApp, pilot: Pilot[None]) -> None:
     await pilot.press("4")
     await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
@@ -141,7 +144,18 @@ async def test_words_in_dialogs_are_broken_once(ended: Path, columns: int) -> No
             await pilot.press("escape")
 
 
-DETAILS = "#finding-details"
+async def test_findings_leave_the_room_they_do_not_need_to_the_details(ended: Path) -> None:
+    async with opened(ended, (80, 24)) as (app, pilot):
+        await show_diagnosis(app, pilot)
+        listed, detailed = (
+            app.screen.query_one(name, RowView) for name in ("#finding-list", DETAILS)
+        )
+        needed = len(listed.rows)
+        assert 0 < needed < 6
+        assert listed.content_size.height == needed
+        assert listed.outer_size.height + detailed.outer_size.height == 24 - 2
+        await pilot.resize_terminal(200, 50)
+        await until(pilot, lambda: listed.region.bottom == detailed.region.bottom, "side by side")
 
 
 def ranked(snapshot: Snapshot, *rules: str) -> Snapshot:

@@ -155,7 +155,8 @@ def test_parts_of_a_bar_are_named_by_words_or_not_at_all() -> None:
     parts = tuple((name, 100 * MS) for name in ("input_wait", "forward", "exposed communication"))
     mean = sum(ns for _, ns in parts)
     rank = RankRow(0, "", 9, 9, mean, mean, mean, parts)
-    names = ["data wait", "wait", "forward", "fwd", "exposed communication", "communication", "comm"]
+    waits, passes = ["data wait", "wait"], ["forward", "fwd"]
+    names = [*waits, *passes, "exposed communication", "communication", "comm"]
     for cells in range(24, 140):
         bar, legend = (plain(line) for line in rank_bars(RankTable((rank,)), cells, 2))
         found = [part.strip() for part in bar.removesuffix("   300 ms").split(EDGE)[1:]]

@@ -44,15 +44,15 @@ class DiagnosisScreen(RunScreen):
     DEFAULT_CSS = """
     DiagnosisScreen {
         #diagnosis { height: 1fr; }
-        #finding-list { height: 8; border: round $chart; }
+        #finding-list { height: auto; max-height: 8; border: round $chart; }
         #finding-details {
             height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
         }
     }
-    DiagnosisScreen.-tall #finding-list { height: 10; }
+    DiagnosisScreen.-tall #finding-list { max-height: 10; }
     DiagnosisScreen.-wide {
         #diagnosis { layout: horizontal; }
-        #finding-list { width: 80; height: 1fr; }
+        #finding-list { width: 80; height: 1fr; max-height: 100%; }
         #finding-details { width: 1fr; }
     }
     """

@@ -101,16 +101,22 @@ class SpoolDrain:
                 self._attempt(process, work)
         self._strays.finish()
 
-    def leave_behind(self) -> None:
-        """The command has ended: say of trainings that go on that they are recorded no more."""
+    def leave_behind(self) -> set[int]:
+        """The command has ended: say of trainings that go on that they are recorded no more.
+
+        Returns which these are.
+        """
         # The last to begin may not have been seen yet.
         self.poll()
+        told = set()
         for process in self._processes.values():
             if process.journals is not None and not has_ended(process.pid):
+                told.add(process.pid)
                 process.journals.warn(
                     f"process {process.pid} went on after the command had ended; "
                     "what it did from then on is not recorded"
                 )
+        return told
 
     def _attempt(self, process: _Process, work: Callable[..., object], *arguments: object) -> None:
         try:

@@ -14,6 +14,7 @@ from perftui.recorder.environment import training_environment
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.git import git_state
 from perftui.recorder.heartbeat import Heartbeat
+from perftui.recorder.left_behind import families, living, words
 from perftui.recorder.live_manifest import LiveManifest
 from perftui.recorder.notes import Note
 from perftui.recorder.nsys import below_nsys
@@ -74,6 +75,8 @@ class Recording:
         self._said: dict[str, str] = {}
         """What is wrong with this recording, by what it is about."""
         self._silence: Silence | None = None
+        self._left: set[int] = set()
+        """Processes of the command that lived when it had ended, but for those that are told of."""
         self._is_ending = threading.Event()
         self._heartbeat: Heartbeat | None = None
         self._beating: Repeating | None = None
@@ -128,21 +131,25 @@ class Recording:
     def end(self, returncode: int) -> None:
         """The training has ended: write everything down, and last of all that it is over."""
         ended_ns = time.time_ns()
+        was_killed = returncode < 0
+        if not was_killed:
+            # Else all that belong to it are about to end.
+            self.attempt("what lives on", self._find_left)
         if self._stacks is not None:
             self._stacks.interrupt()
         if self._draining is not None:
             self._draining.stop()
-        self._finish_draining(was_killed=returncode < 0)
+        self._finish_draining(was_killed)
         self.attempt("the last sample", self._finish_sampling)
         self.attempt("the last stacks", self._finish_stacks)
         self._finish_git()
         self.attempt("the last sign of life", self._finish_beating)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
-        killed = returncode < 0
+        self.attempt("what lives on", self._tell_left)
         self.manifest.update(
-            status=Status.KILLED if killed else Status.EXITED,
-            exit_code=128 - returncode if killed else returncode,
+            status=Status.KILLED if was_killed else Status.EXITED,
+            exit_code=128 - returncode if was_killed else returncode,
             ended_ns=ended_ns,
         )
         self.attempt("start of the diagnosis", self._conclude)
@@ -163,11 +170,20 @@ class Recording:
     def _finish_draining(self, was_killed: bool) -> None:
         self._tell_unheard()
         if not was_killed:
-            # Else all that belong to it are about to end.
-            self.attempt("what goes on", self._drain.leave_behind)
+            self.attempt("what goes on", self._leave_trainings)
         problem = self.attempt("the last records", self._drain.finish)
         if problem:
             self._say("the end", f"the last records could not be written: {problem}")
+
+    def _find_left(self) -> None:
+        self._left = living(self._spool.spool.root)
+
+    def _leave_trainings(self) -> None:
+        self._left -= families(self._drain.leave_behind())
+
+    def _tell_left(self) -> None:
+        # By now, some ms later, those have ended that ended with the command.
+        self._say("left", words(self._left))
 
     def _finish_sampling(self) -> None:
         if self._sampled is None or self._sampling is None:

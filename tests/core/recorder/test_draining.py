@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from perftui.diagnosis.evidence import gather
@@ -214,6 +216,50 @@ def test_processes_that_can_write_nothing_are_counted(run_script: Starter) -> No
     (note,) = snapshot.manifest.notes
     assert note.endswith("not recorded; processes that this happened to: 2")
     assert problems(snapshot) == (note,)
+
+
+DAEMON = """
+import multiprocessing.resource_tracker, os, pathlib, subprocess, sys
+multiprocessing.resource_tracker.ensure_running()
+subprocess.run([sys.executable, "-c", "pass"])
+ours, theirs = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(theirs, str(os.getpid()).encode())
+        for descriptor in range(theirs + 1):
+            os.close(descriptor)
+        while True:
+            __import__("time").sleep(600)
+    os._exit(0)
+os.wait()
+pathlib.Path("daemon").write_bytes(os.read(ours, 9))
+end = sys.argv[1]
+if end == "killed":
+    os.kill(os.getpid(), 9)
+if end == "alone":
+    os.kill(int(pathlib.Path("daemon").read_text()), 9)
+"""
+
+
+@pytest.mark.parametrize("end", ["left", "killed", "alone"])
+def test_a_daemon_that_outlives_the_command_is_said_to_live_on(
+    run_script: Starter, tmp_path: Path, end: str
+) -> None:
+    snapshot = _finished(run_script(DAEMON, end))
+    pid = int((tmp_path / "daemon").read_text())
+    try:
+        said = problems(snapshot)
+        if end != "left":
+            assert said == ()
+            return
+        assert psutil.pid_exists(pid), "a recording never ends what it does not record"
+        (line,) = said
+        assert line.startswith(f"process {pid} (")
+        assert line.endswith("lives on after the command has ended; what it does is not recorded")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 LEFT_BEHIND = """

@@ -87,6 +87,9 @@ def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> Lane:
 def _lanes_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[Lane]:
     track = trace.tracks[number]
     label = lane_label(track)
+    if track.is_device and track.stream == NONE and _streams(trace, track.device):
+        # By the name of the device goes the lane of all its streams.
+        label += " no stream"
     if track.is_device:
         works = activity[rows]
         yield from _stack(trace, number, label, DEVICE, [rows[works]])
@@ -95,6 +98,11 @@ def _lanes_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterato
         depths = trace.depth[rows]
         levels = [rows[depths == depth] for depth in range(int(depths.max()) + 1)]
         yield from _stack(trace, number, label, THREAD, levels)
+
+
+def _streams(trace: Trace, device: int) -> set[int]:
+    """The streams of ``device`` that have a number."""
+    return {track.stream for track in trace.tracks if track.device == device} - {NONE}
 
 
 def _stack(trace: Trace, number: int, label: str, kind: str, levels: list[Int64]) -> Iterator[Lane]:

@@ -37,6 +37,16 @@ def test_devices_come_first_then_the_main_thread(trace_of: Load, cpu: Make, gpu:
     ]
 
 
+def test_what_names_no_stream_is_not_called_like_its_device(trace_of: Load, gpu: Make) -> None:
+    unknown = gpu("k", 60, 5)
+    del unknown["args"]["stream"], unknown["tid"]
+    several = trace_of(gpu("k", 10, 5, stream=7), gpu("k", 30, 5, stream=8), unknown)
+    assert [lane.label for lane in build_lanes(several)] == [
+        "GPU 0", "GPU 0 no stream", "GPU 0 stream 7", "GPU 0 stream 8"
+    ]  # fmt: skip
+    assert [lane.label for lane in build_lanes(trace_of(unknown))] == ["GPU 0"]
+
+
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1, max_size=20))
 def test_overlaps_on_a_stream_are_spread_over_as_few_lanes_as_they_need(
     trace_of: Load, gpu: Make, spans: list[tuple[int, int]]

@@ -454,6 +454,8 @@ def test_overlapping_work_of_a_stream_has_a_lane_of_its_own(make_trace):
     trace = make_trace(("a", 1, 0, 100), ("b", 1, 50, 100))
     labels = [text_of(row)[:16] for row in lane_rows(scene(trace), state_of(trace), 80)]
     assert labels == ["▶GPU 0 stream 7 ", "   overlapping  "]
+    labels = [text_of(row)[:12] for row in lane_rows(scene(trace), state_of(trace), 60)]
+    assert labels == ["▶GPU 0 s7   ", "   overlap  "]
 
 
 @pytest.mark.parametrize(
@@ -463,10 +465,18 @@ def test_overlapping_work_of_a_stream_has_a_lane_of_its_own(make_trace):
         ("rank 3 GPU 0 stream 20", 21, "r3 GPU 0 stream 20"),
         ("rank 3 GPU 0 stream 20", 14, "r3 GPU 0 s20"),
         ("GPU 0 stream 20", 14, "GPU 0 s20"),
-        ("rank 12 thread 19566 (python3)", 14, "r12 thread 19566 (python3)"),
+        ("GPU 0 no stream", 14, "GPU 0 s?"),
+        ("rank 12 thread 19566 (python3)", 14, "r12 t19566"),
+        ("thread 12263 (python)", 21, "thread 12263 (python)"),
+        ("thread 12263 (python)", 20, "t12263 (python)"),
+        ("thread 12263 (python)", 13, "t12263"),
+        ("rank 0 thread 12526 (pt_gloo_runloop)", 27, "r0 t12526 (pt_gloo_runloop)"),
+        ("loader (thread 3)", 9, "loader (thread 3)"),
     ],
 )
-def test_numbers_of_ranks_and_streams_stay_where_a_label_is_long(make_trace, label, room, words):
+def test_numbers_of_ranks_streams_and_threads_stay_where_a_label_is_long(
+    make_trace, label, room, words
+):
     kind = DEVICE if "GPU" in label else "thread"
     lane = replace(build_lanes(make_trace(("a", 1, 0, 10)))[0], label=label, kind=kind)
     assert lane_name(lane, room) == words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, WHOLE, Lane
+from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
 from perftui.trace.text import printable
 from perftui_tui.widgets.cells import Cell, Row, merged, narrow, put
 from perftui_tui.widgets.gap_words import draw_gaps
@@ -21,6 +21,8 @@ _DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", P
 
 _RANK = re.compile(r"^rank (\d+) ")
 _STREAM = re.compile(r" stream (\d+)$")
+_THREAD = re.compile(r"(?<!\S)thread (\d+)")
+_NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
 
 
 def lane_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
@@ -73,8 +75,8 @@ def _lane_label(
         folded = f" d{lane.depth}{folded}"
     room = width - 2 - len(folded)
     deeper = _DEEPER.get(lane.kind, f"  depth {lane.depth}")
-    if lane.kind not in _DEEPER and len(deeper) > room:
-        deeper = f"  d{lane.depth}"
+    if len(deeper) > room:
+        deeper = f"  d{lane.depth}" if lane.kind not in _DEEPER else deeper.removesuffix("ping")
     name = lane_name(lane, room) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + ("~" if ascii_only else "…")
@@ -82,13 +84,16 @@ def _lane_label(
 
 
 def lane_name(lane: Lane, room: int) -> str:
-    """What a lane is called, in ``room`` cells where shorter words for it fit: streams and ranks
-    differ by their numbers alone, which a cut would take away."""
+    """What a lane is called, in ``room`` cells where shorter words for it fit: streams, threads and
+    ranks differ by their numbers alone, which a cut would take away."""
     name = narrow(printable(lane.label))
     if len(name) > room:
         name = _RANK.sub(r"r\1 ", name)
     if len(name) > room and lane.kind in (DEVICE, MARKS):
-        name = _STREAM.sub(r" s\1", name)
+        name = _STREAM.sub(r" s\1", name).replace(" no stream", " s?")
+    if len(name) > room and lane.kind == THREAD:
+        name = _THREAD.sub(r"t\1", name)
+        name = _NAME_OF_THREAD.sub("", name) if len(name) > room else name
     return name
 
 

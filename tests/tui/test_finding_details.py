@@ -90,3 +90,10 @@ def test_rules_that_could_not_judge_do_not_speak_for_those_that_could() -> None:
     snapshot = Snapshot(Path("t.json"), Phase.TRACE, "t.json", 0, diagnosis=diagnosis)
     lines = [plain(line).strip() for line in listing(snapshot, 0, 80)]
     assert lines == ["nothing was found", "", "1 rule could not judge: see the end of the details"]
+
+
+def test_details_without_a_finding_begin_at_the_top() -> None:
+    diagnosis = Diagnosis(abstentions=(Abstention("sync-bound", "no window"),), steady_steps=5)
+    snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
+    rows = [plain(line) for line in details(snapshot, None, (), 0, None, 80)]
+    assert rows[0] == "Not judged, and why"

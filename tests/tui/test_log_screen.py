@@ -8,6 +8,7 @@ from perftui_tui.keymap import keys_of
 from perftui_tui.widgets.log_view import LogView, highlighted
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run
+from tests.tui.traces import write_trace
 
 
 @pytest.fixture
@@ -24,6 +25,19 @@ async def test_it_follows_the_newest_line(live: Path) -> None:
         with (live / "output.log").open("ab") as file:
             file.write(b"\r100%|##########|\r\nthe end\r\n")
         await until_shown(pilot, "the end")
+
+
+async def test_an_empty_log_says_why(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path), replay=True) as (_, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "a trace holds nothing that was printed")
+    root = write_run(tmp_path / "runs", output=b"")
+    async with opened(root) as (app, pilot):
+        await pilot.press("6")
+        await until_shown(pilot, "the script has printed nothing")
+        (root / "output.log").write_bytes(b"epoch 1\r\n")
+        await until_shown(pilot, "epoch 1")
+        assert "printed nothing" not in text_of(app)
 
 
 @pytest.mark.keys("log.follow", "log.scroll_pages(-1)")

@@ -13,10 +13,13 @@ from perftui_tui.output.tail import Output
 from perftui_tui.rows import row
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.snapshot import Snapshot
+from perftui_tui.widgets.log_tail import NOTHING_PRINTED
 from perftui_tui.widgets.log_view import LogStatus, LogView
 from perftui_tui.widgets.row_view import RowView
 
 ALL_OUTPUT = "all of the output, also what came after this time: its lines bear no times"
+
+NOTHING_IN_A_TRACE = "a trace holds nothing that was printed: recorded runs do (perftui train.py)"
 
 
 class LogScreen(RunScreen):
@@ -49,8 +52,9 @@ class LogScreen(RunScreen):
         self.query_one(Input).cursor_blink = False
         self.query_one("#log-played", RowView).rows = [row((ALL_OUTPUT, "warn"))]
 
-    def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the output is what matters here
+    def show(self, snapshot: Snapshot) -> None:
         """Take the app's output."""
+        self._view.empty = NOTHING_IN_A_TRACE if snapshot.run is None else NOTHING_PRINTED
         self.show_output(self.session.output)
 
     def show_output(self, output: Output) -> None:

@@ -6,11 +6,13 @@ from perftui_tui.output.tail import Output
 from perftui_tui.rows import Row, crop, row
 from perftui_tui.widgets.row_view import RowView
 
+NOTHING_PRINTED = "the script has printed nothing"
+
 
 def last_lines(output: Output, cells: int, height: int) -> list[Row]:
     """The newest ``height`` lines, each cut to ``cells``."""
     if not output.lines:
-        return [row(("the script has printed nothing", "dim"))]
+        return [row((NOTHING_PRINTED, "dim"))]
     return [crop(row(line), cells) for line in output.lines[-height:]]
 
 

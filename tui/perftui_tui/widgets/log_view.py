@@ -40,6 +40,8 @@ class LogView(RowView):
         self._found: int | None = None
         """Number in the whole output of the line that was found last."""
         self.following = True
+        self.empty = ""
+        """What is said where there are no lines."""
 
     @property
     def pattern(self) -> str:
@@ -130,7 +132,7 @@ class LogView(RowView):
         at = y + self.scroll_offset.y
         lines = self._output.lines
         if at >= len(lines):
-            return self.strip_of(())
+            return self.strip_of(row((self.empty, "dim")) if at == 0 else ())
         is_found = self._output.dropped + at == self._found
         return self.strip_of(
             highlighted(lines[at], self._pattern, "selected" if is_found else "match")

@@ -19,6 +19,7 @@ from perftui_tui.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
+from tests.tui.traces import write_trace
 
 SCRIPT = """\
 from torch.utils.data import DataLoader
@@ -320,6 +321,14 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
         await pilot.press("enter")
         await until_shown(pilot, "has not stopped")
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
+
+
+async def test_a_trace_is_not_offered_to_be_compared(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
+        await pilot.press("5")
+        await until_shown(pilot, "A trace cannot be compared: only recorded runs can.")
+        assert "Baseline" not in text_of(app)
+        assert "Try a fix" not in text_of(app)
 
 
 @pytest.mark.keys("compare.baseline")

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from perftui_tui.snapshot import Snapshot
 
-NEEDS_A_RUN = frozenset({"try_fix", "write_fix", "undo_fix", "rerun", "swap", "playback"})
+NEEDS_A_RUN = frozenset(
+    {"try_fix", "write_fix", "undo_fix", "rerun", "swap", "baseline", "playback"}
+)
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 

@@ -29,6 +29,11 @@ NOTHING = (
     "choose a recorded run as the baseline."
 )
 
+NOTHING_OF_A_TRACE = (
+    "A trace cannot be compared: only recorded runs can. Record the training itself with "
+    "`perftui train.py`."
+)
+
 
 class CompareScreen(RunScreen):
     """Budgets, step times and a verdict, before and after."""
@@ -87,7 +92,8 @@ class CompareScreen(RunScreen):
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             budgets.rows = []
-            figures.rows = wrap(hint(NOTHING), max(20, cells))
+            words = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
+            figures.rows = wrap(words, max(20, cells))
             return
         before, after = pair
         budgets.rows = budget_rows(before, after, budgets.size.width)

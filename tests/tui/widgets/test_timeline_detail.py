@@ -43,6 +43,16 @@ def test_the_detail_of_a_kernel(state):
     ]
 
 
+def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
+    name = f"void at::native::vectorized_elementwise_kernel<{', '.join(['at::Functor'] * 20)}>(int)"
+    trace = make_trace((name, 1, 0, 10))
+    state = TimelineState(without_tables(trace), build_lanes(trace))
+    lines = said_of(state, 0)
+    assert lines[0] == name[:77] + "…"
+    assert "duration 10 ns" in lines[1]
+    assert lines[-1] == f"in full: {name}"
+
+
 def test_the_detail_of_an_operator(state):
     assert said_of(state, 0) == [
         "aten::mm",

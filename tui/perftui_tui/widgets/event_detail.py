@@ -20,6 +20,9 @@ from perftui_tui.widgets.phase_words import phase_word
 _LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""
 
+_LONGEST_TITLE = 78
+"""Characters of the name itself: a row of a screen of the usual width."""
+
 _SHORT_VALUE = 60
 """Characters of an argument that shares a line with others."""
 
@@ -47,11 +50,15 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
         *_figures(trace, selected),
     ]
     callers = caller_names(trace, row, launches)
+    title = phase_word(name) if derived else printable(name)
+    # In full after the figures, which it would push off a small screen.
+    is_long = len(title) > _LONGEST_TITLE
     return [
-        Line(phase_word(name) if derived else printable(name), "bold"),
+        Line(cut(title, _LONGEST_TITLE), "bold"),
         Line("  ".join(facts), facts=True),
         *_launch(trace, row, launches),
         *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
+        *([Line(f"in full: {title}")] if is_long else []),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -161,7 +162,13 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
     async with opened(path, (80, 24), replay=True) as (app, pilot):
         await until(pilot, lambda: app.current_mode == "memory", "the memory")
         await until_shown(pilot, "3.00 GiB")
-        await until_shown(pilot, "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved")
+        head = "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved"
+        await until_shown(pilot, f"{head}   held at most 6.00 GiB")
+        held = app.snapshot.held
+        peak = replace(held.devices[0].peak, absolute=False)
+        unknown = replace(held, devices=(replace(held.devices[0], peak=peak),))
+        (row,) = memory_now(replace(app.snapshot, held=unknown), 80, 2)
+        assert plain(row) == head
         view = app.screen.query_one("#holders")
         rows = view.virtual_size.height - view.size.height
         assert (rows > 0) == (view.max_scroll_y > 0)

@@ -18,7 +18,7 @@ from perftui_tui.rows import Row, Span, crop, fit, row, spread, wrap
 from perftui_tui.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
-    from perftui.report.memory import MemoryReport
+    from perftui.report.memory import MemoryReport, Peak
     from perftui.run.memory_use import MemoryUse
 
 AXIS_CELLS = 10
@@ -70,12 +70,17 @@ def _devices(held: MemoryReport, cells: int) -> list[Row]:
                 (" allocated of ", "dim"),
                 (format_bytes(one.reserved), "bold"),
                 (" reserved", "dim"),
-                (f"   peak {format_bytes(one.peak.bytes)}" if one.peak else "", ""),
+                (_most_held(one.peak), ""),
             ),
             cells,
         )
         for one in held.devices[:2]
     ]
+
+
+def _most_held(peak: Peak | None) -> str:
+    """Counted as the program asked for it: it may be less than is allocated now."""
+    return f"   held at most {format_bytes(peak.bytes)}" if peak and peak.absolute else ""
 
 
 def _why_none(snapshot: Snapshot) -> str:

@@ -204,6 +204,11 @@ async def test_it_looks_closer_and_back(tmp_path: Path) -> None:
         await pilot.press(*["plus"] * 30)
         left, right = chart(app).view
         assert 0 < right - left < 10
+        # Half a step is none.
+        lines = text_of(app).splitlines()
+        scale = next(lines[at - 1] for at, line in enumerate(lines) if line.strip() == "step")
+        assert scale.split()
+        assert all(label.isdigit() for label in scale.split()), scale
 
 
 async def test_a_click_on_a_pane_opens_its_chart(tmp_path: Path) -> None:

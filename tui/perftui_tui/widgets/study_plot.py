@@ -82,7 +82,10 @@ class StudyPlot(PlotextPlot):
         plot.xlim(left, right)
         plot.ylim(bottom, top)
         plot.xlabel(study.x_label)
-        _ticks(plot.xticks, left, right, self.size.width // TICK_CELLS, _x_text(study))
+        # Between two steps there is none.
+        least = 1.0 if study.x_label == "step" else 0.0
+        columns = self.size.width // TICK_CELLS
+        _ticks(plot.xticks, left, right, columns, _x_text(study), least=least)
         unit = _binary_unit(top) if study.is_bytes else 1.0
         room = self.size.height // TICK_ROWS
         labels = _ticks(plot.yticks, bottom, top, room, study.text, unit)
@@ -147,9 +150,11 @@ def _ticks(
     room: int,
     text: Callable[[float], str],
     unit: float = 1.0,
+    least: float = 0.0,
 ) -> list[str]:
-    """Values that are round in ``unit``, with their texts, which are returned."""
-    step = unit * nice_step((high - low) / unit, max(room, 1))
+    """Values that are round in ``unit`` and at least ``least`` apart, with their texts, which are
+    returned."""
+    step = max(least, unit * nice_step((high - low) / unit, max(room, 1)))
     first = int(np.ceil(low / step - 1e-9))
     ticks = [number * step for number in range(first, int(np.floor(high / step + 1e-9)) + 1)]
     labels = [text(tick) for tick in ticks]

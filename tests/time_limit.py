@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """A hook of pytest: nothing is watched any more."""
+    """A hook of pytest: nothing is watched any more, also where a test was interrupted."""
     faulthandler.cancel_dump_traceback_later()
     os.close(_told.pop())
 
@@ -48,6 +48,11 @@ def pytest_runtest_call() -> None:
 def pytest_runtest_teardown() -> None:
     """A hook of pytest. A failure or a debugger has stopped the watch until here."""
     _watch()
+
+
+def pytest_runtest_logfinish() -> None:
+    """A hook of pytest. A worker of xdist may wait for long for its next test, or for others."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 def _watch() -> None:

@@ -32,7 +32,6 @@ def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:
 def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
     thread = LinesByTime((METRIC, NOWHERE, RARE), 1_000 * MS, 200)
     assert shown(snapshot_with(thread)) == [
-        "",
         "Where the main thread is   about 200 looks at the steady steps",
         "    75 %  /home/a/train.py:8  slow_metric",
         "    25 %  no line of yours (torch/nn/a.py:3 forward)",
@@ -42,7 +41,6 @@ def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
 def test_gaps_are_told_by_cause() -> None:
     gaps = GapLines(GapCause.PYTHON, 4_000 * MS, LinesByTime((METRIC,), 750 * MS, 7))
     assert shown(snapshot_with(None, gaps)) == [
-        "",
         "Where it was while the GPU idled, python   7 looks, of 4.00 s",
         "   100 %  /home/a/train.py:8  slow_metric",
     ]
@@ -53,7 +51,6 @@ def test_workers_are_told_apart_with_how_busy_they_are() -> None:
     path = Path("run")
     snapshot = Snapshot(path, Phase.LIVE, "train.py", 0, worker_lines=workers)
     assert shown(snapshot) == [
-        "",
         "Where the workers make batches   95 % of their time, about 42 looks",
         "   100 %  /home/a/train.py:8  slow_metric",
     ]
@@ -64,13 +61,11 @@ def test_calls_that_wait_are_listed_by_line() -> None:
     path = Path("run")
     on_gpu = Snapshot(path, Phase.LIVE, "train.py", 0, syncs=SyncCalls((call,), 3, on_gpu=True))
     assert shown(on_gpu) == [
-        "",
         "Calls that wait for the GPU   over 3 profiled steps",
         "     2.0 a step  3.00 ms  item  /home/a/train.py:31",
     ]
     without = Snapshot(path, Phase.LIVE, "train.py", 0, syncs=SyncCalls((), 3, on_gpu=False))
     assert shown(without) == [
-        "",
         "Calls that would wait for a GPU   over 3 profiled steps",
         "  this training used no GPU: nothing waited",
         "  none",

@@ -35,6 +35,10 @@ class NsysWindow:
         if self._leads:
             self._cuda.cudart().cudaProfilerStop()
 
+    def drop(self) -> None:
+        """The same, if it has begun or not."""
+        self.stop()
+
     def abandon(self) -> None:
-        """The same: nsys does not mind other profilers."""
+        """End it: nsys does not mind other profilers."""
         self.stop()

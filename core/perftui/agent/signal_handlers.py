@@ -7,9 +7,34 @@ torch's own handler for a worker that died, may do so in the middle of a hook.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
+
+MOST_RAISED = 20
+"""Times in a row that something is tried again: an alarm every few ms meets it once or twice."""
+
+
+def insist(on: Callable[[], object]) -> BaseException | None:
+    """Call what must be done, again until a handler no longer raises in it; what was raised last.
+
+    It has to bear being broken off and begun anew.
+    """
+    raised: BaseException | None = None
+    for _ in range(MOST_RAISED):
+        error = _raised(on)
+        if error is None:
+            break
+        raised = error
+    return raised
+
+
+def _raised(on: Callable[[], object]) -> BaseException | None:
+    try:
+        on()
+    except BaseException as error:  # noqa: BLE001 - the caller raises it
+        return error
+    return None
 
 
 def raised_by_handler(error: BaseException) -> bool:

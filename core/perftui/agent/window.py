@@ -36,6 +36,7 @@ class Window:
             profile_memory=options.memory,
             with_stack=stacks,
         )
+        self._is_prepared = False
         # torch 2.4 turns the results into Python objects as soon as the recording ends, newer ones
         # when somebody asks for them, which nobody does.
         self._profiler._parse_kineto_results = _nothing
@@ -49,6 +50,7 @@ class Window:
         """Get the tracing library ready."""
         with _quiet_kineto():
             self._profiler._prepare_trace()
+        self._is_prepared = True
 
     def start(self) -> None:
         """Begin to record the calling thread."""
@@ -56,7 +58,20 @@ class Window:
 
     def stop(self) -> None:
         """End the recording; the calling thread must be the one that started it."""
+        self._is_prepared = False
         self._profiler.__exit__(None, None, None)
+
+    def drop(self) -> None:
+        """Have nothing to show, however far this has come; what was interrupted may be dropped
+        again.
+
+        A profiler that stays on crashes the interpreter at its end; one that was prepared and never
+        on makes the next one print a warning, ours or the script's.
+        """
+        if self._is_prepared and not is_profiling(self._torch):
+            self.start()
+        if is_profiling(self._torch):
+            self.stop()
 
     def abandon(self) -> None:
         """Record no more of the calling thread, which started this, and get nothing for it.

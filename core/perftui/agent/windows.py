@@ -15,7 +15,7 @@ from .notes import Notes
 from .nsys_window import NsysWindow
 from .options import Options
 from .ranges import Ranges
-from .signal_handlers import raised_by_handler
+from .signal_handlers import insist, raised_by_handler
 from .steps import Boundary
 from .usual_step import NEVER
 from .window import EmptyWindowError, Window, is_profiling, may_record_stacks
@@ -103,7 +103,11 @@ class Windows:
             self._abandon()
             return True
         started = perf_counter_ns()
-        self._advance(next_step)
+        try:
+            self._advance(next_step)
+        except BaseException:
+            self._drop()
+            raise
         self._pay(started)
         return True
 
@@ -147,15 +151,22 @@ class Windows:
         if self._window is None or self._thread != get_ident():
             return False
         started = perf_counter_ns()
+        try:
+            self._end(is_last)
+        except BaseException:
+            self._drop()
+            raise
+        self._pay(started)
+        return True
+
+    def _end(self, is_last: bool) -> None:
         if self._is_taken_over:
             self._abandon()
         elif self.marks is not None:
             self._finish(is_last=is_last)
         else:
-            self._discard(self._window)
+            self._discard()
             self._try_again()
-        self._pay(started)
-        return True
 
     def foreign_begins(self) -> None:
         """The script starts a profiler of its own: no window opens until it has ended.
@@ -230,7 +241,7 @@ class Windows:
             self._start(next_step)
         elif was_prepared and self._window is not None and not self._plan.may_stay:
             self._plan.put_back()
-            self._discard(self._window)
+            self._discard()
 
     def _prepare(self) -> None:
         self._plan.begin()
@@ -270,10 +281,8 @@ class Windows:
         started = perf_counter_ns()
         self._witnesses.end()
         self._end_ranges(marks)
-        try:
-            window.stop()
-        finally:
-            self._window = None
+        window.stop()
+        self._window = None
         if not self._steps and self._plan.calls.are_too_many:
             self._plan.give_up(is_too_short=True)
             self._notes.warn(POSTPONED)
@@ -306,17 +315,26 @@ class Windows:
             "where the script forked (workers of a data loader, each epoch) or profiled itself"
         )
 
-    def _discard(self, window: Window | NsysWindow) -> None:
-        """Be without a window that was only prepared.
+    def _discard(self) -> None:
+        """Be without the window that was only prepared."""
+        if self._window is not None:
+            self._window.drop()
+        self._window = None
 
-        A session left so makes the next one print a warning, ours or the script's.
-        """
-        try:
-            if isinstance(window, Window):
-                window.start()
-                window.stop()
-        finally:
-            self._window = None
+    def _drop(self) -> None:
+        """Something was raised while a window began or ended, as a rule by a signal handler of the
+        script, and goes on: be without that window first. What is raised here goes on instead."""
+        window, marks = self._window, self.marks
+        if window is None or self._is_taken_over:
+            return
+        raised = insist(self._witnesses.end)
+        if marks is not None:
+            raised = insist(lambda: self._end_ranges(marks)) or raised
+        raised = insist(window.drop) or raised
+        self._window = self.marks = self.modules = None
+        self._plan.give_up()
+        if raised is not None:
+            raise raised
 
     def _abandon(self) -> None:
         window, marks = self._window, self.marks

@@ -296,3 +296,63 @@ step()
     child = names.index(f"ring-{run.out.strip()}")
     forwards = [sum(one.kind == "forward" for one in run.records(at)) for at in (child, 1 - child)]
     assert forwards == [5, 3]
+
+
+RAISING = """
+import signal
+import torch.autograd.profiler as profiler
+class Interrupted(Exception):
+    pass
+def handle(*_):
+    raise Interrupted
+signal.signal(signal.SIGUSR1, handle)
+left = int(sys.argv[3])
+def interrupted(holder, name, when):
+    original = getattr(holder, name)
+    def call(*args, **kwargs):
+        global left
+        try:
+            if when == "before" and left:
+                left -= 1
+                signal.raise_signal(signal.SIGUSR1)
+            return original(*args, **kwargs)
+        finally:
+            if when == "after" and left:
+                left -= 1
+                signal.raise_signal(signal.SIGUSR1)
+    setattr(holder, name, call)
+holder = {"profile": profiler.profile, "profiler": profiler, "autograd": torch.autograd}
+path, name = sys.argv[1].split(".")
+interrupted(holder[path], name, sys.argv[2])
+caught = 0
+for _ in range(200):
+    try:
+        step()
+    except Interrupted:
+        caught += 1
+print(caught > 0, left < int(sys.argv[3]), torch._C._autograd._profiler_enabled())
+"""
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(
+    ("function", "when"),
+    [
+        ("profile._prepare_trace", "before"),
+        ("profile._prepare_trace", "after"),
+        ("profile._start_trace", "before"),
+        ("profiler._enable_profiler", "after"),
+        ("autograd._record_function_with_args_enter", "after"),
+        ("autograd._record_function_with_args_exit", "before"),
+        ("profile.__exit__", "before"),
+        ("profiler._disable_profiler", "after"),
+    ],
+)
+def test_what_a_handler_raises_as_a_window_begins_or_ends_leaves_no_profiler_on(
+    train: Any, function: str, when: str, times: int
+) -> None:
+    run = train(STEPS + RAISING, function, when, str(times))
+
+    assert (run.code, run.out) == (0, "True True False\n")
+    assert run.notes("error") == []
+    assert len([kind for kind in run.step_kinds if kind == "train"]) >= 200 - times

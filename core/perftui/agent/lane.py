@@ -27,6 +27,9 @@ FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED = range(6)
 begins, a further batch is asked for, optimizer 0 has stepped. The numbers after it are those of
 other optimizers. As in ``lane.c``."""
 
+MOST_OPTIMIZERS = 8
+"""So many are known to an open lane. As in ``lane.c``."""
+
 MOST_NUMBERS = (1 << 16) - STEPPED
 """Optimizers with higher numbers, in scripts that make one for each task, go the long way: an event
 has 16 bits."""

@@ -35,6 +35,11 @@ class Optimizers:
         self.last = (ref(optimizer), number)
         return number
 
+    @property
+    def count(self) -> int:
+        """How many have a number, and are alive or were until lately."""
+        return len(self._numbers)
+
     def known(self) -> list[tuple[ReferenceType[Any], int]]:
         """Those that have a number and are alive."""
         return [(ref(optimizer), number) for optimizer, number in self._numbers.items()]

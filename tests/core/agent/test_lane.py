@@ -20,6 +20,7 @@ from perftui.agent.lane import (
     ASKED,
     FETCHED,
     MOST_NUMBERS,
+    MOST_OPTIMIZERS,
     STEPPED,
     WENT_BACK,
     WITH_GRADIENTS,
@@ -600,6 +601,30 @@ def test_a_training_is_recorded_alike_on_either_way(
 
     assert len(short) > least
     assert short == long
+
+
+MANY_OPTIMIZERS = """
+count = int(sys.argv[2])
+model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(count)])
+optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in model]
+for _ in range(30):
+    model(torch.ones(2, 4)).sum().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+# Closes the lane.
+iter(DataLoader(TensorDataset(torch.ones(4, 4))))
+print(sum(usual) > 20)
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("count", [MOST_OPTIMIZERS, MOST_OPTIMIZERS + 1])
+def test_a_lane_that_cannot_know_all_optimizers_stays_closed(train: Any, count: int) -> None:
+    # It would open and close with each of the others: 0.3 ms a step where there are 48.
+    run = train(WAY + MANY_OPTIMIZERS, "short", str(count), options={"profile": False})
+
+    assert (run.code, run.out) == (0, f"{count == MOST_OPTIMIZERS}\n")
+    assert run.step_kinds.count("train") == 30
 
 
 def test_what_a_handler_raises_on_the_lane_ends_no_more_than_the_phase() -> None:

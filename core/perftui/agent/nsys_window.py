@@ -19,6 +19,7 @@ class NsysWindow:
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda
         self.uses_cuda = True
+        self._has_begun = False
         self._leads = os.environ.get("LOCAL_RANK", "0") == "0"
 
     def prepare(self) -> None:
@@ -26,6 +27,7 @@ class NsysWindow:
 
     def start(self) -> None:
         """Have nsys begin."""
+        self._has_begun = True
         if self._leads:
             self._cuda.cudart().cudaProfilerStart()
 
@@ -36,8 +38,9 @@ class NsysWindow:
             self._cuda.cudart().cudaProfilerStop()
 
     def drop(self) -> None:
-        """The same, if it has begun or not."""
-        self.stop()
+        """The same, if it has begun: else nothing waits for the GPU."""
+        if self._has_begun:
+            self.stop()
 
     def abandon(self) -> None:
         """End it: nsys does not mind other profilers."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from perftui.agent.nsys_window import NsysWindow
 
 TRAINING = """
 import os, sys, torch
@@ -78,3 +81,20 @@ def test_without_cuda_it_is_said_that_there_is_nothing_for_nsys(train: Any) -> N
     assert run.notes("nsys_range") == []
     (warning,) = run.notes("warning")
     assert "the script does not use CUDA" in warning["message"]
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_window_that_is_dropped_waits_for_the_gpu_only_if_it_has_begun(has_begun: bool) -> None:
+    calls: list[str] = []
+    cudart = SimpleNamespace(
+        cudaProfilerStart=lambda: calls.append("start"),
+        cudaProfilerStop=lambda: calls.append("stop"),
+    )
+    cuda = SimpleNamespace(cudart=lambda: cudart, synchronize=lambda: calls.append("synchronize"))
+    window = NsysWindow(SimpleNamespace(cuda=cuda))
+    window.prepare()
+    if has_begun:
+        window.start()
+    window.drop()
+
+    assert calls == (["start", "synchronize", "stop"] if has_begun else [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
@@ -102,13 +103,7 @@ class Windows:
         if self._is_taken_over:
             self._abandon()
             return True
-        started = perf_counter_ns()
-        try:
-            self._advance(next_step)
-        except BaseException:
-            self._drop()
-            raise
-        self._pay(started)
+        self._hold_up(lambda: self._advance(next_step))
         return True
 
     @property
@@ -150,13 +145,7 @@ class Windows:
             return self._save_unsaved()
         if self._window is None or self._thread != get_ident():
             return False
-        started = perf_counter_ns()
-        try:
-            self._end(is_last)
-        except BaseException:
-            self._drop()
-            raise
-        self._pay(started)
+        self._hold_up(lambda: self._end(is_last))
         return True
 
     def _end(self, is_last: bool) -> None:
@@ -189,6 +178,16 @@ class Windows:
         """The training has waited so many ns for something else of ours: the next window is later
         for it."""
         self._plan.pay(waited)
+
+    def _hold_up(self, work: Callable[[], None]) -> None:
+        """Begin or end a window, which the training waits for."""
+        started = perf_counter_ns()
+        try:
+            work()
+        except BaseException:
+            self._drop()
+            raise
+        self._pay(started)
 
     def _pay(self, started: int) -> None:
         waited = perf_counter_ns() - started

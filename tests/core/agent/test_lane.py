@@ -161,6 +161,15 @@ class OnLane:
         return found
 
 
+def check(ours: OnLane, plain: StepMachine, ended: list[Boundary]) -> None:
+    """The lane is closed, and all is as with ``plain``, where these steps have ended."""
+    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
+    last = [one._replace(end=0) for one in ours.recording.steps.finish()]
+    assert last == [one._replace(end=0) for one in plain.finish()]
+    assert ours.recording.index == len(ended)
+    assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
+
+
 @given(loops)
 def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int]]) -> None:
     plain, ended = machine(), list[Boundary]()
@@ -176,12 +185,7 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
                     tell(plain, [event], is_fed=True)
             ours.play(step)
     ours.lane.close()
-
-    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
-    last = [one._replace(end=0) for one in ours.recording.steps.finish()]
-    assert last == [one._replace(end=0) for one in plain.finish()]
-    assert ours.recording.index == len(ended)
-    assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
+    check(ours, plain, ended)
 
 
 class WithoutLoader(OnLane):
@@ -260,12 +264,7 @@ def test_steps_without_a_loader_end_as_the_machine_says(loop: list[tuple[list[in
                 ended += happen(plain, event, next(clock))[0]
             ours.play(step)
     ours.lane.close()
-
-    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
-    last = [one._replace(end=0) for one in ours.recording.steps.finish()]
-    assert last == [one._replace(end=0) for one in plain.finish()]
-    assert ours.recording.index == len(ended)
-    assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
+    check(ours, plain, ended)
 
 
 @pytest.mark.parametrize("step", unfed_usual)

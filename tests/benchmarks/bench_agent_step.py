@@ -26,10 +26,10 @@ from pathlib import Path
 
 import torch
 
+from perftui.facts.own_cost import own_cost
 from perftui.recorder.environment import training_environment
 from perftui.recorder.options import AgentOptions
 from perftui.run.history import list_runs
-from perftui.run.own_cost import own_cost
 from perftui.run.reader import RunReader, RunSnapshot
 
 HERE = Path(__file__).parent

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.diagnosis.machine_facts import MachineFacts
 from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.loader import LoaderFacts
+from perftui.facts.machine import MachineFacts
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
 from perftui_tui import fix_lookup

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.model import Diagnosis, Fact, Finding, Place, Severity
+from perftui.diagnosis.model import Diagnosis, Fact, Finding, Severity
+from perftui.facts.place import Place
 from perftui.run.manifest import Status
 from perftui_tui.panes.gap_list import GapList
 from perftui_tui.screens.compare import CompareScreen

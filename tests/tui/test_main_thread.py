@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.lines import LinesByTime, LineShare
-from perftui.diagnosis.main_thread import GapLines
-from perftui.diagnosis.sync_calls import SyncCall, SyncCalls
-from perftui.diagnosis.worker_lines import WorkerLines
+from perftui.facts.lines import LinesByTime, LineShare
+from perftui.facts.main_thread import GapLines
+from perftui.facts.sync_calls import SyncCall, SyncCalls
+from perftui.facts.worker_lines import WorkerLines
 from perftui_tui.panes.finding_details import details
 from perftui_tui.rows import plain
 from perftui_tui.snapshot import Phase, Snapshot

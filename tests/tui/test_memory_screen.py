@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perftui.facts.memory import MemoryUse
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui.run.memory_use import MemoryUse
 from perftui_tui.charts.layers import HATCH, layers
 from perftui_tui.panes.memory import memory_chart, memory_now
 from perftui_tui.rows import plain

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Fact, Finding, Place, Severity
+from perftui.diagnosis.model import Fact, Finding, Severity
+from perftui.facts.place import Place
 from perftui_tui.evidence_place import place_of
 from perftui_tui.panes.findings import findings
 from perftui_tui.panes.gap_list import GapList

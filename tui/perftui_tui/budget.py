@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perftui.diagnosis.trace_facts import TraceFacts
-    from perftui.run.step_budget import StepShare
+    from perftui.facts.step_breakdown import StepShare
+    from perftui.facts.trace_steps import TraceFacts
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def of_trace(facts: TraceFacts | None) -> Budget | None:
     """The mean budget of the steps that findings speak of; None where there is no time at all."""
     import numpy as np
 
-    from perftui.run.step_budget import nearest_rank
+    from perftui.facts.step_breakdown import nearest_rank
 
     if facts is None:
         return None

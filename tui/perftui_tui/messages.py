@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perftui.analysis.model import TraceAnalysis
-    from perftui.diagnosis.ranks import RankTable
+    from perftui.facts.ranks import RankTable
     from perftui.trace.nsys.exporting import Exporting
     from perftui_tui.output.tail import Output
     from perftui_tui.snapshot import Snapshot

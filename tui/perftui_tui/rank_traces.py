@@ -12,7 +12,7 @@ from perftui_tui.messages import RanksRead
 from perftui_tui.reading_thread import Post, ReadingThread
 
 if TYPE_CHECKING:
-    from perftui.diagnosis.ranks import RankRow, RankTable
+    from perftui.facts.ranks import RankRow, RankTable
     from perftui_tui.app import PerftuiApp
 
 RankPaths = tuple[tuple[int, Path], ...]
@@ -100,7 +100,7 @@ class RankReader(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
-        from perftui.diagnosis.rank_traces import row_of_trace, table_of_traces
+        from perftui.facts.rank_traces import row_of_trace, table_of_traces
         from perftui.trace.errors import TraceError
 
         rows: list[RankRow] = []

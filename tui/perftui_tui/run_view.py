@@ -11,13 +11,13 @@ import numpy as np
 
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import Evidence, gather
-from perftui.diagnosis.ranks import ranks_of
 from perftui.experiments.figures import figures_of
-from perftui.run.memory_use import memory_use
-from perftui.run.own_cost import own_cost
-from perftui.run.problems import problems as problems_of
+from perftui.facts.memory import memory_use
+from perftui.facts.own_cost import own_cost
+from perftui.facts.problems import problems as problems_of
+from perftui.facts.ranks import ranks_of
+from perftui.facts.step_breakdown import step_budget
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
-from perftui.run.step_budget import step_budget
 from perftui.run.table import Table
 from perftui_tui import budget
 from perftui_tui.fix_lookup import FixLookup

@@ -13,16 +13,16 @@ from perftui.fixes.model import FixOption
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
-    from perftui.diagnosis.lines import LinesByTime
-    from perftui.diagnosis.loader_facts import LoaderFacts
-    from perftui.diagnosis.main_thread import GapLines
-    from perftui.diagnosis.ranks import RankTable
-    from perftui.diagnosis.sync_calls import SyncCalls
-    from perftui.diagnosis.worker_lines import WorkerLines
     from perftui.experiments.figures import RunFigures
+    from perftui.facts.lines import LinesByTime
+    from perftui.facts.loader import LoaderFacts
+    from perftui.facts.main_thread import GapLines
+    from perftui.facts.memory import MemoryUse
+    from perftui.facts.ranks import RankTable
+    from perftui.facts.sync_calls import SyncCalls
+    from perftui.facts.worker_lines import WorkerLines
     from perftui.report.memory import MemoryReport
     from perftui.run.manifest import Manifest
-    from perftui.run.memory_use import MemoryUse
     from perftui.run.reader import RankSnapshot, RunSnapshot
     from perftui.run.table import Table
     from perftui_tui.budget import Budget

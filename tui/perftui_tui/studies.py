@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perftui.run.device_share import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
+from perftui.facts.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui_tui.budget import NAMES
 from perftui_tui.charts.units import format_bytes, format_ns
 from perftui_tui.format import per_second, percent, rate

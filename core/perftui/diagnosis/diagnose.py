@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.policy import Policy
@@ -56,7 +56,7 @@ def progress(evidence: Evidence, policy: Policy) -> str:
         return "waiting for the first training step"
     steady = evidence.share.count if evidence.share else 0
     if steady == 0:
-        return f"warming up, {words.several(evidence.step_count, 'step')} so far"
+        return f"warming up, {fmt.several(evidence.step_count, 'step')} so far"
     if steady < policy.critical_steps:
         return f"collecting, {steady} of {policy.critical_steps} steady steps"
     return ""

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
-from perftui.diagnosis import words
-from perftui.diagnosis.lines import LinesByTime, looks_at_main
-from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
-from perftui.diagnosis.loader_restarts import Restarts, restarts
-from perftui.diagnosis.loader_work import LoaderWork, loader_work
-from perftui.diagnosis.machine_facts import MachineFacts, machine_facts
-from perftui.diagnosis.main_thread import (
+from perftui.facts.lines import LinesByTime, looks_at_main
+from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.loader_restarts import Restarts, restarts
+from perftui.facts.loader_work import LoaderWork, loader_work
+from perftui.facts.machine import MachineFacts, machine_facts
+from perftui.facts.main_thread import (
     GapLines,
     batches_in_main,
     lines_of_gaps,
     main_thread,
     profiled,
 )
-from perftui.diagnosis.sync_calls import SyncCalls, sync_calls
-from perftui.diagnosis.trace_facts import TraceFacts, trace_facts
-from perftui.diagnosis.worker_lines import WorkerLines, worker_lines
+from perftui.facts.problems import problems
+from perftui.facts.step_breakdown import StepShare, step_budget
+from perftui.facts.step_kind import TRAIN, WORK, count_of, main_kind
+from perftui.facts.sync_calls import SyncCalls, sync_calls
+from perftui.facts.trace_steps import TraceFacts, trace_facts
+from perftui.facts.worker_lines import WorkerLines, worker_lines
 from perftui.run.histogram import Weighed
 from perftui.run.manifest import Manifest
-from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stacks import NO_STACKS
 from perftui.run.steady import Mask, steady
-from perftui.run.step_budget import StepShare, step_budget
-from perftui.run.step_kind import TRAIN, WORK, count_of, main_kind
 from perftui.run.sums import NO_SUMS, Group, Sums
 from perftui.run.table import Table
 
@@ -250,9 +250,9 @@ def _other_steps(steps: Table, thinned: Sums) -> Iterator[str]:
     if other > MUCH_ELSE * whole:
         count = len(steps) + thinned.of().rows - count_of(TRAIN, steps, thinned)
         yield (
-            f"{words.percent(other / whole)} of the time of all steps is that of "
-            f"{words.several(count, 'step')} without a backward pass (evaluation, generation), "
-            f"{words.duration(other)}: the diagnosis is of the training steps"
+            f"{fmt.percent(other / whole)} of the time of all steps is that of "
+            f"{fmt.several(count, 'step')} without a backward pass (evaluation, generation), "
+            f"{fmt.duration(other)}: the diagnosis is of the training steps"
         )
 
 

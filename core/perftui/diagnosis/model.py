@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from perftui.diagnosis import words
+from perftui.facts.place import Place
 
 
 class Severity(enum.IntEnum):
@@ -23,26 +23,6 @@ class Confidence(str, enum.Enum):
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a number came from, so that a screen can jump there; what is unknown is None."""
-
-    rank: int | None = None
-    step: int | None = None
-    start: int | None = None
-    """Nanoseconds since the trace's start 0."""
-    end: int | None = None
-    trace_row: int | None = None
-    operator: str | None = None
-    file: str | None = None
-    line: int | None = None
-
-    @property
-    def source(self) -> str | None:
-        """``file:line`` where known."""
-        return words.source(self.file, self.line)
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,6 @@ class Policy:
     launch_empty_queue: float = 0.5
     """Share of launches that find nothing queued or running on the device: most of them."""
 
-    straggler_warning: float = 0.05
-    """By how much of a step one rank must be behind the others to be called slow: as for other
-    waits from 5 %, and above what equal ranks of one machine differ by."""
-
     memory_warning: float = 0.90
     """Peak memory of a device over what it has. The TensorBoard plugin and TraceML: 90 %."""
     memory_critical: float = 0.97

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.diagnosis.policy import Policy
-from perftui.run.step_budget import StepShare
+from perftui.facts.step_breakdown import StepShare
 
 
 def severity(share: float, warning: float, critical: float) -> Severity | None:
@@ -38,7 +38,7 @@ def trace_confidence(steps: int, policy: Policy) -> Confidence:
 def more_steps(steps: int, policy: Policy) -> str:
     """What would raise the confidence, empty where it is high already."""
     missing = policy.critical_steps - steps
-    return words.several(missing, "more steady step") if missing > 0 else ""
+    return fmt.several(missing, "more steady step") if missing > 0 else ""
 
 
 def supported_by_trace(found: Severity, steps: int, policy: Policy) -> Severity:

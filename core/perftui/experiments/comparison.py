@@ -6,13 +6,13 @@ import enum
 import math
 from dataclasses import dataclass
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.figures import RunFigures, run_figures
+from perftui.facts.step_breakdown import StepShare
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
-from perftui.run.step_budget import StepShare
 
 MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
@@ -174,12 +174,12 @@ def _batch_size(figures: RunFigures) -> int | None:
 
 def _too_few(before: RunFigures, after: RunFigures) -> str:
     which, steps = min((("first", before.steps), ("second", after.steps)), key=lambda run: run[1])
-    return f"the {which} run has {words.several(steps, 'steady step')} of {FEWEST_STEPS}"
+    return f"the {which} run has {fmt.several(steps, 'steady step')} of {FEWEST_STEPS}"
 
 
 def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
     """The usual step has to have changed by more than noise, and so has the time of all steps."""
-    usual = f"two runs of one program differ by up to {words.percent(noise)}"
+    usual = f"two runs of one program differ by up to {fmt.percent(noise)}"
     beyond = math.log1p(noise)
     if abs(math.log(ratios.cautious)) > beyond:
         return (Verdict.FASTER if ratios.cautious > 1 else Verdict.SLOWER), f"beyond noise: {usual}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui.diagnosis.evidence import Evidence, gather
-from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.diagnosis.machine_facts import MachineFacts
+from perftui.facts.loader import LoaderFacts
+from perftui.facts.machine import MachineFacts
+from perftui.facts.step_breakdown import StepShare
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot
-from perftui.run.step_budget import StepShare
 
 BUSY_SHARE = 0.2
 """Other programs on this share of the cores take time from a training that uses them all."""

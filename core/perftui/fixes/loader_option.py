@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.loader_facts import LoaderFacts
+from perftui.facts.loader import LoaderFacts
 from perftui.fixes.loader_source import loader_change
 from perftui.fixes.model import FixOption, Risk
 from perftui.fixes.patches.edits import Literal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.installed import is_installed
-from perftui.diagnosis.loader_facts import LoaderFacts
+from perftui.facts.loader import LoaderFacts
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import Patch

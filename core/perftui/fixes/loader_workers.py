@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.loader_facts import LoaderFacts
+from perftui.facts.loader import LoaderFacts
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.loader_option import LoaderFix
 from perftui.fixes.model import FixOption, Risk
@@ -48,7 +48,7 @@ def option(evidence: Evidence) -> FixOption | None:
         fetch_cpu=evidence.fetch_cpu,
         carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
     )
-    more = f"more than {words.several(current, 'worker')}"
+    more = f"more than {fmt.several(current, 'worker')}"
     title = f"num_workers {current} -> {wanted}" if wanted else more
     fix = LoaderFix(FIX, title, _EXPLANATION)
     refusal = refused(evidence, loader, wanted)
@@ -95,7 +95,7 @@ def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
 
 
 def _taken(evidence: Evidence, cores: int) -> str:
-    of = words.several(cores, "core")
+    of = fmt.several(cores, "core")
     taken = worker_cpu(evidence)
     if taken is None:
         return f"of {of}"

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from perftui.diagnosis.lines import LinesByTime
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.worker_lines import WorkerLines
+from perftui.facts.lines import LinesByTime
+from perftui.facts.worker_lines import WorkerLines
 from perftui.fixes.model import FixOption
 from perftui.report.recorded import Recording
 from perftui.report.report import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.model import Fact, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
@@ -52,9 +52,9 @@ def _heading(report: Report) -> Iterator[str]:
     if evidence.share:
         share = evidence.share
         yield (
-            f"{words.several(share.count, 'steady step')} of {evidence.step_count}: "
-            f"mean {words.duration(share.mean)}, median {words.duration(share.p50)}, "
-            f"5 % above {words.duration(share.p95)}, {share.steps_per_second:.1f} steps/s"
+            f"{fmt.several(share.count, 'steady step')} of {evidence.step_count}: "
+            f"mean {fmt.duration(share.mean)}, median {fmt.duration(share.p50)}, "
+            f"5 % above {fmt.duration(share.p95)}, {share.steps_per_second:.1f} steps/s"
         )
 
 
@@ -73,7 +73,7 @@ def _status(manifest: Manifest) -> str:
 def _hardware(manifest: Manifest) -> str:
     gpus = ", ".join(manifest.gpus) or "no GPU"
     # 0 where an older or foreign manifest does not say.
-    cores = words.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
+    cores = fmt.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
     return f"{cores}, {gpus}"
 
 
@@ -116,9 +116,9 @@ def _valued(value: float | int | str, unit: str) -> str:
     if isinstance(value, str):
         return value
     if unit == "ns":
-        return words.duration(value)
+        return fmt.duration(value)
     if unit == "B":
-        return words.size(value)
+        return fmt.size(value)
     # "g" keeps six digits, so counts are written whole.
     number = str(value) if isinstance(value, int) else f"{value:g}"
     return f"{number} %" if unit == "%" else number
@@ -140,7 +140,7 @@ def _fix(fix: FixOption) -> Iterator[str]:
 
 def _budget(budget: Budget) -> Iterator[str]:
     what = {"run": "of the training thread", "trace": "of the trace"}[budget.source]
-    over = f"mean of {words.several(budget.steps, 'step')}" if budget.steps else "all of it"
+    over = f"mean of {fmt.several(budget.steps, 'step')}" if budget.steps else "all of it"
     yield f"Where the time goes, {what} ({over})"
     parts = [(name, value) for name, value in budget.parts if value]
     values = [value for _, value in parts]
@@ -166,8 +166,8 @@ def _ops(title: str, rows: tuple[OpRow, ...]) -> Iterator[str]:
         yield title
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'self CPU':>10} {'device':>10}"
     for row in rows:
-        own = words.duration(row.cpu_self or 0)
-        device = words.duration(row.device) if row.device else "-"
+        own = fmt.duration(row.cpu_self or 0)
+        device = fmt.duration(row.device) if row.device else "-"
         yield f"  {_name(row.name)} {row.calls:>7} {own:>10} {device:>10}"
 
 
@@ -176,7 +176,7 @@ def _kernels(rows: tuple[OpRow, ...]) -> Iterator[str]:
         yield "Kernels and copies, longest first"
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
     for row in rows:
-        yield f"  {_name(row.name)} {row.calls:>7} {words.duration(row.device):>10}"
+        yield f"  {_name(row.name)} {row.calls:>7} {fmt.duration(row.device):>10}"
 
 
 def _name(name: str) -> str:

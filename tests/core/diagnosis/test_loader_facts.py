@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftui.diagnosis.loader_facts import LoaderFacts, training_loader
+from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import event_table
 

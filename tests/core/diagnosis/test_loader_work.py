@@ -8,8 +8,8 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.loader_work import loader_work
 from perftui.diagnosis.model import Finding
+from perftui.facts.loader_work import loader_work
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.lines import FEWEST_LOOKS, MOST_LINES
-from perftui.diagnosis.main_thread import line_of_gap, lines_of_gaps, main_thread
+from perftui.facts.lines import FEWEST_LOOKS, MOST_LINES
+from perftui.facts.main_thread import line_of_gap, lines_of_gaps, main_thread
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject

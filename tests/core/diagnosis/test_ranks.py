@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.opened import never, open_trace
-from perftui.diagnosis.rank_traces import row_of_analysis, table_of_traces
-from perftui.diagnosis.ranks import RankRow, compared, ranks_of
+from perftui.facts.rank_traces import row_of_analysis, table_of_traces
+from perftui.facts.ranks import RankRow, compared, ranks_of
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import event_table, make_run, step_table
 from tests.tui.traces import write_trace

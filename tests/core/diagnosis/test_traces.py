@@ -114,7 +114,7 @@ def test_kernels_of_another_device_make_no_step_launch_bound(tmp_path) -> None:
 
 def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("perftui.analysis.gaps.MOST", 3)
-    monkeypatch.setattr("perftui.diagnosis.trace_facts.MOST", 3)
+    monkeypatch.setattr("perftui.facts.trace_steps.MOST", 3)
     finding = found(synchronising(300).diagnosed(tmp_path), "sync-bound")
     assert finding is not None
     assert next(fact.value for fact in finding.facts if fact.label == "gaps") == "at least 3"

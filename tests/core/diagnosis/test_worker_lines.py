@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.lines import FEWEST_LOOKS
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.worker_lines import worker_lines
+from perftui.facts.lines import FEWEST_LOOKS
+from perftui.facts.worker_lines import worker_lines
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.diagnosis.evidence import Evidence, gather
-from perftui.diagnosis.machine_facts import MachineFacts
+from perftui.facts.machine import MachineFacts
 from perftui.fixes.loader_workers import option
 from perftui.fixes.model import Risk
 from perftui.fixes.worker_count import worker_count

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from perftui.diagnosis.evidence import gather
+from perftui.facts.problems import problems
 from perftui.run.columns import PHASES
 from perftui.run.control import request
-from perftui.run.problems import problems
 from perftui.run.reader import RunReader, RunSnapshot
 
 Starter = Any

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from perftui.facts.problems import problems
 from perftui.recorder import silence
 from perftui.recorder.silence import Silence, blocking_option
-from perftui.run.problems import problems
 from perftui.run.reader import RunReader
 from perftui.run.spool import SPOOL_VARIABLE
 

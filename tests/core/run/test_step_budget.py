@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.step_breakdown import exact_means, nearest_rank, step_budget
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.step_budget import exact_means, nearest_rank, step_budget
 from perftui.run.table import GrowingTable
 from tests.step_rows import step_row
 

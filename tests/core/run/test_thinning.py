@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perftui.facts.step_breakdown import nearest_rank, step_budget
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.thinning import KEPT_PIECES, ThinningSink
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
@@ -17,7 +18,6 @@ from perftui.run.histogram import Weighed, added, histogram
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept
 from perftui.run.pieces import Pieces
-from perftui.run.step_budget import nearest_rank, step_budget
 from perftui.run.sums import Group, Sums, sums_of
 from perftui.run.table import GrowingTable, Table
 from perftui.run.versioned import NewerError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.diagnosis import words
-from perftui.diagnosis.lines import LinesByTime
+from perftui import format as fmt
 from perftui.diagnosis.model import Fact, Finding
+from perftui.facts.lines import LinesByTime
 from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
 from perftui_tui.dialogs.choice import labelled
@@ -80,20 +80,20 @@ def details(
 def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
     rows: list[Row] = []
     if snapshot.main_thread is not None:
-        looks = f"about {words.several(snapshot.main_thread.looks, 'look')} at the steady steps"
+        looks = f"about {fmt.several(snapshot.main_thread.looks, 'look')} at the steady steps"
         rows += _lines("Where the main thread is", looks, snapshot.main_thread, cells)
     if snapshot.window_thread is not None:
-        looks = f"about {words.several(snapshot.window_thread.looks, 'look')} in profiled steps"
+        looks = f"about {fmt.several(snapshot.window_thread.looks, 'look')} in profiled steps"
         rows += _lines("Where the main thread is", looks, snapshot.window_thread, cells)
     if snapshot.worker_lines is not None:
         found = snapshot.worker_lines
         looks = (
-            f"{words.percent(found.busy)} of their time, "
-            f"about {words.several(found.making.looks, 'look')}"
+            f"{fmt.percent(found.busy)} of their time, "
+            f"about {fmt.several(found.making.looks, 'look')}"
         )
         rows += _lines("Where the workers make batches", looks, found.making, cells)
     for gaps in snapshot.gap_lines:
-        looks = f"{words.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
+        looks = f"{fmt.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
         title = f"Where it was while the GPU idled, {gaps.cause.value}"
         rows += _lines(title, looks, gaps.thread, cells)
     return rows
@@ -112,7 +112,7 @@ def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
     found = snapshot.syncs
     if found is None:
         return []
-    over = f"   over {words.several(found.steps, 'profiled step')}"
+    over = f"   over {fmt.several(found.steps, 'profiled step')}"
     rows: list[Row] = [(), crop(row((found.title, "bold"), (over, "dim")), cells)]
     if not found.on_gpu:
         rows.append(row(("  this training used no GPU: nothing waited", "dim")))
@@ -142,7 +142,7 @@ def _cost(finding: Finding, cells: int) -> list[Row]:
 def _basis(finding: Finding) -> str:
     """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
     if finding.steps:
-        return f"  (from {words.several(finding.steps, 'steady step')})"
+        return f"  (from {fmt.several(finding.steps, 'steady step')})"
     return "  (from all of the trace)" if finding.step_ns else ""
 
 

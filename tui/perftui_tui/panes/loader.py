@@ -12,8 +12,8 @@ from perftui_tui.panes.telemetry import latest, table_of
 from perftui_tui.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from perftui.diagnosis.loader_facts import LoaderFacts
-    from perftui.diagnosis.loader_work import LoaderWork
+    from perftui.facts.loader import LoaderFacts
+    from perftui.facts.loader_work import LoaderWork
     from perftui.run.table import Table
 
 HIGH_SHARE = Policy.input_warning
@@ -51,7 +51,7 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     # The first frame has no numbers to reckon with, and importing numpy takes longer than drawing.
     import numpy as np
 
-    from perftui.diagnosis.loader_work import loader_work
+    from perftui.facts.loader_work import loader_work
 
     workers = workers.where(np.arange(len(workers)) >= len(workers) - RECENT_ROWS)
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]

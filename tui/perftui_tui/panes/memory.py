@@ -18,8 +18,8 @@ from perftui_tui.rows import Row, Span, crop, fit, row, spread, wrap
 from perftui_tui.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
+    from perftui.facts.memory import MemoryUse
     from perftui.report.memory import MemoryReport, Peak
-    from perftui.run.memory_use import MemoryUse
 
 AXIS_CELLS = 10
 """Room for ``1023 GiB`` and the axis."""

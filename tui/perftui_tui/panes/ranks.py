@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.ranks import RankRow, RankTable, Straggler
+from perftui.facts.ranks import RankRow, RankTable, Straggler
 from perftui_tui.budget import NAMES, TRACE_STYLES, name_within
 from perftui_tui.charts.bar import apportion
 from perftui_tui.charts.units import format_ns

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from textual import on
 from textual.widget import Widget
 
-from perftui.diagnosis.ranks import RankRow, RankTable
+from perftui.facts.ranks import RankRow, RankTable
 from perftui_tui.keymap import bindings
 from perftui_tui.panes.ranks import rank_bars, rank_verdict
 from perftui_tui.screens.run_screen import RunScreen

@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis.gaps import MOST
 from perftui.analysis.lanes import DEVICE, WHOLE, device_label
 from perftui.analysis.model import Gap, TraceAnalysis
-from perftui.diagnosis import words
-from perftui.diagnosis.lines import looks_at_main
-from perftui.diagnosis.main_thread import line_of_gap
+from perftui.facts.lines import looks_at_main
+from perftui.facts.main_thread import line_of_gap
 from perftui.run.reader import RunSnapshot
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Trace
@@ -75,7 +75,7 @@ def _main_thread(
     rank = run.rank() if run else None
     thread = line_of_gap(looks_at_main(run, rank), analysis, gap) if run and rank else None
     if thread is not None:
-        line, looks = thread.lines[0], words.several(thread.looks, "look")
+        line, looks = thread.lines[0], fmt.several(thread.looks, "look")
         held = share(line.held, gap.duration)
         return [Line(f"main thread at {line.source} for {held} of it ({looks})", "warn")]
     frame = python_frame(analysis.trace, main_track, gap.start, gap.end)

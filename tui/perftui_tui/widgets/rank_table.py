@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from textual.binding import BindingType
 
-from perftui.diagnosis.ranks import RankRow, RankTable
+from perftui.facts.ranks import RankRow, RankTable
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.budget import NAMES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention
-from perftui.diagnosis.trace_facts import TraceFacts
+from perftui.facts.trace_steps import TraceFacts
 
 
 def device_trace(evidence: Evidence, rule: str) -> TraceFacts | Abstention | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from perftui import format as fmt
 from perftui.analysis.budget import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
-from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Confidence, Fact, Finding, Severity
 from perftui.diagnosis.policy import Policy
@@ -20,9 +20,9 @@ from perftui.diagnosis.severity import (
     more_steps,
     trace_confidence,
 )
-from perftui.diagnosis.trace_facts import TraceFacts
-from perftui.run.step_budget import StepShare
-from perftui.run.step_kind import EVAL, INFER, TRAIN
+from perftui.facts.step_breakdown import StepShare
+from perftui.facts.step_kind import EVAL, INFER, TRAIN
+from perftui.facts.trace_steps import TraceFacts
 
 RULE = "healthy"
 
@@ -77,7 +77,7 @@ def _by_trace(trace: TraceFacts, policy: Policy) -> Finding | Abstention:
         return Abstention(
             RULE,
             f"the GPU computes {100 * compute:.1f} % of the time; {largest} takes "
-            f"{words.percent(exposed[largest])}, and no rule says why",
+            f"{fmt.percent(exposed[largest])}, and no rule says why",
         )
     return replace(
         _busy(busy, "from the trace", trace.steps, policy),
@@ -108,7 +108,7 @@ def _busy(busy: float, source: str, steps: int, policy: Policy) -> Finding:
     return Finding(
         RULE,
         Severity.HEALTHY,
-        f"No bottleneck found: the GPU is busy {words.percent(busy)} of the time.",
+        f"No bottleneck found: the GPU is busy {fmt.percent(busy)} of the time.",
         (
             Fact(f"GPU busy, {source}", round(100 * busy, 1), "%", 100 * policy.healthy_busy),
             Fact("steady steps", steps, "count"),
@@ -125,8 +125,8 @@ def _without_gpu(share: StepShare, kind: str, policy: Policy) -> Finding | Abste
         RULE,
         Severity.HEALTHY,
         f"No bottleneck found: the time is in {_COMPUTING[kind]} "
-        f"{words.part_of_step(compute, share.mean)}; waiting for data takes "
-        f"{words.percent(share.part('input_wait') / share.mean)}.",
+        f"{fmt.part_of_step(compute, share.mean)}; waiting for data takes "
+        f"{fmt.percent(share.part('input_wait') / share.mean)}.",
         (
             *(Fact(phase.replace("_", " "), part, "ns") for phase, part in share.parts if part),
             Fact("mean step", share.mean, "ns"),
@@ -142,7 +142,7 @@ def _without_gpu(share: StepShare, kind: str, policy: Policy) -> Finding | Abste
 def _elsewhere(share: StepShare, compute: int) -> str:
     phase, part = max(share.parts, key=lambda named: named[1])
     return (
-        f"forward, backward and optimizer are {words.percent(compute / share.mean)} of the step; "
-        f"the largest part is {phase.replace('_', ' ')}, {words.percent(part / share.mean)}, "
+        f"forward, backward and optimizer are {fmt.percent(compute / share.mean)} of the step; "
+        f"the largest part is {phase.replace('_', ' ')}, {fmt.percent(part / share.mean)}, "
         "and no rule says why"
     )

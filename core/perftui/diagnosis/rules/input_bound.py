@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
@@ -85,11 +85,11 @@ def _because(evidence: Evidence, wait: InputWait, policy: Policy) -> str:
 
 
 def _how_busy(evidence: Evidence, policy: Policy, workers: int) -> str:
-    work, several = evidence.work, words.several(workers, "worker")
+    work, several = evidence.work, fmt.several(workers, "worker")
     is_one = workers == 1
     if work is not None and work.busy is not None and _are_idle(evidence, policy):
         verb = "makes" if is_one else "make"
-        return f", though {several} {verb} batches in only {words.percent(work.busy)} of the time"
+        return f", though {several} {verb} batches in only {fmt.percent(work.busy)} of the time"
     slow = f": {several} {'does' if is_one else 'do'} not keep up"
     if work is None or work.busy is None:
         return slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.model import Abstention, Fact, Finding, Place
+from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.input_wait import (
     cores_fact,
@@ -17,6 +17,7 @@ from perftui.diagnosis.rules.input_wait import (
     workers_fact,
     would_help,
 )
+from perftui.facts.place import Place
 
 RULE = "input-in-main-thread"
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.lines import LinesByTime
-from perftui.diagnosis.loader_work import LoaderWork
-from perftui.diagnosis.model import Abstention, Confidence, Fact, Place, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Fact, Severity
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import (
     collected,
@@ -20,6 +18,9 @@ from perftui.diagnosis.severity import (
     supported_by_trace,
     trace_confidence,
 )
+from perftui.facts.lines import LinesByTime
+from perftui.facts.loader_work import LoaderWork
+from perftui.facts.place import Place
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class InputWait:
         """``The training waits 21 ms of each 35 ms step (60 %) for data``; who waits longer than
         the GPU is not who is spoken of."""
         marked = self.from_run or self.steps
-        part = (words.part_of_step if marked else words.part_of_trace)(self.wait, self.step)
+        part = (fmt.part_of_step if marked else fmt.part_of_trace)(self.wait, self.step)
         return f"{'The GPU' if self.host else subject} waits {part} for data"
 
 
@@ -170,7 +171,7 @@ def dearest(lines: LinesByTime | None) -> str:
     first = lines.lines[0] if lines and lines.lines else None
     if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
         return ""
-    return f"{words.percent(lines.share(first))} of it at {first.short}"
+    return f"{fmt.percent(lines.share(first))} of it at {first.short}"
 
 
 def cores_fact(evidence: Evidence) -> list[Fact]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Abstention, Fact, Finding, Severity
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.device_idle import device_trace
 from perftui.diagnosis.severity import more_steps, severity, supported_by_trace, trace_confidence
-from perftui.diagnosis.trace_facts import LaunchFacts, TraceFacts, launch_facts
+from perftui.facts.launches import LaunchFacts, launch_facts
+from perftui.facts.trace_steps import TraceFacts
 
 RULE = "launch-bound"
 
@@ -31,16 +32,16 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     other = _other_than_many_short_kernels(launches, policy)
     if other is None:
         return _finding(found, idle, trace, launches, policy)
-    waits = f"the GPU idles {words.part_of_step(idle, trace.step_ns)} between launches"
+    waits = f"the GPU idles {fmt.part_of_step(idle, trace.step_ns)} between launches"
     return Abstention(RULE, f"{waits}, yet {other}: no rule says why")
 
 
 def _other_than_many_short_kernels(launches: LaunchFacts, policy: Policy) -> str | None:
     """What speaks against launching as the cause, None where nothing does."""
     if launches.kernels_per_step < policy.launch_kernels:
-        return f"a step has only {words.several(launches.kernels_per_step, 'kernel')}"
+        return f"a step has only {fmt.several(launches.kernels_per_step, 'kernel')}"
     if launches.median_ns >= policy.launch_kernel_ns:
-        return f"half of its kernels last {words.duration(launches.median_ns)} or more"
+        return f"half of its kernels last {fmt.duration(launches.median_ns)} or more"
     if (launches.empty_queue or 0.0) < policy.launch_empty_queue:
         return "its queue is seldom empty"
     return None
@@ -54,9 +55,9 @@ def _finding(
     return Finding(
         RULE,
         supported_by_trace(found, trace.steps, policy),
-        f"The GPU idles {words.part_of_step(idle, trace.step_ns)} between launches: "
+        f"The GPU idles {fmt.part_of_step(idle, trace.step_ns)} between launches: "
         f"{launches.kernels_per_step} kernels a step, "
-        f"half of them no longer than {words.duration(launches.median_ns)}.",
+        f"half of them no longer than {fmt.duration(launches.median_ns)}.",
         (
             Fact("device idle, launching", share, "%", 100 * policy.launch_warning),
             Fact("kernels a step", launches.kernels_per_step, "count", policy.launch_kernels),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.diagnosis.loader_restarts import Restarts
 from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.input_wait import workers_fact
 from perftui.diagnosis.severity import collected, confidence, more_steps, severity, supported
-from perftui.run.step_budget import StepShare
+from perftui.facts.loader import LoaderFacts
+from perftui.facts.loader_restarts import Restarts
+from perftui.facts.step_breakdown import StepShare
 
 RULE = "loader-start"
 
@@ -35,7 +35,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         supported(found, share.count, policy),
-        f"Starting the loader again takes {words.part_of_step(again.per_step, share.mean)}"
+        f"Starting the loader again takes {fmt.part_of_step(again.per_step, share.mean)}"
         f"{_because(evidence)}.",
         _facts(evidence, policy, share, again),
         again.per_step,
@@ -61,7 +61,7 @@ def _because(evidence: Evidence) -> str:
     loader = evidence.loader
     if loader is None or not loader.num_workers or not _starts_anew(loader):
         return ""
-    workers = words.several(loader.num_workers, "worker")
+    workers = fmt.several(loader.num_workers, "worker")
     verb = "starts" if loader.num_workers == 1 else "start"
     return f": {workers} {verb} anew with each epoch, unless persistent_workers=True keeps them"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.machine_facts import DeviceMemory
-from perftui.diagnosis.model import Abstention, Confidence, Fact, Finding, Place
+from perftui.diagnosis.model import Abstention, Confidence, Fact, Finding
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.severity import severity
+from perftui.facts.machine import DeviceMemory
+from perftui.facts.place import Place
 
 RULE = "memory-pressure"
 
@@ -28,8 +29,8 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
     return Finding(
         RULE,
         found,
-        f"GPU {fullest.device} has used {words.size(fullest.peak)} of its "
-        f"{words.size(fullest.total)} ({words.percent(fullest.share)}): "
+        f"GPU {fullest.device} has used {fmt.size(fullest.peak)} of its "
+        f"{fmt.size(fullest.total)} ({fmt.percent(fullest.share)}): "
         "a larger batch or a longer sample may not fit.",
         _facts(fullest, evidence, policy),
         confidence=Confidence.HIGH,
@@ -39,7 +40,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
 def _unknown(cards: int) -> str:
     if not cards:
         return "GPU memory was not sampled"
-    return f"which of {words.several(cards, 'GPU')} the training uses is not known"
+    return f"which of {fmt.several(cards, 'GPU')} the training uses is not known"
 
 
 def _facts(memory: DeviceMemory, evidence: Evidence, policy: Policy) -> tuple[Fact, ...]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
-from perftui.diagnosis import words
 from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.model import Abstention, Fact, Finding, Place
+from perftui.diagnosis.model import Abstention, Fact, Finding
 from perftui.diagnosis.policy import Policy
 from perftui.diagnosis.rules.device_idle import device_trace
 from perftui.diagnosis.severity import more_steps, severity, supported_by_trace, trace_confidence
-from perftui.diagnosis.sync_calls import SyncCalls
-from perftui.diagnosis.trace_facts import TraceFacts, most_common, place_of
+from perftui.facts.place import Place, most_common, place_of
+from perftui.facts.sync_calls import SyncCalls
+from perftui.facts.trace_steps import TraceFacts
 
 RULE = "sync-bound"
 
@@ -34,7 +35,7 @@ def evaluate(evidence: Evidence, policy: Policy) -> Finding | Abstention | None:
         return None
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
     counted = evidence.syncs if evidence.syncs and evidence.syncs.on_gpu else None
-    describe = words.part_of_step if trace.steps else words.part_of_trace
+    describe = fmt.part_of_step if trace.steps else fmt.part_of_trace
     return Finding(
         RULE,
         supported_by_trace(found, trace.steps, policy),

@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
-from perftui.diagnosis.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
 from perftui.run.stacks import COLLATE, FETCH
 from perftui.run.steady import Mask
 from perftui.run.table import Table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.diagnosis.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
 from perftui.run.stacks import COLLATE, FETCH, WAIT
 from perftui.run.table import Table
 

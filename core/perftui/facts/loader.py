@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.run.table import Table
 
 
@@ -48,7 +48,7 @@ class LoaderFacts:
     @property
     def source(self) -> str | None:
         """``file:line`` of the call that made it."""
-        return words.source(self.file, self.line)
+        return fmt.source(self.file, self.line)
 
 
 def training_loader(events: Table, role: str = "train") -> LoaderFacts | None:

@@ -13,11 +13,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perftui.diagnosis.policy import Policy
+from perftui.facts.step_breakdown import StepShare, step_budget
+from perftui.facts.step_kind import count_of, main_kind
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.steady import steady
-from perftui.run.step_budget import StepShare, step_budget
-from perftui.run.step_kind import count_of, main_kind
+
+STRAGGLER_WARNING = 0.05
+"""By how much of a step one rank must be behind the others to be called slow: as for other waits
+from 5 %, and above what equal ranks of one machine differ by."""
 
 WAITS_IN = "backward"
 """The phase of a rank's own steps in which it waits for others."""
@@ -111,7 +114,7 @@ def compared(rows: Sequence[RankRow], notes: tuple[str, ...] = ()) -> RankTable:
 def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Straggler | None:
     """The slowest, where it is behind by more than noise."""
     lag = slowest.own - usual
-    if lag < Policy().straggler_warning * slowest.mean:
+    if lag < STRAGGLER_WARNING * slowest.mean:
         return None
     lags = {
         name: ns - statistics.median_low([other.part(name) for other in others])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.run.slowed import slowed
-from perftui.run.step_kind import main_kind
+from perftui.facts.slowed import slowed
+from perftui.facts.step_kind import main_kind
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.opened import open_trace
-from perftui.diagnosis.ranks import RankRow, RankTable, compared
-from perftui.diagnosis.trace_facts import trace_facts
-from perftui.run.step_budget import nearest_rank
+from perftui.facts.ranks import RankRow, RankTable, compared
+from perftui.facts.step_breakdown import nearest_rank
+from perftui.facts.trace_steps import trace_facts
 
 WAITS_IN = "exposed communication"
 """The part of a step in which a device only waits for others, or moves their data."""

@@ -1,0 +1,59 @@
+"""How kernels were launched: how many, how long they run, and whether the queue was empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.links import matching
+from perftui.facts.trace_steps import TraceFacts, inside
+from perftui.run.steady import Mask
+from perftui.trace.categories import DEVICE_ACTIVITY, KERNEL, LAUNCHES
+from perftui.trace.model import NONE, Trace
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """How kernels reached a device."""
+
+    kernels_per_step: int
+    median_ns: int
+    """Median duration of a kernel."""
+    empty_queue: float | None
+    """Share of linked launches that found the device with nothing running; None without links."""
+
+
+def launch_facts(facts: TraceFacts) -> LaunchFacts | None:
+    """Kernels of the facts' device in the steady steps; None where there are none."""
+    trace = facts.analysis.trace
+    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
+    kernels = trace.in_category(KERNEL) & (device_of == facts.device) & inside(trace.start, facts)
+    durations = np.sort(trace.duration[kernels])
+    if not len(durations):
+        return None
+    return LaunchFacts(
+        kernels_per_step=len(durations) // max(facts.steps, 1),
+        median_ns=int(durations[(len(durations) - 1) // 2]),
+        empty_queue=_empty_queue(trace, kernels, device_of == facts.device),
+    )
+
+
+def _empty_queue(trace: Trace, kernels: Mask, mine: Mask) -> float | None:
+    """Share of launches of ``kernels`` during which every earlier activity of their device
+    (``mine``) was over.
+
+    Activities of a device are ordered by start; the running maximum of their ends is when the
+    device, over all its streams, has nothing left of what came before.
+    """
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine).astype(np.int64)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    ends = np.maximum.accumulate(trace.ends_of(rows))
+    earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
+    chosen = kernels[rows]
+    launch = matching(trace.correlation, rows[chosen], trace.in_category(*LAUNCHES))
+    known = launch != NONE
+    if not known.any():
+        return None
+    return float(np.mean(earlier[chosen][known] <= trace.start[launch[known]]))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Fact, Finding, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.fixes.model import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
@@ -39,7 +39,7 @@ def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
 
 
 def test_the_values_of_facts_stand_in_one_column() -> None:
-    facts = (Fact("steady steps", 2, "count"), Fact("launches into an empty queue", 76, "%"))
+    facts = (Figure("steady steps", 2, "count"), Figure("launches into an empty queue", 76, "%"))
     lines = said(Finding("launch-bound", Severity.WARNING, "It idles.", facts)).splitlines()
     short, long = (line for line in lines if line.startswith(("  steady", "  launches")))
     assert short.index(" 2") == long.index(" 76 %") == len("  launches into an empty queue")

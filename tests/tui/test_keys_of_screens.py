@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.model import Diagnosis, Fact, Finding, Severity
+from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.facts.place import Place
 from perftui.run.manifest import Status
 from perftui_tui.panes.gap_list import GapList
@@ -99,7 +99,7 @@ async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path, steps=24), replay=True) as (app, pilot):
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        fact = Fact("a gap", "6 ms", place=Place(start=5_000_000, end=9_000_000))
+        fact = Figure("a gap", "6 ms", place=Place(start=5_000_000, end=9_000_000))
         finding = Finding("sync-bound", Severity.WARNING, "it waits", steps=20, facts=(fact,))
         assert app.snapshot is not None
         app.snapshot = replace(app.snapshot, diagnosis=Diagnosis((finding,), steady_steps=20))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui.analysis.model import GapCause
+from perftui.facts.gap_lines import GapLines
 from perftui.facts.lines import LinesByTime, LineShare
-from perftui.facts.main_thread import GapLines
 from perftui.facts.sync_calls import SyncCall, SyncCalls
 from perftui.facts.worker_lines import WorkerLines
 from perftui_tui.panes.finding_details import details

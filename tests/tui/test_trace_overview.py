@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Fact, Finding, Severity
+from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.facts.place import Place
 from perftui_tui.evidence_place import place_of
 from perftui_tui.panes.findings import findings
@@ -74,7 +74,7 @@ async def test_a_click_opens_a_gap(tmp_path: Path) -> None:
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
 
 
-def finding(rule: str, *facts: Fact) -> Finding:
+def finding(rule: str, *facts: Figure) -> Finding:
     return Finding(rule, Severity.WARNING, "it is slow", facts)
 
 
@@ -82,7 +82,7 @@ def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_p
     path = write_trace(tmp_path)
     analysis = view_trace(path, 0, lambda _: None, lambda: False).analysis
     assert analysis is not None
-    placed = Fact("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
+    placed = Figure("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
     assert place_of(finding("sync-bound", placed), analysis) == (5, 9, 2)
     longest = max(analysis.gaps, key=lambda gap: gap.duration)
     rules = {

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perftui.facts.step_breakdown import StepShare
-    from perftui.facts.trace_steps import TraceFacts
+    from perftui.facts.step_breakdown import StepBreakdown
+    from perftui.facts.trace_steps import TraceSteps
 
 
 @dataclass(frozen=True)
@@ -81,34 +81,29 @@ TRACE_STYLES = {
 }
 
 
-def of_run(share: StepShare, basis: str) -> Budget:
+def of_run(share: StepBreakdown, basis: str) -> Budget:
     """The budget of the steady steps of a run."""
     parts = tuple(Part(NAMES.get(name, name), ns, name) for name, ns in share.parts)
     return Budget(parts, share.mean, share.p50, share.p95, share.count, basis)
 
 
-def of_trace(facts: TraceFacts | None) -> Budget | None:
+def of_trace(found: TraceSteps | None) -> Budget | None:
     """The mean budget of the steps that findings speak of; None where there is no time at all."""
-    import numpy as np
-
-    from perftui.facts.step_breakdown import nearest_rank
-
-    if facts is None:
+    if found is None:
         return None
-    durations = np.array([budget.step.duration for budget in facts.budgets], dtype=np.int64)
-    ordered = np.sort(durations)
+    mean = found.breakdown
     parts = tuple(
-        Part(NAMES.get(name, name), ns, TRACE_STYLES.get(name, "other")) for name, ns in facts.parts
+        Part(NAMES.get(name, name), ns, TRACE_STYLES.get(name, "other")) for name, ns in mean.parts
     )
-    p50, p95 = nearest_rank(ordered, 50), nearest_rank(ordered, 95)
-    count = len(facts.budgets)
-    return Budget(parts, facts.step_ns, p50, p95, count, _basis(facts), is_step=bool(facts.steps))
+    count = len(found.each)
+    is_step = bool(mean.count)
+    return Budget(parts, mean.mean, mean.p50, mean.p95, count, _basis(found), is_step=is_step)
 
 
-def _basis(facts: TraceFacts) -> str:
-    marked = len(facts.analysis.steps)
+def _basis(found: TraceSteps) -> str:
+    marked = len(found.analysis.steps)
     if not marked:
         return "no steps marked in it"
-    if facts.steps < marked:
-        return f"{facts.steps} steady of {marked} steps in the trace"
+    if found.steps < marked:
+        return f"{found.steps} steady of {marked} steps in the trace"
     return "the one step in the trace" if marked == 1 else f"{marked} steps in the trace"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Finding
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import has_gpu
+from perftui.facts.loader import training_loader
+from perftui.facts.loader_work import fetch_cpu
+from perftui.facts.machine import machine_use, ranks_here
 from perftui.fixes.catalogue import options
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import FixOption
@@ -24,45 +28,43 @@ class FixLookup:
     def __init__(self) -> None:
         self._known: dict[str, tuple[Key, tuple[FixOption, ...]]] = {}
 
-    def of(
-        self, findings: Sequence[Finding], evidence: Evidence
-    ) -> dict[str, tuple[FixOption, ...]]:
+    def of(self, findings: Sequence[Finding], facts: Facts) -> dict[str, tuple[FixOption, ...]]:
         """The options of each of ``findings``, by its rule."""
-        return {finding.rule: self._options(finding, evidence) for finding in findings}
+        return {finding.rule: self._options(finding, facts) for finding in findings}
 
-    def _options(self, finding: Finding, evidence: Evidence) -> tuple[FixOption, ...]:
-        key = _key(finding, evidence)
+    def _options(self, finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
+        key = _key(finding, facts)
         known = self._known.get(finding.rule)
         if known is not None and known[0] == key:
             return known[1]
-        found = options(finding, evidence)
+        found = options(finding, facts)
         self._known[finding.rule] = (key, found)
         return found
 
 
-def _key(finding: Finding, evidence: Evidence) -> Key:
-    loader, manifest = evidence.loader, evidence.manifest
+def _key(finding: Finding, facts: Facts) -> Key:
+    loader, manifest = training_loader(facts), facts.manifest
     script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
     return (
         finding.fixes,
         loader,
-        evidence.has_gpu,
-        evidence.ranks_here,
-        *_cores(evidence),
+        has_gpu(facts),
+        ranks_here(facts),
+        *_cores(facts),
         repr(manifest.overrides) if manifest else "",
         _modified(Path(loader.file) if loader and loader.file else None),
         _modified(script.path if script else None),
     )
 
 
-def _cores(evidence: Evidence) -> Key:
+def _cores(facts: Facts) -> Key:
     """What the number of workers rests on.
 
     These are means that differ in their last digits with every sample: a tenth of a core decides
     nothing, and settles as the run goes on.
     """
-    machine = evidence.machine
-    means = (machine.other_cores, machine.idle_cores, evidence.fetch_cpu)
+    machine = machine_use(facts)
+    means = (machine.other_cores, machine.idle_cores, fetch_cpu(facts))
     return (machine.cores, *(None if mean is None else round(mean, 1) for mean in means))
 
 

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import Evidence, gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.experiments.figures import figures_of
+from perftui.facts.fact import Facts
+from perftui.facts.gap_lines import gap_lines
+from perftui.facts.loader import training_loader
+from perftui.facts.main_thread import main_thread, window_thread
 from perftui.facts.memory import memory_use
 from perftui.facts.own_cost import own_cost
 from perftui.facts.problems import problems as problems_of
-from perftui.facts.ranks import ranks_of
-from perftui.facts.step_breakdown import step_budget
+from perftui.facts.ranks import rank_table
+from perftui.facts.step_breakdown import run_breakdown
+from perftui.facts.steps import step_breakdown, step_count, step_kind
+from perftui.facts.sync_calls import syncs
+from perftui.facts.worker_lines import loader_lines
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
 from perftui_tui import budget
@@ -149,9 +155,9 @@ def picture(
     time of which ``run`` speaks, where that is not the end of what is known.
     """
     rank = run.rank(rank_number)
-    evidence = gather(run, analysis, rank_number)
-    diagnosis = diagnose(evidence)
-    train = rank.steps.where(rank.steps["kind"] == evidence.kind) if rank else None
+    facts = Facts(run, analysis, rank_number)
+    found = diagnosis(facts)
+    train = rank.steps.where(rank.steps["kind"] == step_kind(facts)) if rank else None
     return Snapshot(
         source=run.root,
         phase=phase_of(run.manifest),
@@ -161,35 +167,36 @@ def picture(
         run=run,
         rank_number=rank_number,
         analysis=analysis,
-        diagnosis=diagnosis,
-        budget=_budget(evidence, train),
+        diagnosis=found,
+        budget=_budget(facts, train),
         step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
         if train is not None
         else (),
-        train_steps=evidence.step_count,
+        train_steps=step_count(facts),
         train=train,
         recording=_recording(run, rank) if rank else None,
-        loader=evidence.loader,
-        figures=figures_of(run.manifest, evidence),
+        loader=training_loader(facts),
+        figures=figures_of(run.manifest, facts),
         problems=(*problems, *problems_of(run)),
-        main_thread=evidence.main_thread,
-        window_thread=evidence.window_thread,
-        syncs=evidence.syncs,
-        worker_lines=evidence.worker_lines,
-        gap_lines=evidence.gap_lines,
+        main_thread=main_thread(facts),
+        window_thread=window_thread(facts),
+        syncs=syncs(facts),
+        worker_lines=loader_lines(facts),
+        gap_lines=gap_lines(facts),
         memory=memory_use(rank.steps, rank.thinned) if rank else None,
         held=held,
-        ranks=ranks_of(run),
-        options=fixes.of(diagnosis.findings, evidence),
+        ranks=rank_table(facts),
+        options=fixes.of(found.findings, facts),
     )
 
 
-def _budget(evidence: Evidence, train: Table | None) -> budget.Budget | None:
-    if evidence.share is not None:
-        return budget.of_run(evidence.share, f"{evidence.share.count} steady steps")
+def _budget(facts: Facts, train: Table | None) -> budget.Budget | None:
+    steady = step_breakdown(facts)
+    if steady is not None:
+        return budget.of_run(steady, f"{steady.count} steady steps")
     if train is None:
         return None
-    share = step_budget(train, np.ones(len(train), dtype=np.bool_))
+    share = run_breakdown(train, np.ones(len(train), dtype=np.bool_))
     return budget.of_run(share, f"{share.count} steps, warming up") if share else None
 
 

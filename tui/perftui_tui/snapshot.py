@@ -14,9 +14,9 @@ from perftui.fixes.model import FixOption
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.experiments.figures import RunFigures
+    from perftui.facts.gap_lines import GapLines
     from perftui.facts.lines import LinesByTime
     from perftui.facts.loader import LoaderFacts
-    from perftui.facts.main_thread import GapLines
     from perftui.facts.memory import MemoryUse
     from perftui.facts.ranks import RankTable
     from perftui.facts.sync_calls import SyncCalls

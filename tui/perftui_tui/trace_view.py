@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.opened import open_trace
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
+from perftui.facts.trace_steps import trace_steps
 from perftui.trace.model import Trace
 from perftui_tui import budget
 from perftui_tui.snapshot import Phase, Snapshot
@@ -49,7 +50,7 @@ def view_trace(
     if analysis.lanes and preview is not None:
         # What was kept can be drawn before it is judged.
         preview(analysis)
-    evidence = gather(None, analysis)
+    facts = Facts(None, analysis)
     whole = analysis.budgets and analysis.budgets[0].step.index < 0
     return Snapshot(
         source=path,
@@ -57,8 +58,8 @@ def view_trace(
         title=path.name,
         now_ns=now_ns,
         analysis=analysis,
-        diagnosis=diagnose(evidence),
-        budget=budget.of_trace(evidence.trace),
+        diagnosis=diagnosis(facts),
+        budget=budget.of_trace(trace_steps(facts)),
         step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
         train_steps=len(analysis.steps),
         problems=analysis.notes,

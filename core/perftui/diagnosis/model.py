@@ -26,11 +26,11 @@ class Confidence(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Fact:
-    """One piece of evidence.
+class Figure:
+    """One number that a finding rests on.
 
     ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of whole things), or empty for
-    text and for other numbers; ``threshold`` is the policy's limit in the same unit, where one was
+    text and for other numbers; ``threshold`` is the rule's limit in the same unit, where one was
     crossed.
     """
 
@@ -49,7 +49,7 @@ class Finding:
     severity: Severity
     sentence: str
     """For a person, with the numbers, without the fix."""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Figure, ...] = ()
     cost_ns: int = 0
     """Lost from each step, in the mean; part of the same budget that is shown."""
     step_ns: int = 0

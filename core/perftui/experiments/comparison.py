@@ -10,7 +10,7 @@ from perftui import format as fmt
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.figures import RunFigures, run_figures
-from perftui.facts.step_breakdown import StepShare
+from perftui.facts.step_breakdown import StepBreakdown
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
 
@@ -54,7 +54,7 @@ class Comparison:
     before: RunFigures
     after: RunFigures
     speedup: float | None
-    """Step before over step after: of the mean step or of the usual one (``StepShare.usual``),
+    """Step before over step after: of the mean step or of the usual one (``StepBreakdown.usual``),
     whichever changed less, 1.0 where they changed in opposite directions; None where a run has no
     steady steps."""
     verdict: Verdict
@@ -113,7 +113,7 @@ class _Ratios:
         return min(self.mean, self.usual, key=lambda ratio: abs(math.log(ratio)))
 
 
-def _ratios(before: StepShare | None, after: StepShare | None) -> _Ratios | None:
+def _ratios(before: StepBreakdown | None, after: StepBreakdown | None) -> _Ratios | None:
     if before is None or after is None:
         return None
     if not (before.mean and after.mean and before.usual and after.usual):
@@ -121,7 +121,7 @@ def _ratios(before: StepShare | None, after: StepShare | None) -> _Ratios | None
     return _Ratios(before.mean / after.mean, before.usual / after.usual)
 
 
-def _phases(before: StepShare | None, after: StepShare | None) -> tuple[PhaseChange, ...]:
+def _phases(before: StepBreakdown | None, after: StepBreakdown | None) -> tuple[PhaseChange, ...]:
     if before is None or after is None:
         return ()
     return tuple(PhaseChange(phase, before.part(phase), after.part(phase)) for phase in PHASES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perftui.facts.fact import Facts, fact
+from perftui.facts.steps import steady_mask
 from perftui.run.steady import Mask
 from perftui.run.table import Table
 
@@ -41,3 +43,9 @@ def device_share(steps: Table, mask: Mask) -> DeviceShare | None:
     count = len(timed)
     means = [int(timed[column].sum()) // count for column in DEVICE_COLUMNS]
     return DeviceShare(count, tuple(zip(DEVICE_PHASES, means, strict=True)))
+
+
+@fact
+def device_phases(facts: Facts) -> DeviceShare | None:
+    """The share over the rank's steady steps; None where none was timed."""
+    return device_share(facts.rank.steps, steady_mask(facts)) if facts.rank else None

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.links import matching
-from perftui.facts.trace_steps import TraceFacts, inside
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import trace_fact
+from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
 from perftui.run.steady import Mask
 from perftui.trace.categories import DEVICE_ACTIVITY, KERNEL, LAUNCHES
 from perftui.trace.model import NONE, Trace
 
 
 @dataclass(frozen=True)
-class LaunchFacts:
+class Launches:
     """How kernels reached a device."""
 
     kernels_per_step: int
@@ -24,18 +26,24 @@ class LaunchFacts:
     """Share of linked launches that found the device with nothing running; None without links."""
 
 
-def launch_facts(facts: TraceFacts) -> LaunchFacts | None:
-    """Kernels of the facts' device in the steady steps; None where there are none."""
-    trace = facts.analysis.trace
+@trace_fact
+def launches(analysis: TraceAnalysis) -> Launches | None:
+    """Of the busiest device in the steady steps; None where it ran no kernel there."""
+    steps = trace_steps(analysis)
+    return _launches(steps) if steps else None
+
+
+def _launches(steps: TraceSteps) -> Launches | None:
+    trace = steps.analysis.trace
     device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
-    kernels = trace.in_category(KERNEL) & (device_of == facts.device) & inside(trace.start, facts)
+    kernels = trace.in_category(KERNEL) & (device_of == steps.device) & inside(trace.start, steps)
     durations = np.sort(trace.duration[kernels])
     if not len(durations):
         return None
-    return LaunchFacts(
-        kernels_per_step=len(durations) // max(facts.steps, 1),
+    return Launches(
+        kernels_per_step=len(durations) // max(steps.steps, 1),
         median_ns=int(durations[(len(durations) - 1) // 2]),
-        empty_queue=_empty_queue(trace, kernels, device_of == facts.device),
+        empty_queue=_empty_queue(trace, kernels, device_of == steps.device),
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perftui import format as fmt
+from perftui.facts.fact import Facts, fact
+from perftui.facts.steps import step_kind
 from perftui.run.table import Table
 
 
@@ -51,7 +53,7 @@ class LoaderFacts:
         return fmt.source(self.file, self.line)
 
 
-def training_loader(events: Table, role: str = "train") -> LoaderFacts | None:
+def loader_of(events: Table, role: str = "train") -> LoaderFacts | None:
     """The loader that feeds the steps of ``role``, out of the ``loader`` events of a rank.
 
     A loader is told to be that by its role, which is noted once it has fed a step. Before that it
@@ -110,3 +112,9 @@ def _typed(data: Mapping[str, Any], name: str, kind: type) -> Any:
     if isinstance(value, bool) and kind is not bool:
         return None
     return value if isinstance(value, kind) else None
+
+
+@fact
+def training_loader(facts: Facts) -> LoaderFacts | None:
+    """The loader that feeds the steps that are judged; None where none is known."""
+    return loader_of(facts.rank.events, step_kind(facts)) if facts.rank else None

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.facts.fact import Facts, fact
+from perftui.facts.steps import steady_mask, step_kind
 from perftui.run.steady import Mask
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
@@ -42,3 +44,11 @@ def restarts(
         return None
     whole = int(steps["loader_start"][again].sum()) + int(kept.of("loader_start").total)
     return Restarts(count, whole // (int(mask.sum()) + kept.rows), whole // count)
+
+
+@fact
+def loader_starts(facts: Facts) -> Restarts | None:
+    """What starting a loader again took; None where it was started once or not at all."""
+    if facts.rank is None:
+        return None
+    return restarts(facts.rank.steps, steady_mask(facts), facts.rank.thinned, step_kind(facts))

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.facts.fact import Facts, fact
+from perftui.facts.loader import training_loader
+from perftui.facts.steps import steady_rows, steady_span, steady_sums
 from perftui.run.table import Table
 
 
@@ -34,7 +37,7 @@ class LoaderWork:
         return "fetching samples" if self.fetch >= self.collate else "collating"
 
 
-def loader_work(
+def work_of(
     workers: Table, loaders: Sequence[int], during: tuple[int, int] | None = None
 ) -> LoaderWork | None:
     """The work for the loaders of those numbers in ``workers``, by ``WORKER_COLUMNS``.
@@ -70,3 +73,26 @@ def _work(rows: Table, batches: int) -> LoaderWork:
         batch_bytes=None if size is None else size // batches,
         bytes_per_second=None if size is None or not span else size * 1e9 / span,
     )
+
+
+@fact
+def loader_work(facts: Facts) -> LoaderWork | None:
+    """What making the batches of the loader took during the steady steps; None where unknown."""
+    during, feeds = steady_span(facts), training_loader(facts)
+    if facts.rank is None or feeds is None or during is None:
+        return None
+    return work_of(facts.rank.workers, feeds.numbers, during)
+
+
+@fact
+def fetch_cpu(facts: Facts) -> float | None:
+    """Share of the data loader wait in which the training thread itself computes, 0 to 1; the rest
+    it waits for a disk or a network. None where workers fetch."""
+    steps, sums = steady_rows(facts), steady_sums(facts)
+    if "input_cpu" not in steps or not len(steps) or int(steps["input_cpu"].min()) < 0:
+        return None
+    if sums.of("input_cpu").count < sums.rows:
+        return None
+    wait = int(steps["input_wait"].sum()) + int(sums.of("input_wait").total)
+    busy = int(steps["input_cpu"].sum()) + int(sums.of("input_cpu").total)
+    return min(busy / wait, 1.0) if wait else None

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perftui.facts.fact import Facts, fact
+from perftui.facts.memory import peak_reserved
+from perftui.facts.steps import steady_span
+from perftui.facts.trace_steps import trace_steps
 from perftui.run.sums import NO_SUMS, Group, Sums
 from perftui.run.table import Table
 
@@ -190,3 +194,31 @@ def _holding(table: Table, thinned: Group) -> list[int]:
 def _devices(table: Table) -> list[int]:
     names = (re.match(r"gpu(\d+)\.", column.name) for column in table.columns)
     return sorted({int(match[1]) for match in names if match})
+
+
+@fact
+def machine_use(facts: Facts) -> MachineFacts:
+    """The rank's host over its steady steps."""
+    run, rank = facts.run, facts.rank
+    if run is None or rank is None:
+        return MachineFacts()
+    trace = trace_steps.or_none(facts)
+    on_gpu = peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
+    host = rank.host or run.manifest.host
+    return machine_facts(
+        run.telemetry,
+        host,
+        run.manifest.cpu_count or None,
+        steady_span(facts),
+        on_gpu,
+        run.thinned.get(host, NO_SUMS),
+    )
+
+
+@fact
+def ranks_here(facts: Facts) -> int:
+    """Training processes on the host of the rank, which share its cores."""
+    run, rank = facts.run, facts.rank
+    if run is None or rank is None:
+        return 1
+    return len({each.place for each in run.ranks if each.host == rank.host})

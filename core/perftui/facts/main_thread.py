@@ -1,44 +1,61 @@
-"""Where the training's main thread was, by line of the user's code: over steps and in GPU gaps."""
+"""Where the training's main thread was, by line of the user's code."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from perftui.analysis.intervals import union
-from perftui.analysis.model import Gap, GapCause, TraceAnalysis
-from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.fact import Facts, fact
+from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time, looks_at_main
+from perftui.facts.steps import steady_mask, step_kind
 from perftui.run.stacks import COLLATE, FETCH
 from perftui.run.steady import Mask
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 
-FEWEST_IN_GAPS = 5
-"""A single look in a gap is one moment of one gap."""
 
-CERTAIN_LOOKS = 3
-"""A stretch as long as so many mean intervals goes without a look inside it once in 20 times
-(``exp(-3)``), and every one found the same: it names a gap that it holds."""
-
-
-@dataclass(frozen=True)
-class GapLines:
-    """Where the main thread was while the GPU idled for one cause."""
-
-    cause: GapCause
-    idle: int
-    """Time in ns of all those gaps."""
-    thread: LinesByTime
+@fact
+def stack_samples(facts: Facts) -> tuple[Table, Table]:
+    """Samples of the main thread's stack, by ``STACK_COLUMNS``: those that py-spy took from
+    outside, and those that the agent took in windows from inside."""
+    if facts.run is None or facts.rank is None:
+        return Table(), Table()
+    return looks_at_main(facts.run, facts.rank)
 
 
-def main_thread(stacks: Table, steps: Table, mask: Mask) -> LinesByTime | None:
+@fact
+def main_thread(facts: Facts) -> LinesByTime | None:
+    """Where the main thread was over the steady steps; None where too few samples tell."""
+    if facts.rank is None:
+        return None
+    return thread_over(stack_samples(facts)[0], facts.rank.steps, steady_mask(facts))
+
+
+@fact
+def window_thread(facts: Facts) -> LinesByTime | None:
+    """Where it was over the profiled steps, seen from inside; None where too few samples tell, and
+    where it was seen from outside."""
+    outside, inside = stack_samples(facts)
+    if facts.rank is None or len(outside):
+        return None
+    return thread_over(inside, facts.rank.steps, _profiled(facts.rank.steps, step_kind(facts)))
+
+
+@fact
+def main_batches(facts: Facts) -> LinesByTime | None:
+    """Where the main thread was, over the steady steps, while it made batches itself; None where
+    too few samples tell."""
+    if facts.rank is None:
+        return None
+    return _making_batches(stack_samples(facts)[0], facts.rank.steps, steady_mask(facts))
+
+
+def thread_over(stacks: Table, steps: Table, mask: Mask) -> LinesByTime | None:
     """Over the ``steps`` that ``mask`` selects; None where fewer than ``FEWEST_LOOKS`` saw them."""
     return _enough(stacks, _held(stacks, steps, mask))
 
 
-def profiled(steps: Table, kind: str) -> Mask:
+def _profiled(steps: Table, kind: str) -> Mask:
     """The steps of ``kind`` in which a window was open, or which follow one."""
     if "profiled" not in steps:
         return np.zeros(len(steps), dtype=np.bool_)
@@ -46,9 +63,8 @@ def profiled(steps: Table, kind: str) -> Mask:
     return chosen
 
 
-def batches_in_main(stacks: Table, steps: Table, mask: Mask) -> LinesByTime | None:
-    """The same of the time in which it makes batches itself; a loader without workers has it do
-    so."""
+def _making_batches(stacks: Table, steps: Table, mask: Mask) -> LinesByTime | None:
+    """``thread_over``, of the time in which the thread makes batches itself."""
     if "stage" not in stacks:
         return None
     making = np.isin(stacks["stage"], (FETCH, COLLATE))
@@ -66,52 +82,3 @@ def _held(stacks: Table, steps: Table, mask: Mask) -> Int64:
 def _enough(stacks: Table, held: Int64) -> LinesByTime | None:
     found = lines_by_time(stacks, held)
     return found if found.looks >= FEWEST_LOOKS else None
-
-
-def lines_of_gaps(looks: Sequence[Table], analysis: TraceAnalysis) -> tuple[GapLines, ...]:
-    """By cause, the one with most idle time first, as far as ``looks`` tell: of these tables of
-    stacks the one that saw most of them."""
-    gaps = analysis.gaps
-    found = []
-    for cause in dict.fromkeys(gap.cause for gap in gaps):
-        chosen = [gap for gap in gaps if gap.cause is cause]
-        thread = _within(looks, analysis.trace.wall_origin, chosen)
-        if thread.looks >= FEWEST_IN_GAPS:
-            found.append(GapLines(cause, sum(gap.duration for gap in chosen), thread))
-    return tuple(sorted(found, key=lambda one: -one.idle))
-
-
-def line_of_gap(looks: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
-    """Where the main thread was in ``gap``; None where no look tells."""
-    thread = _within(looks, analysis.trace.wall_origin, [gap])
-    return thread if thread.looks else None
-
-
-def _within(looks: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -> LinesByTime:
-    if origin is None:
-        return LinesByTime((), 0, 0)
-    found = (_of_gaps(stacks, origin, gaps) for stacks in looks if len(stacks))
-    return max(found, key=lambda one: one.looks, default=LinesByTime((), 0, 0))
-
-
-def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
-    """A stretch tells of the gap that it begins in, from there on, and, where it is certain, of one
-    inside it."""
-    starts: Int64 = stacks["time"] - origin
-    stops: Int64 = starts + stacks["held"]
-    is_certain = stacks["held"] >= CERTAIN_LOOKS * stacks["every"]
-    held = np.zeros(len(starts), dtype=np.int64)
-    begins = np.array([gap.start for gap in gaps], dtype=np.int64)
-    ends = np.array([gap.end for gap in gaps], dtype=np.int64)
-    looks = 0
-    # Windows are short: a few stretches meet thousands of gaps.
-    meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
-    for row in np.flatnonzero(meets).tolist():
-        start, end = int(starts[row]), int(stops[row])
-        known = (begins <= start) & (start < ends)
-        if is_certain[row]:
-            known |= (begins >= start) & (ends <= end)
-        overlap = np.minimum(ends[known], end) - np.maximum(begins[known], start)
-        held[row] = overlap.sum()
-        looks += len(overlap)
-    return lines_by_time(stacks, held, looks)

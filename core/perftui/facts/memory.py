@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perftui.facts.fact import Facts, fact
 from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 
@@ -92,3 +93,19 @@ def _counted(steps: Table, thinned: Sums, name: str) -> int | None:
     if not len(values) and not gone.count:
         return None
     return int(values.sum()) + int(gone.total)
+
+
+@fact
+def peak_reserved(facts: Facts) -> int | None:
+    """Most GPU memory that PyTorch held at the end of a step, bytes; None where no step knows."""
+    steps = facts.rank.steps if facts.rank else None
+    if facts.rank is None or steps is None or "reserved" not in steps or not len(steps):
+        return None
+    peak = max(int(steps["reserved"].max()), int(facts.rank.thinned.of().of("reserved").highest))
+    return peak if peak >= 0 else None
+
+
+@fact
+def gpu_memory(facts: Facts) -> MemoryUse | None:
+    """GPU memory of the rank by step; None where no step knows it."""
+    return memory_use(facts.rank.steps, facts.rank.thinned) if facts.rank else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perftui.facts.fact import Facts, fact
 from perftui.facts.slowed import slowed
 from perftui.facts.step_kind import main_kind
 from perftui.run.sums import NO_SUMS, Sums
@@ -56,3 +57,9 @@ def own_cost(steps: Table, thinned: Sums = NO_SUMS) -> OwnCost | None:
         slowed_at_most=longer.at_most,
         whole=whole,
     )
+
+
+@fact
+def recording_cost(facts: Facts) -> OwnCost | None:
+    """What recording has taken of the rank's steps; None where nothing is known."""
+    return own_cost(facts.rank.steps, facts.rank.thinned) if facts.rank else None

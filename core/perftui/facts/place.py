@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perftui import format as fmt
 from perftui.analysis import frames
 from perftui.analysis.model import Gap
-from perftui.facts.trace_steps import TraceFacts
+from perftui.facts.trace_steps import TraceSteps
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Trace
 
@@ -34,11 +34,11 @@ class Place:
         return fmt.source(self.file, self.line)
 
 
-def place_of(gap: Gap, facts: TraceFacts) -> Place:
+def place_of(gap: Gap, steps: TraceSteps) -> Place:
     """Where a gap is: its times, what caused it (the wait that came before, else what ran on the
     launching thread) and the line of user code."""
-    trace, within = facts.analysis.trace, facts.step_at(gap.start)
-    step = within.index if within and facts.steps else None
+    trace, within = steps.analysis.trace, steps.step_at(gap.start)
+    step = within.index if within and steps.steps else None
     known = [row for row in (gap.wait_row, gap.operator_row, gap.launch_row) if row != NONE]
     row = known[0] if known else NONE
     operator = trace.name_of(row) if row != NONE else None

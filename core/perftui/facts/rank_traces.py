@@ -7,9 +7,8 @@ from pathlib import Path
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.opened import open_trace
-from perftui.facts.ranks import RankRow, RankTable, compared
-from perftui.facts.step_breakdown import nearest_rank
-from perftui.facts.trace_steps import trace_facts
+from perftui.facts.ranks import RankRow, RankTable, compared, row_of
+from perftui.facts.trace_steps import trace_steps
 
 WAITS_IN = "exposed communication"
 """The part of a step in which a device only waits for others, or moves their data."""
@@ -27,24 +26,11 @@ def row_of_trace(path: Path, rank: int, cancelled: Callable[[], bool]) -> RankRo
 
 
 def row_of_analysis(analysis: TraceAnalysis, rank: int) -> RankRow:
-    """The same of a trace that has been analysed."""
-    import numpy as np
-
-    facts = trace_facts(analysis)
-    if facts is None:
+    """What an analysed trace, which ``rank`` has written, says of its steps."""
+    steps = trace_steps(analysis)
+    if steps is None:
         return RankRow(rank, "", len(analysis.steps), 0)
-    durations = np.sort(np.array([each.step.duration for each in facts.budgets], np.int64))
-    return RankRow(
-        rank,
-        "",
-        len(analysis.steps),
-        facts.steps,
-        facts.step_ns,
-        nearest_rank(durations, 50),
-        nearest_rank(durations, 95),
-        facts.parts,
-        facts.part(WAITS_IN),
-    )
+    return row_of(rank, "", len(analysis.steps), steps.breakdown, WAITS_IN)
 
 
 def table_of_traces(rows: Sequence[RankRow], missing: int, problems: Sequence[str]) -> RankTable:

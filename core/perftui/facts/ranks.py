@@ -13,10 +13,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perftui.facts.step_breakdown import StepShare, step_budget
-from perftui.facts.step_kind import count_of, main_kind
-from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.steady import steady
+from perftui.facts.fact import Facts, fact
+from perftui.facts.memory import peak_reserved
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import step_breakdown, step_count
 
 STRAGGLER_WARNING = 0.05
 """By how much of a step one rank must be behind the others to be called slow: as for other waits
@@ -83,11 +83,15 @@ class RankTable:
     """What cannot be compared, in words."""
 
 
-def ranks_of(run: RunSnapshot) -> RankTable:
-    """The ranks of ``run``: of trainings one after the other, those of the newest."""
+@fact
+def rank_table(facts: Facts) -> RankTable:
+    """The ranks of a run side by side, empty without a run: of trainings one after the other,
+    those of the newest."""
+    run = facts.run
+    if run is None:
+        return RankTable()
     places = sorted({one.place for one in run.ranks})
-    newest = [one for place in places if (one := run.rank(place)) is not None]
-    rows = tuple(_row(one, run) for one in newest)
+    rows = tuple(_row(facts.of_rank(place), run.manifest.host) for place in places)
     hosts = {row.host for row in rows}
     notes = []
     if len(hosts) > 1:
@@ -131,34 +135,33 @@ WAITING = (WAITS_IN, "exposed communication")
 """Parts in which ranks wait for each other, whatever else they do there."""
 
 
-def _row(rank: RankSnapshot, run: RunSnapshot) -> RankRow:
-    steps = rank.steps
-    kind = main_kind(steps, rank.thinned)
-    share = step_budget(steps, steady(steps, kind), rank.thinned, kind)
-    trained = count_of(kind, steps, rank.thinned)
-    host = rank.host or run.manifest.host
-    reserved = max(
-        int(steps["reserved"].max(initial=-1)) if "reserved" in steps else -1,
-        int(rank.thinned.of().of("reserved").highest),
-    )
-    peak = reserved if reserved >= 0 else None
-    if share is None:
-        return RankRow(rank.place, host, trained, 0, peak_memory=peak)
-    return _measured(rank, host, trained, share, peak)
-
-
-def _measured(
-    rank: RankSnapshot, host: str, trained: int, share: StepShare, peak: int | None
+def row_of(
+    rank: int,
+    host: str,
+    recorded: int,
+    found: StepBreakdown,
+    waits_in: str,
+    peak: int | None = None,
 ) -> RankRow:
+    """One rank by its mean step; ``waits_in`` is the part in which it waits for other ranks."""
     return RankRow(
-        rank.place,
+        rank,
         host,
-        trained,
-        share.count,
-        share.mean,
-        share.p50,
-        share.p95,
-        share.parts,
-        share.part(WAITS_IN),
+        recorded,
+        found.count,
+        found.mean,
+        found.p50,
+        found.p95,
+        found.parts,
+        found.part(waits_in),
         peak,
     )
+
+
+def _row(facts: Facts, host: str) -> RankRow:
+    rank = facts.rank
+    place, where = (rank.place, rank.host or host) if rank else (0, host)
+    found, peak = step_breakdown(facts), peak_reserved(facts)
+    if found is None:
+        return RankRow(place, where, step_count(facts), 0, peak_memory=peak)
+    return row_of(place, where, step_count(facts), found, WAITS_IN, peak)

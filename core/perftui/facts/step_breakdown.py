@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from perftui.analysis.model import StepParts
 from perftui.run.columns import PHASES
 from perftui.run.histogram import Weighed
 from perftui.run.rounding import whole_quotients
@@ -17,15 +18,16 @@ from perftui.run.table import Table
 
 
 @dataclass(frozen=True)
-class StepShare:
-    """The mean of ``count`` steps, split by phase; all times in ns.
+class StepBreakdown:
+    """The mean of ``count`` steps, split into exclusive parts; all times in ns.
 
-    ``parts`` holds every phase of ``PHASES`` in order and sums to ``mean`` exactly. The quantiles
-    are durations of real steps (nearest rank), those of a run so long that its steps are thinned
-    out within 0.4 %.
+    ``parts`` are in drawing order and sum to ``mean`` exactly: the phases of ``PHASES`` for a run,
+    the parts of ``StepParts`` for a trace. The quantiles are durations of real steps (nearest
+    rank); for a run so long that its journal is downsampled they are within 0.4 %.
     """
 
     count: int
+    """0 for a trace that marks no steps: the breakdown is then that of the whole trace."""
     mean: int
     parts: tuple[tuple[str, int], ...]
     p5: int
@@ -36,10 +38,12 @@ class StepShare:
     not move it, and waits that come every few steps are part of it, which a median leaves out."""
     inconsistent: int = 0
     """Steps left out because their recorded phases do not sum to their duration."""
+    of_run: bool = True
+    """Measured in the training thread of a run, else read from a trace."""
 
-    def part(self, phase: str) -> int:
-        """Mean time in ``phase``."""
-        return dict(self.parts)[phase]
+    def part(self, name: str) -> int:
+        """Mean time in the part ``name``, 0 where there is no such part."""
+        return dict(self.parts).get(name, 0)
 
     @property
     def steps_per_second(self) -> float:
@@ -47,10 +51,10 @@ class StepShare:
         return 1e9 / self.mean if self.mean else 0.0
 
 
-def step_budget(
+def run_breakdown(
     steps: Table, mask: Mask, thinned: Sums = NO_SUMS, kind: str = "train"
-) -> StepShare | None:
-    """The budget over the rows of ``steps`` that ``mask`` selects; None where none is usable.
+) -> StepBreakdown | None:
+    """The breakdown over the rows of ``steps`` that ``mask`` selects; None where none is usable.
 
     The undisturbed steps of ``kind`` in ``thinned``, which are no longer kept as rows, are part of
     it: the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
@@ -66,13 +70,48 @@ def step_budget(
     totals = [
         total + int(kept.of(phase).total) for total, phase in zip(totals, PHASES, strict=True)
     ]
-    mean, parts = exact_means(totals, count)
     durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
-    spread = Weighed(durations, kept.histogram("duration"))
-    p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
-    named = tuple(zip(PHASES, parts, strict=True))
     left_out = len(chosen) - len(usable) + thinned.steady(kind, consistent=False).rows
-    return StepShare(count, mean, named, p5, p50, p95, spread.trimmed_mean(10), left_out)
+    spread = Weighed(durations, kept.histogram("duration"))
+    return _breakdown(count, PHASES, totals, spread, inconsistent=left_out)
+
+
+def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdown | None:
+    """The breakdown over ``steps`` of a trace; None where they take no time.
+
+    Where the trace marks no steps (``marked`` is false) they are one entry, the whole trace.
+    """
+    names = list(dict.fromkeys(name for each in steps for name, _ in each.parts))
+    totals = [sum(dict(each.parts).get(name, 0) for each in steps) for name in names]
+    if not sum(totals) // max(len(steps), 1):
+        return None
+    spread = Weighed(np.array([each.step.duration for each in steps], dtype=np.int64))
+    found = _breakdown(len(steps), names, totals, spread, of_run=False)
+    return found if marked else replace(found, count=0)
+
+
+def _breakdown(
+    count: int,
+    names: Sequence[str],
+    totals: Sequence[int],
+    spread: Weighed,
+    *,
+    inconsistent: int = 0,
+    of_run: bool = True,
+) -> StepBreakdown:
+    mean, parts = exact_means(totals, count)
+    p5, p50, p95 = (spread.nearest_rank(percent) for percent in (5, 50, 95))
+    return StepBreakdown(
+        count,
+        mean,
+        tuple(zip(names, parts, strict=True)),
+        p5,
+        p50,
+        p95,
+        usual=spread.trimmed_mean(10),
+        inconsistent=inconsistent,
+        of_run=of_run,
+    )
 
 
 def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:

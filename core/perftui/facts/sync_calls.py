@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from perftui.facts.fact import Facts, fact
 from perftui.run.table import Table
 from perftui.trace.text import printable
 
@@ -118,3 +119,9 @@ def _safe(call: SyncCall) -> SyncCall:
         file=printable(call.file),
         function=printable(call.function),
     )
+
+
+@fact
+def syncs(facts: Facts) -> SyncCalls | None:
+    """Calls that make the host wait for the GPU; None where they were not counted."""
+    return sync_calls(facts.rank.events) if facts.rank else None

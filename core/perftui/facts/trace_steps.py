@@ -1,4 +1,4 @@
-"""What a trace says of its steps: the mean budget, and how kernels were launched."""
+"""The steady steps of a trace, and their mean."""
 
 from __future__ import annotations
 
@@ -8,34 +8,40 @@ import numpy as np
 
 from perftui.analysis.gaps import MOST
 from perftui.analysis.intervals import union
-from perftui.analysis.model import Gap, GapCause, Step, StepBudget, TraceAnalysis
-from perftui.facts.step_breakdown import exact_means
+from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
+from perftui.facts.fact import trace_fact
+from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
 from perftui.run.steady import Mask, warm_up_length
 from perftui.trace.model import Int64
 
 
-@dataclass(frozen=True)
-class TraceFacts:
-    """The mean of the steady steps of a trace, or the whole trace where it marks none."""
+@dataclass(frozen=True, eq=False)
+class TraceSteps:
+    """The steady steps of a trace, or the whole trace where it marks none."""
 
     analysis: TraceAnalysis
-    budgets: tuple[StepBudget, ...]
-    """The steps that the means are over."""
-    steps: int
-    """How many there are; 0 where the trace marks no steps."""
-    step_ns: int
-    """Mean step, or the length of the trace."""
-    parts: tuple[tuple[str, int], ...]
-    """Means by name; they sum to ``step_ns``."""
+    each: tuple[StepParts, ...]
+    breakdown: StepBreakdown
+    """The mean of them."""
+
+    @property
+    def steps(self) -> int:
+        """How many there are; 0 where the trace marks no steps."""
+        return self.breakdown.count
+
+    @property
+    def step_ns(self) -> int:
+        """Mean step, or the length of the trace."""
+        return self.breakdown.mean
+
+    def part(self, name: str) -> int:
+        """Mean time in the part ``name``, ns; 0 where there is no such part."""
+        return self.breakdown.part(name)
 
     @property
     def has_gpu(self) -> bool:
         """Whether device activity was recorded."""
         return self.analysis.has_gpu
-
-    def part(self, name: str) -> int:
-        """Mean time in the part ``name``, 0 where the budget has no such part."""
-        return dict(self.parts).get(name, 0)
 
     @property
     def device(self) -> int | None:
@@ -49,7 +55,7 @@ class TraceFacts:
         return sum(gap.device == self.device for gap in self.analysis.gaps) < MOST
 
     def gaps(self, cause: GapCause) -> list[Gap]:
-        """Listed idle stretches of the device, of that cause, inside the steady steps, longest
+        """Listed idle intervals of the device, of that cause, inside the steady steps, longest
         first."""
         return [
             gap
@@ -65,28 +71,24 @@ class TraceFacts:
 
     def step_at(self, time: int) -> Step | None:
         """The steady step (or the whole trace) that ``time`` falls in."""
-        steps = (budget.step for budget in self.budgets)
+        steps = (one.step for one in self.each)
         return next((step for step in steps if step.start <= time < step.end), None)
 
 
-def trace_facts(analysis: TraceAnalysis) -> TraceFacts | None:
-    """Facts of ``analysis``; None where it holds no time at all."""
-    budgets = analysis.budgets
+@trace_fact
+def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
+    """The steps that findings speak of; None where the trace holds no time at all."""
+    each = analysis.budgets
     marked = bool(analysis.steps)
     if marked:
-        durations = np.array([budget.step.duration for budget in budgets], dtype=np.int64)
-        budgets = budgets[warm_up_length(durations) if len(budgets) > 1 else 0 :]
-    names = list(dict.fromkeys(name for budget in budgets for name, _ in budget.parts))
-    totals = [sum(dict(budget.parts).get(name, 0) for budget in budgets) for name in names]
-    step_ns, means = exact_means(totals, len(budgets))
-    if not step_ns:
-        return None
-    parts = tuple(zip(names, means, strict=True))
-    return TraceFacts(analysis, budgets, len(budgets) if marked else 0, step_ns, parts)
+        durations = np.array([one.step.duration for one in each], dtype=np.int64)
+        each = each[warm_up_length(durations) if len(each) > 1 else 0 :]
+    breakdown = trace_breakdown(each, marked=marked)
+    return TraceSteps(analysis, each, breakdown) if breakdown else None
 
 
-def inside(times: Int64, facts: TraceFacts) -> Mask:
+def inside(times: Int64, steps: TraceSteps) -> Mask:
     """Which of ``times``, ns, fall inside the steady steps (or the whole trace)."""
-    start = np.array([budget.step.start for budget in facts.budgets], dtype=np.int64)
-    end = np.array([budget.step.end for budget in facts.budgets], dtype=np.int64)
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
     return union(start, end).holds(times)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.loader import training_loader
+from perftui.facts.steps import steady_span
 from perftui.run.stacks import COLLATE, FETCH, WAIT
 from perftui.run.table import Table
 
@@ -48,3 +51,12 @@ def worker_lines(
         busy=found.covered / int(known.sum()),
         collate=int(collating.sum()) / found.covered,
     )
+
+
+@fact
+def loader_lines(facts: Facts) -> WorkerLines | None:
+    """Where the loader's workers were over the steady steps; None where too few samples tell."""
+    during, feeds = steady_span(facts), training_loader(facts)
+    if facts.rank is None or feeds is None or during is None:
+        return None
+    return worker_lines(facts.rank.worker_stacks, feeds.numbers, during)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perftui.diagnosis.evidence import Evidence
+from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts
 from perftui.fixes.loader_source import loader_change
 from perftui.fixes.model import FixOption, Risk
@@ -23,7 +23,7 @@ class LoaderFix:
 
     def option(
         self,
-        evidence: Evidence,
+        facts: Facts,
         loader: LoaderFacts,
         why_not: str,
         arguments: Mapping[str, Literal],
@@ -33,7 +33,7 @@ class LoaderFix:
         reads the source files."""
         if why_not:
             return self._refused(loader, why_not)
-        return self._offered(evidence, loader, arguments, risks)
+        return self._offered(facts, loader, arguments, risks)
 
     def _refused(self, loader: LoaderFacts, why_not: str) -> FixOption:
         return FixOption(
@@ -47,12 +47,12 @@ class LoaderFix:
 
     def _offered(
         self,
-        evidence: Evidence,
+        facts: Facts,
         loader: LoaderFacts,
         arguments: Mapping[str, Literal],
         risks: tuple[Risk, ...],
     ) -> FixOption:
-        change = loader_change(evidence, arguments)
+        change = loader_change(facts, arguments)
         where = f"At {loader.source}: " if loader.source else ""
         given = ", ".join(f"{name}={value}" for name, value in arguments.items())
         return FixOption(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.evidence import Evidence
+from perftui.facts.fact import Facts
+from perftui.facts.loader import training_loader
 from perftui.fixes.loader_option import LoaderFix
 from perftui.fixes.model import FixOption, Risk
 
@@ -17,19 +18,19 @@ _EXPLANATION = (
 )
 
 
-def option(evidence: Evidence) -> FixOption | None:
+def option(facts: Facts) -> FixOption | None:
     """The fix for the loader that feeds the training; None where no loader is known."""
-    loader = evidence.loader
+    loader = training_loader(facts)
     if loader is None:
         return None
     fix = LoaderFix(FIX, _TITLE, _EXPLANATION)
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
-    return fix.option(evidence, loader, refused(evidence), {"persistent_workers": True}, risks)
+    return fix.option(facts, loader, refused(facts), {"persistent_workers": True}, risks)
 
 
-def refused(evidence: Evidence) -> str:
+def refused(facts: Facts) -> str:
     """Why this would be wrong or useless here, empty where nothing speaks against it."""
-    loader = evidence.loader
+    loader = training_loader(facts)
     if loader is None or loader.num_workers is None:
         return "it is not known whether the loader has workers"
     if loader.num_workers == 0:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.evidence import Evidence
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import has_gpu
+from perftui.facts.loader import training_loader
 from perftui.fixes.loader_option import LoaderFix
 from perftui.fixes.model import FixOption, Risk
 
@@ -16,19 +18,19 @@ _EXPLANATION = (
 )
 
 
-def option(evidence: Evidence) -> FixOption | None:
+def option(facts: Facts) -> FixOption | None:
     """The fix for the loader that feeds the training; None where no loader is known."""
-    loader = evidence.loader
+    loader = training_loader(facts)
     if loader is None:
         return None
     fix = LoaderFix(FIX, _TITLE, _EXPLANATION)
-    return fix.option(evidence, loader, refused(evidence), {"pin_memory": True}, (Risk.MEMORY,))
+    return fix.option(facts, loader, refused(facts), {"pin_memory": True}, (Risk.MEMORY,))
 
 
-def refused(evidence: Evidence) -> str:
+def refused(facts: Facts) -> str:
     """Why pinning would be wrong or useless here, empty where nothing speaks against it."""
-    loader = evidence.loader
-    if evidence.has_gpu is False:
+    loader = training_loader(facts)
+    if has_gpu(facts) is False:
         return "there is no GPU to copy to"
     if loader and loader.pin_memory:
         return "batches are pinned already"

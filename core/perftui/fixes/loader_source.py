@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.installed import is_installed
-from perftui.facts.loader import LoaderFacts
+from perftui.facts.fact import Facts
+from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import Patch
@@ -32,13 +32,13 @@ class SourceChange:
     """Why there is no patch."""
 
 
-def loader_change(evidence: Evidence, arguments: Mapping[str, Literal]) -> SourceChange:
+def loader_change(facts: Facts, arguments: Mapping[str, Literal]) -> SourceChange:
     """How ``arguments`` can be given to the loader; reads the source files.
 
     Where the command already gives the option that decides, the source's default would change
     nothing, so only the command is offered.
     """
-    loader = evidence.loader
+    loader = training_loader(facts)
     if loader is None or loader.file is None or loader.line is None:
         return SourceChange(why_not="the run does not say where the loader is made")
     path = Path(loader.file)
@@ -48,29 +48,29 @@ def loader_change(evidence: Evidence, arguments: Mapping[str, Literal]) -> Sourc
         return SourceChange(
             why_not="several loaders are made, and it is not certain which feeds the training"
         )
-    if _edited_since(evidence, path):
+    if _edited_since(facts, path):
         return SourceChange(why_not=f"{path.name} has been edited since this run: run it again")
-    argv, already = _command(evidence, path, loader.line, arguments)
+    argv, already = _command(facts, path, loader.line, arguments)
     if already:
         return SourceChange(argv=argv, why_not=already)
     try:
-        patch = loader_arguments(path, loader.line, arguments, _seen(evidence, loader))
+        patch = loader_arguments(path, loader.line, arguments, _seen(facts, loader))
         return SourceChange(patch, argv)
     except PatchRefusedError as refusal:
         return SourceChange(None, argv, str(refusal))
 
 
-def _seen(evidence: Evidence, loader: LoaderFacts) -> dict[str, Literal | None]:
+def _seen(facts: Facts, loader: LoaderFacts) -> dict[str, Literal | None]:
     """What the script gave its loader; unknown where an override stood in for it."""
-    overrides = evidence.manifest.overrides if evidence.manifest else ()
+    overrides = facts.manifest.overrides if facts.manifest else ()
     changed = {name for override in overrides for name in override.arguments}
     had = {"num_workers": loader.num_workers, "pin_memory": loader.pin_memory}
     return {name: value for name, value in had.items() if name not in changed}
 
 
-def _edited_since(evidence: Evidence, path: Path) -> bool:
+def _edited_since(facts: Facts, path: Path) -> bool:
     """Whether the line that the run reported may be another one by now."""
-    started = evidence.manifest.started_ns if evidence.manifest else None
+    started = facts.manifest.started_ns if facts.manifest else None
     try:
         return started is not None and path.stat().st_mtime_ns > started
     except OSError:
@@ -78,15 +78,15 @@ def _edited_since(evidence: Evidence, path: Path) -> bool:
 
 
 def _command(
-    evidence: Evidence, path: Path, line: int, arguments: Mapping[str, Literal]
+    facts: Facts, path: Path, line: int, arguments: Mapping[str, Literal]
 ) -> tuple[tuple[str, ...] | None, str]:
     """The command with the script's own option for the workers, and why its default must not be
     changed, empty where it decides."""
     workers = arguments.get("num_workers")
-    if evidence.manifest is None or type(workers) is not int:
+    if facts.manifest is None or type(workers) is not int:
         return None, ""
-    command = evidence.manifest.command
-    script = launched_script(command, Path(evidence.manifest.cwd))
+    command = facts.manifest.command
+    script = launched_script(command, Path(facts.manifest.cwd))
     # The options of another file's parser are not certain to be those of the command.
     if script is None or script.path.resolve() != path.resolve():
         return None, ""

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perftui import format as fmt
-from perftui.diagnosis.evidence import Evidence
+from perftui.facts import main_thread as thread
+from perftui.facts.fact import Facts
+from perftui.facts.gap_lines import gap_lines
 from perftui.facts.lines import LinesByTime
 from perftui.facts.sync_calls import SyncCalls
+from perftui.facts.worker_lines import loader_lines
 
 
-def main_thread(evidence: Evidence) -> Iterator[Iterator[str]]:
+def main_thread(facts: Facts) -> Iterator[Iterator[str]]:
     """A block over the steady steps, one of the workers, and one for the idle time of each
     cause."""
-    if evidence.main_thread is not None:
-        looks = f"about {fmt.several(evidence.main_thread.looks, 'look')}"
-        yield _block(
-            f"Where the main thread is, over the steady steps ({looks})", evidence.main_thread
-        )
-    if evidence.window_thread is not None:
-        looks = f"about {fmt.several(evidence.window_thread.looks, 'look')} from inside"
-        yield _block(
-            f"Where the main thread is, over the profiled steps ({looks})", evidence.window_thread
-        )
-    if evidence.worker_lines is not None:
-        found = evidence.worker_lines
+    steady, profiled = thread.main_thread(facts), thread.window_thread(facts)
+    if steady is not None:
+        looks = f"about {fmt.several(steady.looks, 'look')}"
+        yield _block(f"Where the main thread is, over the steady steps ({looks})", steady)
+    if profiled is not None:
+        looks = f"about {fmt.several(profiled.looks, 'look')} from inside"
+        yield _block(f"Where the main thread is, over the profiled steps ({looks})", profiled)
+    found = loader_lines(facts)
+    if found is not None:
         yield _block(
             f"Where the workers make batches, {fmt.percent(found.busy)} of their time "
             f"(about {fmt.several(found.making.looks, 'look')})",
             found.making,
         )
-    for gaps in evidence.gap_lines:
+    for gaps in gap_lines(facts):
         title = (
             f"Where it was while the GPU idled, {gaps.cause.value} "
             f"({fmt.several(gaps.thread.looks, 'look')}, "

@@ -10,9 +10,9 @@ import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import TraceAnalysis
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Diagnosis, Finding, Severity
+from perftui.facts.fact import Facts
 from perftui.trace.load import load_trace
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
 
@@ -51,7 +51,7 @@ class Recording:
         return analyse(load_trace(path))
 
     def diagnosed(self, directory: Path, run=None) -> Diagnosis:
-        return diagnose(gather(run, self.analysed(directory)))
+        return diagnosis(Facts(run, self.analysed(directory)))
 
 
 def found(diagnosis: Diagnosis, rule: str) -> Finding | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.facts.step_breakdown import nearest_rank, step_budget
+from perftui.facts.step_breakdown import nearest_rank, run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.thinning import KEPT_PIECES, ThinningSink
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
@@ -158,9 +158,9 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
     every = table_of(rows)
     mask = np.ones(400, dtype=bool)
     mask[90:92] = False
-    whole = step_budget(every, mask)
+    whole = run_breakdown(every, mask)
     kept = np.arange(400) < 40
-    few = step_budget(every.where(kept), mask[kept], sums_of(every.where(~kept)))
+    few = run_breakdown(every.where(kept), mask[kept], sums_of(every.where(~kept)))
     assert whole is not None
     assert few is not None
     assert (few.count, few.mean, few.parts) == (whole.count, whole.mean, whole.parts)
@@ -171,7 +171,7 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
 
 def test_steps_known_only_by_their_sums_make_a_budget() -> None:
     rows = [step(at, "train", 3000 + at, False, False) for at in range(9)]
-    share = step_budget(Table(), np.zeros(0, dtype=bool), sums_of(table_of(rows)))
+    share = run_breakdown(Table(), np.zeros(0, dtype=bool), sums_of(table_of(rows)))
     assert share is not None
     assert (share.count, share.mean, sum(ns for _, ns in share.parts)) == (9, 3004, 3004)
 

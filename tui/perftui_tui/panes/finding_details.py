@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui import format as fmt
-from perftui.diagnosis.model import Fact, Finding
+from perftui.diagnosis.model import Figure, Finding
 from perftui.facts.lines import LinesByTime
 from perftui.fixes.model import FixOption
 from perftui_tui.charts.units import format_ns
@@ -146,7 +146,7 @@ def _basis(finding: Finding) -> str:
     return "  (from all of the trace)" if finding.step_ns else ""
 
 
-def _fact(fact: Fact, labels: int) -> Row:
+def _fact(fact: Figure, labels: int) -> Row:
     value = quantity(fact.value, fact.unit)
     limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
     source = fact.place.source if fact.place else None

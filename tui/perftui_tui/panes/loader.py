@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perftui.diagnosis.policy import Policy
 from perftui_tui.charts.units import format_ns
 from perftui_tui.format import percent, rate
 from perftui_tui.panes.meter import Meter
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
     from perftui.facts.loader import LoaderFacts
     from perftui.facts.loader_work import LoaderWork
     from perftui.run.table import Table
-
-HIGH_SHARE = Policy.input_warning
-"""Wait as a share of the step, the limit at which ``input-bound`` warns."""
 
 RECENT_VALUES = 4000
 """Steps that are charted, as many as the step-time chart shows."""
@@ -51,12 +47,12 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     # The first frame has no numbers to reckon with, and importing numpy takes longer than drawing.
     import numpy as np
 
-    from perftui.facts.loader_work import loader_work
+    from perftui.facts.loader_work import work_of
 
     workers = workers.where(np.arange(len(workers)) >= len(workers) - RECENT_ROWS)
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]
     during = (int(newest[0]) - RECENT_NS, int(newest[0]) + 1) if len(newest) else None
-    return loader_work(workers, facts.numbers, during)
+    return work_of(workers, facts.numbers, during)
 
 
 def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[str, ...]) -> Meter:
@@ -85,7 +81,9 @@ def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[st
 
 
 def _word(share: float, ready: list[int]) -> tuple[str, str]:
-    if share >= HIGH_SHARE:
+    from perftui.diagnosis.symptoms.data import BOUND
+
+    if share >= BOUND.limits.warning:
         return ("EMPTY", "bad") if ready and sum(ready) / len(ready) < 1 else ("HIGH", "bad")
     return "OK", "good"
 

@@ -10,8 +10,8 @@ from perftui import format as fmt
 from perftui.analysis.gaps import MOST
 from perftui.analysis.lanes import DEVICE, WHOLE, device_label
 from perftui.analysis.model import Gap, TraceAnalysis
+from perftui.facts.gap_lines import line_of_gap
 from perftui.facts.lines import looks_at_main
-from perftui.facts.main_thread import line_of_gap
 from perftui.run.reader import RunSnapshot
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Trace

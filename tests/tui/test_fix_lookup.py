@@ -12,8 +12,8 @@ from perftui.diagnosis.machine_facts import MachineFacts
 from perftui.diagnosis.model import Finding, Severity
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
-from perftui_tui import fix_lookup
-from perftui_tui.fix_lookup import FixLookup
+from perftui_tui.reading import fix_lookup
+from perftui_tui.reading.fix_lookup import FixLookup
 
 FINDING = Finding("input-in-main-thread", Severity.CRITICAL, "", fixes=("loader-workers",))
 IDLE = MachineFacts(cores=4, installed_cores=4, tree_cores=1.0, machine_cores=1.0)

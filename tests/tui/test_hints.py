@@ -9,10 +9,10 @@ import pytest
 
 import perftui_tui
 from perftui_tui.app import PerftuiApp
-from perftui_tui.key_overrides import check
-from perftui_tui.key_table import KEYS, SCREENS
-from perftui_tui.keymap import _NAMED, hint
-from perftui_tui.rows import plain
+from perftui_tui.keys.keymap import _NAMED, hint
+from perftui_tui.keys.overrides import check
+from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.look.rows import plain
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.op_traces import write_op_trace

@@ -12,19 +12,19 @@ from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui_tui.budget import NAMES, SHORT_NAMES, TRACE_STYLES, Budget, Part
-from perftui_tui.panes.cpu import cpu
-from perftui_tui.panes.disk_network import disk, network
-from perftui_tui.panes.gpu import gpu
-from perftui_tui.panes.loader import loader
+from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.meter import Meter, draw_chart
-from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import budget_bar, step_bar
-from perftui_tui.panes.step_time import step_time
-from perftui_tui.rows import plain, width
-from perftui_tui.run_view import RunView
-from perftui_tui.snapshot import Phase, RecordingCost, Snapshot
+from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Phase, RecordingCost, Snapshot
+from perftui_tui.reading.step_breakdown import NAMES, SHORT_NAMES, TRACE_STYLES, Budget, Part
+from perftui_tui.screens.overview.cpu import cpu
+from perftui_tui.screens.overview.disk_network import disk, network
+from perftui_tui.screens.overview.gpu import gpu
+from perftui_tui.screens.overview.loader import loader
+from perftui_tui.screens.overview.meters import METERS, draw_meter
+from perftui_tui.screens.overview.step_time import step_time
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run
 from tests.tui.traces import write_trace

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from perftui.trace.rank_choice import choose_rank
 from perftui_tui.app import PerftuiApp
-from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.recorded import NOW
 

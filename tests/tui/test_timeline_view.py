@@ -11,16 +11,16 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
 from perftui.trace.model import NONE, Trace, Track
-from perftui_tui.keymap import hint
-from perftui_tui.screens.timeline import TimelineView
-from perftui_tui.themes import DEFAULT_THEME, THEMES
-from perftui_tui.widgets.cells import text_of
-from perftui_tui.widgets.detail_pane import DetailPane
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES
+from perftui_tui.screens.timeline.canvas.head import label_width
+from perftui_tui.screens.timeline.detail.pane import DetailPane
+from perftui_tui.screens.timeline.detail.summary import HINT
+from perftui_tui.screens.timeline.model.cells import text_of
+from perftui_tui.screens.timeline.model.viewport import Viewport
+from perftui_tui.screens.timeline.view import TimelineView
+from perftui_tui.screens.timeline.widget import Timeline
 from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.summary_detail import HINT
-from perftui_tui.widgets.timeline import Timeline
-from perftui_tui.widgets.timeline_head import label_width
-from perftui_tui.widgets.viewport import Viewport
 
 MS = 1_000_000
 NAMES = ("aten::mm", "cudaLaunchKernel", "aten::item", "gemm", "relu\x1b[2J[red]")

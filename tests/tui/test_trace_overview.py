@@ -7,11 +7,11 @@ import pytest
 
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Fact, Finding, Place, Severity
-from perftui_tui.evidence_place import place_of
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.gap_list import GapList
-from perftui_tui.rows import plain
-from perftui_tui.trace_view import view_trace
+from perftui_tui.reading.evidence_place import place_of
+from perftui_tui.reading.trace_view import view_trace
+from perftui_tui.screens.overview.gap_list import GapList
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.traces import write_trace
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.lanes import build_lanes
-from perftui_tui.widgets import drawn_lanes
-from perftui_tui.widgets.drawn_lanes import DrawnLanes
-from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
-from perftui_tui.widgets.viewport import Viewport
+from perftui_tui.screens.timeline.canvas import drawn_tracks as drawn_lanes
+from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnLanes
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, lane_cells
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.viewport import Viewport
 from tests.benchmarks.bench_ten_million import trace_of
 
 COLUMNS = 40

@@ -4,11 +4,11 @@ import pytest
 
 from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import PHASES, STEPS, THREAD, Lane
-from perftui_tui.widgets.cells import merged, text_of
-from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.event_looks import looks_of
-from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
-from perftui_tui.widgets.viewport import Viewport
+from perftui_tui.screens.timeline.canvas.event_style import looks_of
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, lane_cells
+from perftui_tui.screens.timeline.model.cells import merged, text_of
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.viewport import Viewport
 
 MS = 1_000_000
 

@@ -11,25 +11,25 @@ from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import DEVICE, Lane, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
-from perftui_tui.widgets.cells import merged, text_of
-from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.gap_words import DeviceGaps, IdleTime, largest_gap_row
-from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
-from perftui_tui.widgets.lane_groups import shown_lanes
-from perftui_tui.widgets.matches import find_matches
-from perftui_tui.widgets.navigation import Selection, event
-from perftui_tui.widgets.phase_row import phase_cells
-from perftui_tui.widgets.time_marks import TimeMarks
-from perftui_tui.widgets.timeline_head import (
+from perftui_tui.screens.timeline.canvas.head import (
     Scene,
     head_rows,
     label_width,
     minimap,
     minimap_index,
 )
-from perftui_tui.widgets.timeline_rows import lane_name, lane_rows
-from perftui_tui.widgets.timeline_state import TimelineState
-from perftui_tui.widgets.viewport import Viewport
+from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
+from perftui_tui.screens.timeline.canvas.rows import lane_name, lane_rows
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, lane_cells
+from perftui_tui.screens.timeline.model.cells import merged, text_of
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, IdleTime, largest_gap_row
+from perftui_tui.screens.timeline.model.matches import find_matches
+from perftui_tui.screens.timeline.model.navigation import Selection, event
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.track_groups import shown_lanes
+from perftui_tui.screens.timeline.model.viewport import Viewport
 
 MS = 1_000_000
 COLOURED = Glyphs()

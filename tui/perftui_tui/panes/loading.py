@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perftui_tui.format import exported, percent
-from perftui_tui.rows import Row, Span, row, width
+from perftui_tui.look.format import exported, percent
+from perftui_tui.look.rows import Row, Span, row, width
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui_tui.budget import Budget, Part, name_within
 from perftui_tui.charts.bar import apportion
-from perftui_tui.charts.units import format_ns
-from perftui_tui.format import part_of_step, per_second, share
-from perftui_tui.rows import Row, Span, row
-from perftui_tui.rows import width as width_of
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.look.format import part_of_step, per_second, share
+from perftui_tui.look.rows import Row, Span, row
+from perftui_tui.look.rows import width as width_of
+from perftui_tui.look.units import format_ns
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.step_breakdown import Budget, Part, name_within
 
 EDGE = "▏"
 """Begins every part, so that parts are told apart without colour."""

@@ -8,14 +8,14 @@ from textual import events
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from perftui_tui.format import elapsed
-from perftui_tui.keymap import bindings, shown_key
-from perftui_tui.rows import Row, Span, crop, fit, row, width
+from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.look.format import elapsed
+from perftui_tui.look.rows import Row, Span, crop, fit, row, width
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
+    from perftui_tui.actions.playback import Playback, Position
     from perftui_tui.app import PerftuiApp
-    from perftui_tui.playback import Playback, Position
 
 SHORTEST = 10
 """Cells of the bar itself; below that the words give way."""

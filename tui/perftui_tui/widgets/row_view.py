@@ -10,8 +10,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.palette import palette
-from perftui_tui.rows import Row, fit, safe
+from perftui_tui.look.palette import palette
+from perftui_tui.look.rows import Row, fit, safe
 
 ASCII_GLYPHS = str.maketrans(
     "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",

@@ -1,0 +1,156 @@
+"""From one event or gap of the timeline to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.model import Gap, Step
+from perftui.trace.model import NONE, Int64, Trace
+from perftui_tui.screens.timeline.model.viewport import Viewport
+
+_AT_ONCE = 1 << 16
+"""Names that are compared in one go: the next of the same name is mostly near."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """An event, or an idle stretch (``row`` is NONE), of the lane it is on."""
+
+    start: int
+    end: int
+    row: int
+    lane: Lane
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is idle time."""
+        return self.row == NONE
+
+
+def event(trace: Trace, lane: Lane, row: int) -> Selection:
+    """The event of ``row`` on ``lane``."""
+    start = int(trace.start[row])
+    return Selection(start, start + int(trace.duration[row]), row, lane)
+
+
+def neighbour(
+    trace: Trace, lane: Lane, selected: Selection | None, view: Viewport, step: int
+) -> Selection | None:
+    """The next (1) or previous (-1) event of ``lane``: from the selection, or from the view's edge.
+
+    None at the end of the lane.
+    """
+    index = lane.index
+    time = _from(selected, view, step)
+    if step > 0:
+        place = int(np.searchsorted(index.start, np.int64(time), side="right"))
+    else:
+        place = int(np.searchsorted(index.start, np.int64(time), side="left")) - 1
+    if selected is not None and selected.lane is lane and not selected.is_gap:
+        place = place_of(lane, selected.row) + step
+    return event(trace, lane, int(index.rows[place])) if 0 <= place < len(index) else None
+
+
+def _from(selected: Selection | None, view: Viewport, step: int) -> int:
+    """Where a search begins: the selection, while it is in view."""
+    if selected is not None and selected.end > view.start and selected.start < view.end:
+        return selected.start
+    return view.start - 1 if step > 0 else view.end
+
+
+def next_gap(
+    lane: Lane, selected: Selection | None, view: Viewport, threshold: int, step: int
+) -> Selection | None:
+    """The next (1) or previous (-1) gap of at least ``threshold`` on ``lane``, None at its end."""
+    time = _from(selected, view, step)
+    search = lane.index.next_gap if step > 0 else lane.index.previous_gap
+    gap = search(time, threshold)
+    return None if gap is None else Selection(*gap, NONE, lane)
+
+
+def largest_gap(
+    lane: Lane, device: int, gaps: Sequence[Gap], selected: Selection | None
+) -> Selection | None:
+    """The largest gap: of the whole device where ``lane`` is on one, else of the lane alone.
+
+    From a gap of the device that is selected, the next smaller one. ``gaps`` are longest first.
+    """
+    own = [gap for gap in gaps if gap.device == device]
+    if device == NONE or not own:
+        return _largest_of(lane)
+    place = 0
+    if selected is not None and selected.is_gap:
+        times = (selected.start, selected.end)
+        same = [i for i, gap in enumerate(own) if (gap.start, gap.end) == times]
+        place = (same[0] + 1) % len(own) if same else 0
+    return Selection(own[place].start, own[place].end, NONE, lane)
+
+
+def _largest_of(lane: Lane) -> Selection | None:
+    gaps: Int64 = lane.index.start[1:] - lane.index.end[:-1]
+    if not len(gaps) or gaps.max() <= 0:
+        return None
+    place = int(np.argmax(gaps))
+    return Selection(int(lane.index.end[place]), int(lane.index.start[place + 1]), NONE, lane)
+
+
+def place_of(lane: Lane, row: int) -> int:
+    """Where the event of ``row`` is on its lane."""
+    if lane.kind == WHOLE:
+        return int(np.argmax(lane.index.rows == row))
+    return int(np.searchsorted(lane.index.rows, np.int32(row)))
+
+
+def same_name(trace: Trace, row: int, step: int) -> int:
+    """The next (1) or previous (-1) row of the same thread or stream with the name of ``row``.
+
+    NONE where there is no further one.
+    """
+    track, name = trace.track[row], trace.name[row]
+    if step > 0:
+        stop = int(np.searchsorted(trace.track, track, side="right"))
+        for begin in range(row + 1, stop, _AT_ONCE):
+            found = np.flatnonzero(trace.name[begin : min(begin + _AT_ONCE, stop)] == name)
+            if len(found):
+                return begin + int(found[0])
+        return NONE
+    first = int(np.searchsorted(trace.track, track, side="left"))
+    for behind in range(row, first, -_AT_ONCE):
+        begin = max(behind - _AT_ONCE, first)
+        found = np.flatnonzero(trace.name[begin:behind] == name)
+        if len(found):
+            return begin + int(found[-1])
+    return NONE
+
+
+def next_step(
+    steps: Sequence[Step], selected: Selection | None, view: Viewport, step: int
+) -> Step | None:
+    """The first of ``steps`` that begins after where the person is (1), or the last before (-1).
+
+    That is the selection while it is in view, else the middle of the view; of all of the trace, its
+    beginning and its end.
+    """
+    if selected is not None and selected.end > view.start and selected.start < view.end:
+        time = selected.start
+    elif view.span == view.last - view.first:
+        time = view.first - 1 if step > 0 else view.last
+    else:
+        time = (view.start + view.end) // 2
+    if step > 0:
+        return next((one for one in steps if one.start > time), None)
+    return next((one for one in reversed(steps) if one.start < time), None)
+
+
+def lane_of(lanes: Sequence[Lane], trace: Trace, row: int) -> Lane | None:
+    """The lane that shows ``row`` with its own track's."""
+    for lane in lanes:
+        if lane.track == trace.track[row] and lane.kind != WHOLE:
+            place = place_of(lane, row)
+            if place < len(lane.index) and lane.index.rows[place] == row:
+                return lane
+    return None

@@ -49,7 +49,7 @@ def child(count: int) -> None:
     import perftui_tui.app as app_module
     from perftui.analysis.analyse import without_tables
     from perftui_tui.app import PerftuiApp
-    from perftui_tui.messages import SnapshotReceived
+    from perftui_tui.reading.messages import SnapshotReceived
     from perftui_tui.reading.snapshot import Phase, Snapshot
     from tests.benchmarks.bench_ten_million import trace_of
 

@@ -27,7 +27,7 @@ from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.keymap import bindings, use
 from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
-from perftui_tui.look.ascii_filter import AsciiFilter
+from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.stylesheet import SteadyStylesheet
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.panes.snapshot_pane import SnapshotPane
@@ -82,9 +82,9 @@ class PerftuiApp(ReadingApp):
         self.is_stopping = False
         """Whether the training was asked to stop on leaving."""
         self.requests = RecorderRequests(self)
-        self.trials = Trials(self)
         self.source_fixes = SourceFixes(self)
         self.baseline = Baseline(self)
+        self.trials = Trials(self, self.baseline, self.source_fixes, self.requests)
         self.rank_traces = RankTraces(self)
         self.playback = Playback(self)
         self.notes: tuple[str, ...] = ()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.screens.run_screen import RunScreen
-
 if TYPE_CHECKING:
     from perftui.run.manifest import Manifest
-    from perftui_tui.app import PerftuiApp
+    from perftui_tui.actions.host import Host
     from perftui_tui.reading.snapshot import Snapshot
 
 
 class Baseline:
     """Reads it on a thread, once."""
 
-    def __init__(self, app: PerftuiApp) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self.snapshot: Snapshot | None = None
         """Its newest picture; None until one is chosen."""
@@ -32,7 +29,7 @@ class Baseline:
         root = shown.source.with_name(parent)
         if root != self._sought:
             self._sought = root
-            self._on_thread(lambda: self._read(root))
+            self._app.on_thread(lambda: self._read(root))
 
     def choose(self) -> None:
         """Ask which recorded run to compare with."""
@@ -41,7 +38,7 @@ class Baseline:
             self._app.warn("a trace cannot be compared: only recorded runs can")
             return
         source = shown.source
-        self._on_thread(lambda: self._list(source))
+        self._app.on_thread(lambda: self._list(source))
 
     def _list(self, source: Path) -> None:
         from perftui.run.history import list_runs
@@ -62,11 +59,9 @@ class Baseline:
 
         def answered(run_id: str | None) -> None:
             if run_id:
-                self._on_thread(lambda: self._read(directory / run_id))
+                self._app.on_thread(lambda: self._read(directory / run_id))
 
-        # Another question may have come up while the runs were listed.
-        if isinstance(self._app.screen, RunScreen):
-            self._app.push_screen(BaselineDialog(runs), answered)
+        self._app.ask(BaselineDialog(runs), answered)
 
     def _read(self, root: Path) -> None:
         from perftui_tui.reading.run_view import read_once
@@ -76,7 +71,3 @@ class Baseline:
     def _take(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._app.refresh_screen()
-
-    def _on_thread(self, work: Callable[[], None]) -> None:
-        """The disk may be slow, and there may be many runs. Errors are said by the app."""
-        self._app.run_worker(work, thread=True, exit_on_error=False)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from textual.app import SystemCommand
 from textual.dom import DOMNode
 from textual.screen import Screen
 
 from perftui.trace.text import printable
+from perftui_tui.actions.rank_traces import RankHost
 from perftui_tui.keys.keymap import current_keys
 from perftui_tui.keys.table import LONG_NAMES, SCREENS
 
 if TYPE_CHECKING:
     from perftui.trace.ranks import RankFile
-    from perftui_tui.app import PerftuiApp
 
 
-def palette_commands(app: PerftuiApp, screen: Screen[object]) -> Iterator[SystemCommand]:
+class PaletteHost(RankHost, Protocol):
+    """The app, as far as the palette's commands need it."""
+
+    def action_show(self, name: str) -> None:
+        """Go to a screen by its name."""
+
+    async def run_action(self, action: str, default_namespace: DOMNode | None = None) -> bool:
+        """Run an action as if its key had been pressed in ``default_namespace``."""
+        raise NotImplementedError
+
+
+def palette_commands(app: PaletteHost, screen: Screen[object]) -> Iterator[SystemCommand]:
     """The screens, then the keys of ``screen``, then the ranks whose traces can be opened."""
     for name, title in zip(SCREENS, LONG_NAMES, strict=True):
         yield SystemCommand(title, f"The {title} screen", _show(app, name))
@@ -33,13 +44,13 @@ def palette_commands(app: PerftuiApp, screen: Screen[object]) -> Iterator[System
         yield SystemCommand(f"Open rank {file.rank}", printable(file.path.name), _open(app, file))
 
 
-def _show(app: PerftuiApp, name: str) -> Callable[[], None]:
+def _show(app: PaletteHost, name: str) -> Callable[[], None]:
     return lambda: app.action_show(name)
 
 
-def _open(app: PerftuiApp, file: RankFile) -> Callable[[], None]:
+def _open(app: PaletteHost, file: RankFile) -> Callable[[], None]:
     return lambda: app.open(file.path)
 
 
-def _run(app: PerftuiApp, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
+def _run(app: PaletteHost, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
     return lambda: app.run_action(action, node)

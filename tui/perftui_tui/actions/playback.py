@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import bisect
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from perftui_tui.messages import SnapshotReceived
+from perftui_tui.actions.host import Host
 from perftui_tui.reading.allocations import HeldMemory
+from perftui_tui.reading.messages import SnapshotReceived
 from perftui_tui.reading.thread import Post, ReadingThread
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.run.as_of import Stops
     from perftui.run.reader import RunSnapshot
-    from perftui_tui.app import PerftuiApp
     from perftui_tui.reading.fix_lookup import FixLookup
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -61,10 +62,26 @@ class Position:
         return (self.at - self.stops.start) / whole if whole else 1.0
 
 
+class PlaybackHost(Host, Protocol):
+    """The app, as far as playing a run needs it."""
+
+    def set_interval(
+        self, interval: float, callback: Callable[[], None], *, pause: bool = False
+    ) -> Timer:
+        """Call ``callback`` every ``interval`` seconds, once the timer is resumed."""
+        raise NotImplementedError
+
+    def take_played(self, snapshot: Snapshot) -> None:
+        """Show the run as it was at the end of what is played."""
+
+    def refresh_bar(self) -> None:
+        """Draw the position again."""
+
+
 class Playback:
     """Moves through the run on screen; the screens show it as it was known then."""
 
-    def __init__(self, app: PerftuiApp) -> None:
+    def __init__(self, app: PlaybackHost) -> None:
         self._app = app
         self.position: Position | None = None
         """Where it stands; None while nothing is played."""

@@ -6,23 +6,31 @@ Those are the traces of a directory, or the newest window of each rank of a run 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from perftui_tui.messages import RanksRead
+from perftui_tui.actions.host import Host
+from perftui_tui.reading.messages import RanksRead
 from perftui_tui.reading.thread import Post, ReadingThread
 
 if TYPE_CHECKING:
     from perftui.diagnosis.ranks import RankRow, RankTable
-    from perftui_tui.app import PerftuiApp
+    from perftui.trace.ranks import RankFile
 
 RankPaths = tuple[tuple[int, Path], ...]
 """Ranks with the trace of each."""
 
 
+class RankHost(Host, Protocol):
+    """The app, as far as reading the ranks' traces needs it."""
+
+    ranks: tuple[RankFile, ...]
+    """The traces of all ranks, where a directory of them was named."""
+
+
 class RankTraces:
     """Reads them on a thread: hundreds of ranks take minutes, and rows come as they are read."""
 
-    def __init__(self, app: PerftuiApp) -> None:
+    def __init__(self, app: RankHost) -> None:
         self._app = app
         self._reader: RankReader | None = None
         self._reading: RankPaths = ()

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.geometry import Size
 
-    from perftui_tui.app import PerftuiApp
+    from perftui_tui.actions.host import Host
     from perftui_tui.reading.snapshot import Snapshot
 
 
 class RecorderRequests:
     """Leaves requests in the run directory; the recorder serves them when it looks next."""
 
-    def __init__(self, app: PerftuiApp) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self._windows_awaited: int | None = None
         self._size: Size | None = None

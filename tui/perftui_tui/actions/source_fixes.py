@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui_tui.dialogs.fix import YES, UndoDialog, WriteDialog
 from perftui_tui.keys.keymap import hint
-from perftui_tui.screens.run_screen import RunScreen
 
 if TYPE_CHECKING:
     from perftui.fixes.apply import AppliedPatch
     from perftui.fixes.model import FixOption, Patch
-    from perftui_tui.app import PerftuiApp
-    from perftui_tui.dialogs.choice import ChoiceDialog
+    from perftui_tui.actions.host import Host
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Written:
 class SourceFixes:
     """Nothing is written before its diff was shown; files are touched on threads only."""
 
-    def __init__(self, app: PerftuiApp) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self.written: Written | None = None
         """What ``undo`` takes back, where it was written in this session."""
@@ -46,15 +43,15 @@ class SourceFixes:
             self._app.warn((option.why_not or option.advice) if option else "no fix is chosen")
             return
         chosen, patch = option, option.patch
-        self._on_thread(lambda: self._offer(chosen, patch))
+        self._app.on_thread(lambda: self._offer(chosen, patch))
 
     def undo(self) -> None:
         """Restore the source that was written in this session, or ask for an earlier one's."""
         written = self.written
         if written is not None:
-            self._on_thread(lambda: self._restore(written.applied, written.store))
+            self._app.on_thread(lambda: self._restore(written.applied, written.store))
         else:
-            self._on_thread(self._find_earlier)
+            self._app.on_thread(self._find_earlier)
 
     def _offer(self, option: FixOption, patch: Patch) -> None:
         """A run that is over is not read again: what it was found to need may be written by now."""
@@ -66,9 +63,9 @@ class SourceFixes:
     def _ask_to_write(self, option: FixOption, patch: Patch) -> None:
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._on_thread(lambda: self._write(option, patch))
+                self._app.on_thread(lambda: self._write(option, patch))
 
-        self._push(WriteDialog(option, patch), answered)
+        self._app.ask(WriteDialog(option, patch), answered)
 
     def _write(self, option: FixOption, patch: Patch) -> None:
         from perftui.fixes.apply import apply_patch
@@ -93,14 +90,9 @@ class SourceFixes:
     def _ask_to_undo(self, applied: AppliedPatch, store: Path, patch: Patch) -> None:
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._on_thread(lambda: self._restore(applied, store))
+                self._app.on_thread(lambda: self._restore(applied, store))
 
-        self._push(UndoDialog(applied.title, patch), answered)
-
-    def _push(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
-        """Another question, or the same, may have come up while the source was read."""
-        if isinstance(self._app.screen, RunScreen):
-            self._app.push_screen(dialog, answered)
+        self._app.ask(UndoDialog(applied.title, patch), answered)
 
     def _restore(self, applied: AppliedPatch, store: Path) -> None:
         from perftui.fixes.apply import undo
@@ -110,15 +102,11 @@ class SourceFixes:
         self._done(f"{path.name} restored byte for byte")
 
     def _done(self, text: str) -> None:
-        def say() -> None:
+        def report() -> None:
             self._app.notify(text, markup=False)
             self._app.refresh_screen()
 
-        self._app.call_from_thread(say)
-
-    def _on_thread(self, work: Callable[[], None]) -> None:
-        """Errors, such as a source edited meanwhile, are said by the app."""
-        self._app.run_worker(work, thread=True, exit_on_error=False)
+        self._app.call_from_thread(report)
 
 
 def patch_store(root: Path) -> Path:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
+from perftui_tui.actions.host import Host
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.fix import YES, TrialDialog, describe
 from perftui_tui.look.rows import Row, row
-from perftui_tui.screens.run_screen import RunScreen
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from perftui.experiments.rerun import Form
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
-    from perftui_tui.app import PerftuiApp
+    from perftui_tui.actions.baseline import Baseline
+    from perftui_tui.actions.recorder_requests import RecorderRequests
+    from perftui_tui.actions.source_fixes import SourceFixes
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,30 @@ class Change:
     form: Form | None = None
 
 
+class TrialsHost(Host, Protocol):
+    """The app, as far as running a script again needs it."""
+
+    paused: bool
+    is_stopping: bool
+    """Whether the training was asked to stop on leaving."""
+
+    @property
+    def size(self) -> Size:
+        """Columns and rows of the terminal."""
+        raise NotImplementedError
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a dialog is open."""
+        raise NotImplementedError
+
+    def action_show(self, name: str) -> None:
+        """Go to a screen by its name."""
+
+    def open_own(self, root: Path) -> None:
+        """Show the run at ``root``, which was started here."""
+
+
 class Trials:
     """Asks, starts, and shows the comparison once the new run has steps enough.
 
@@ -39,8 +65,17 @@ class Trials:
     stop would cut its checkpoint short.
     """
 
-    def __init__(self, app: PerftuiApp) -> None:
+    def __init__(
+        self,
+        app: TrialsHost,
+        baseline: Baseline,
+        source_fixes: SourceFixes,
+        requests: RecorderRequests,
+    ) -> None:
         self._app = app
+        self._baseline = baseline
+        self._source_fixes = source_fixes
+        self._requests = requests
         self.change: Change | None = None
         """What was tried last."""
         self.is_starting = False
@@ -59,7 +94,7 @@ class Trials:
             return
         steady = snapshot.diagnosis.steady_steps
         enough = steady >= FEWEST_STEPS or (steady > 0 and not snapshot.phase.is_live)
-        if enough and not app.paused and isinstance(app.screen, RunScreen):
+        if enough and not app.paused and not app.is_asking:
             self._compare_when_steady = False
             app.action_show("compare")
 
@@ -87,7 +122,7 @@ class Trials:
         if snapshot is None or snapshot.run is None:
             self._app.warn(NO_RUN)
             return
-        written, change = self._app.source_fixes.written, self.change
+        written, change = self._source_fixes.written, self.change
         if written is not None:
             name = Path(written.applied.path).name
             change = Change(f"{name} as written", written.option, Form.SOURCE)
@@ -114,7 +149,7 @@ class Trials:
         steady = snapshot.diagnosis.steady_steps
         if running and steady < FEWEST_STEPS:
             body = [*body, (), Prose(_too_early(steady), "warn")]
-        self._app.push_screen(TrialDialog(body, run.manifest.command, running), answered)
+        self._app.ask(TrialDialog(body, run.manifest.command, running), answered)
 
     def _start(self, run: RunSnapshot, change: Change) -> None:
         self.is_starting, self.change = True, change
@@ -135,19 +170,16 @@ class Trials:
             finally:
                 self.is_starting = False
 
-        self._app.run_worker(start, thread=True, exit_on_error=False)
+        self._app.on_thread(start)
 
     def _started(self, root: Path, size: Size) -> None:
-        app = self._app
         if self._cancelled.is_set():
             self._leave_running(root)
             return
-        app.baseline.snapshot = app.newest
+        self._baseline.snapshot = self._app.newest
         self._compare_when_steady = True
-        app.is_replay = False
-        app.own, app.attached_to = root, None
-        app.requests.started(size)
-        app.open(root)
+        self._requests.started(size)
+        self._app.open_own(root)
 
     def _leave_running(self, root: Path) -> None:
         """The app was left while the run was being started: what is said afterwards is of it."""

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from perftui.run.device_share import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
+from perftui_tui.reading.snapshot import SLOW_RATIO
 from perftui_tui.reading.step_breakdown import NAMES
 from perftui_tui.reading.telemetry import devices, table_of
-from perftui_tui.screens.overview.step_time import SLOW_RATIO
 
 if TYPE_CHECKING:
     from perftui.run.table import Table

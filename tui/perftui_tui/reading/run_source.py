@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.messages import SnapshotReceived, SourceFailed
+from perftui_tui.reading.messages import SnapshotReceived, SourceFailed
 from perftui_tui.reading.thread import Clock, Post, ReadingThread
 
 if TYPE_CHECKING:

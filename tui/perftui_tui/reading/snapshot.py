@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from perftui.run.table import Table
     from perftui_tui.reading.step_breakdown import Budget
 
+SLOW_RATIO = 1.5
+"""A step is called slow from so many times the median on."""
+
 
 class Phase(enum.Enum):
     """How far what is shown has come; the value is the word in the header."""

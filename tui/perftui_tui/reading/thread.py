@@ -9,7 +9,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from perftui_tui.messages import SourceFailed
+from perftui_tui.reading.messages import SourceFailed
 
 Post = Callable[[Message], bool]
 Clock = Callable[[], int]

@@ -6,7 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.messages import LoadProgressed, PreviewReceived, SnapshotReceived, SourceFailed
+from perftui_tui.reading.messages import (
+    LoadProgressed,
+    PreviewReceived,
+    SnapshotReceived,
+    SourceFailed,
+)
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.thread import Clock, Post, ReadingThread
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.screen import Screen
 
@@ -13,8 +13,11 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.notification import NotifyingApp
 
+if TYPE_CHECKING:
+    from perftui_tui.dialogs.choice import ChoiceDialog
 
-class MovingApp(NotifyingApp):
+
+class NavigatingApp(NotifyingApp):
     """Goes from screen to screen, and back."""
 
     # Each is made when first visited; the first at once, in place of an empty one.
@@ -34,6 +37,20 @@ class MovingApp(NotifyingApp):
             with self.batch_update():
                 screen.refresh_state()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a dialog is open."""
+        return not isinstance(self.screen, RunScreen)
+
+    def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
+        """Show ``dialog``, unless another one is open."""
+        if not self.is_asking:
+            self.push_screen(dialog, answered)
+
+    def on_thread(self, work: Callable[[], None]) -> None:
+        """Run ``work`` on a thread; ``on_worker_state_changed`` notifies of its errors."""
+        self.run_worker(work, thread=True, exit_on_error=False)
+
     def _base_screen(self) -> RunScreen | None:
         """The run screen, also under a dialog."""
         return next((s for s in reversed(self.screen_stack) if isinstance(s, RunScreen)), None)
@@ -48,7 +65,7 @@ class MovingApp(NotifyingApp):
             self._go(name, (*self.trail, self.current_mode))
 
     def _go(self, name: str, trail: tuple[str, ...]) -> None:
-        if not isinstance(self.screen, RunScreen):
+        if self.is_asking:
             return
         self.trail = trail
         if self.current_mode != name:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from textual.reactive import reactive
 
-from perftui_tui import messages
-from perftui_tui.reading.output.source import OutputSource
-from perftui_tui.reading.output.tail import Output
+from perftui_tui.reading import messages
+from perftui_tui.reading.output_source import OutputSource
+from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.run_source import RunSource
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import Clock, ReadingThread
 from perftui_tui.reading.trace_source import TraceSource
-from perftui_tui.screens.navigation import MovingApp
+from perftui_tui.screens.navigation import NavigatingApp
 from perftui_tui.screens.run_screen import RunScreen
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FIRST_WORD_SECONDS = 0.3
 """How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
 
 
-class ReadingApp(MovingApp):
+class ReadingApp(NavigatingApp):
     """Reads the run directory or the trace file at ``target``, and hands on what comes of it."""
 
     snapshot: reactive[Snapshot | None] = reactive(
@@ -93,6 +93,12 @@ class ReadingApp(MovingApp):
             self.own = None
         self.attached_to = root if is_live and root != self.own else None
         self.is_replay = not is_live
+        self.open(root)
+
+    def open_own(self, root: Path) -> None:
+        """Show the run at ``root``, which was started here: leaving asks about it."""
+        self.is_replay = False
+        self.own, self.attached_to = root, None
         self.open(root)
 
     def show_rank(self, rank: int) -> None:

@@ -8,9 +8,10 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.rows import plain, wrap
 from perftui_tui.tables.rows import EMPTY, TableData, column_widths, fit, row_text, shown_columns
-from perftui_tui.widgets.row_view import ASCII_GLYPHS, RowView
+from perftui_tui.widgets.row_view import RowView
 
 
 class DrawnTable(ScrollView):

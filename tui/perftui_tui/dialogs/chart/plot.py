@@ -13,7 +13,8 @@ from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import nice_step
 from perftui_tui.charts.run_charts import Floats, Study
-from perftui_tui.widgets.row_view import ASCII_GLYPHS, RowView
+from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.widgets.row_view import RowView
 
 MOST_POINTS = 4000
 """Points that are handed to plotext: a terminal has far fewer columns, and it takes them one by

@@ -10,7 +10,8 @@ from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import round_ticks, usual_top
-from perftui_tui.widgets.row_view import ASCII_GLYPHS, RowView
+from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.widgets.row_view import RowView
 
 BINS = 40
 TICK_CELLS, TICK_ROWS = 8, 3

@@ -21,13 +21,14 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.units import format_count
 from perftui_tui.screens.ops.call_tree_state import CallTreeState
 from perftui_tui.screens.ops.content import OpsContent
 from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.tables.rows import TableData
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import ASCII_GLYPHS, RowView
+from perftui_tui.widgets.row_view import RowView
 
 READING = "reading"
 NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"

@@ -6,14 +6,10 @@ from perftui_tui.charts.axis import usual_top
 from perftui_tui.look.format import fine_percent, share
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.meter import Meter
-from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
 
 UNSTEADY_RATIO = 1.5
 """p95 over p50 from which steps are called uneven: one in twenty takes half as long again."""
-
-
-SLOW_RATIO = UNSTEADY_RATIO
-"""A step is called slow from so many times the median on."""
 
 
 def step_time(snapshot: Snapshot) -> Meter:

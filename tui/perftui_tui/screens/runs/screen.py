@@ -112,7 +112,7 @@ class RunsScreen(RunScreen):
             finally:
                 self._is_reading = False
 
-        self.session.run_worker(read, thread=True, exit_on_error=False)
+        self.session.on_thread(read)
 
     def _told(self, runs: RunList) -> None:
         if not self._stopped.is_set():
@@ -231,7 +231,7 @@ class RunsScreen(RunScreen):
             if answer == YES:
                 self._on_disk(lambda: _delete(one.entry.root))
 
-        self.session.push_screen(DeleteRunDialog(one.entry), answered)
+        self.session.ask(DeleteRunDialog(one.entry), answered)
 
     def _on_disk(self, work: Callable[[], str]) -> None:
         """Do it on a thread, say what went wrong, and list anew."""
@@ -240,7 +240,7 @@ class RunsScreen(RunScreen):
             problem = work()
             self.app.call_from_thread(self._done, problem)
 
-        self.session.run_worker(done, thread=True, exit_on_error=False)
+        self.session.on_thread(done)
 
     def _done(self, problem: str) -> None:
         if problem:

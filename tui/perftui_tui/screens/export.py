@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perftui_tui.look.rows import plain, safe
+from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.log_view import LogStatus, LogView
-from perftui_tui.widgets.playback_bar import PlaybackBar
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.binding import BindingType
@@ -15,7 +15,6 @@ from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui_tui.actions.playback import Playback, Position
-    from perftui_tui.app import PerftuiApp
 
 SHORTEST = 10
 """Cells of the bar itself; below that the words give way."""
@@ -71,16 +70,13 @@ class PlaybackBar(RowView, can_focus=True):
     PlaybackBar { height: 1; display: none; background: $panel; overflow: hidden hidden; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+    def __init__(self, playback: Playback) -> None:
+        super().__init__(id="playback")
+        self._playback = playback
         self._position: Position | None = None
         self._left, self._cells = 0, 1
         self._before: Widget | None = None
         """What had the keys."""
-
-    @property
-    def _playback(self) -> Playback:
-        return cast("PerftuiApp", self.app).playback
 
     def show(self, position: Position | None) -> None:
         """Draw ``position``; without one the bar goes."""

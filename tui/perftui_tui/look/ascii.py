@@ -9,7 +9,11 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from perftui_tui.widgets.row_view import ASCII_GLYPHS
+ASCII_GLYPHS = str.maketrans(
+    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
+    "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
+)
+"""What a terminal font without block characters shows instead."""
 
 _OTHERS = {
     "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui_tui.reading.output.line_buffer import LineBuffer
+from perftui_tui.reading.line_buffer import LineBuffer
 
 LINES_KEPT = 20_000
 """Lines in memory; the file has them all."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.diagnosis.ranks import RankTable
     from perftui.trace.nsys.exporting import Exporting
-    from perftui_tui.reading.output.tail import Output
+    from perftui_tui.reading.output_tail import Output
     from perftui_tui.reading.snapshot import Snapshot
 
 

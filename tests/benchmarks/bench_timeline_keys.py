@@ -27,7 +27,7 @@ KEYS = {
     "left": "a",
     "next event": ".",
     "next of its name": ">",
-    "lane down": "j",
+    "track down": "j",
     "mark": "m",
     "zoom out": "s",
     "wheel out": "\x1b[<65;60;14M",

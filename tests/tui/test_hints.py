@@ -120,7 +120,7 @@ async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: st
             await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
 
 
-async def test_a_page_a_hidden_lane_and_a_held_log_name_them_too(tmp_path: Path) -> None:
+async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path) -> None:
     app = own_app(write_op_trace(tmp_path))
     async with app.run_test(size=(160, 60), notifications=True) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")

@@ -77,7 +77,7 @@ def trace(make_trace):
 
 @pytest.fixture
 def state(trace):
-    """All of it in view, on a screen of ten lanes."""
+    """All of it in view, on a screen of ten tracks."""
     state = TimelineState(analyse(trace), build_lanes(trace))
     state.resized(10)
     return state

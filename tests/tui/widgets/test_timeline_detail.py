@@ -132,7 +132,7 @@ def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
     )
     state = TimelineState(analyse(trace), build_lanes(trace))
     for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
-        state.select_at(state.lane, clicked * MS, (clicked + 1) * MS)
+        state.select_at(state.track, clicked * MS, (clicked + 1) * MS)
         assert f"{words} of GPU 0" in said_of_gap(state, state.selected)[1]
 
 
@@ -144,7 +144,7 @@ def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
         ("backward", 1, 20 * MS, MS, mark),
     )
     state = TimelineState(analyse(trace), build_lanes(trace))
-    ranges = next(lane for lane in state.lanes if lane.kind == MARKS)
+    ranges = next(track for track in state.tracks if track.kind == MARKS)
     state.select_at(ranges, 15 * MS, 16 * MS)
     assert said_of_gap(state, state.selected) == [
         "nothing recorded for 10.0 ms",

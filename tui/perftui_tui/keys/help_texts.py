@@ -180,8 +180,8 @@ PANES: dict[str, Entry] = {
         "The bar", "Plays a saved run: the point is the time at which the screens show it."
     ),
     "timeline": Entry(
-        "The lanes",
-        "One lane for each thread and stream. The selected lane shows its gaps in words.",
+        "The tracks",
+        "One track for each thread and stream. The selected track shows its gaps in words.",
     ),
 }
 """Parts that can have the focus, by their scope in the table of keys."""

@@ -31,8 +31,8 @@ def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
     if isinstance(done, float) and room >= SHORTEST_BAR:
         filled = round(done * room)
         bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
-    lanes = " shows the lanes of what has been read, "
+    tracks = " shows the tracks of what has been read, "
     return [
         row((" READING".ljust(LABEL_WIDTH), "accent"), (words, "bold"), "  ", *bar),
-        row((" NEXT".ljust(LABEL_WIDTH), "dim"), " ", ("2", "key"), lanes, ("q", "key"), " quits"),
+        row((" NEXT".ljust(LABEL_WIDTH), "dim"), " ", ("2", "key"), tracks, ("q", "key"), " quits"),
     ]

@@ -18,7 +18,7 @@ class Prepared:
     """All of it; seconds for ten million events."""
 
     analysis: TraceAnalysis
-    lanes: tuple[Lane, ...]
+    tracks: tuple[Lane, ...]
     launches: Launches
     phases: Phases
     main_track: int
@@ -26,12 +26,12 @@ class Prepared:
 
 
 def prepare(analysis: TraceAnalysis) -> Prepared:
-    """Sort the events into lanes and launches, and find the phases of training."""
+    """Sort the events into tracks and launches, and find the phases of training."""
     trace = analysis.trace
     if any(track.rank != NONE for track in trace.tracks):
         # Phases and the main thread are those of one rank each.
-        lanes = tuple(analysis.lanes or build_lanes(trace))
-        return Prepared(analysis, lanes, Launches(trace), {}, NONE)
+        tracks = tuple(analysis.lanes or build_lanes(trace))
+        return Prepared(analysis, tracks, Launches(trace), {}, NONE)
     host = Host(trace)
     return Prepared(
         analysis,

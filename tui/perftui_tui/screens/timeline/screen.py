@@ -14,11 +14,11 @@ from perftui_tui.screens.timeline.view import TimelineView
 
 
 class TimelineScreen(RunScreen):
-    """Lanes for threads and streams."""
+    """Tracks for threads and streams."""
 
     NAME = "timeline"
     HELP = (
-        "One lane for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
+        "One track for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
         "out, a column is as high as it was busy; zoomed in, events have their names. "
         "{timeline.zoom(1)} and {timeline.zoom(-1)} zoom, {timeline.pan(-1)} and {timeline.pan(1)} "
         "pan (or the mouse: wheel, drag, click); {timeline.gap(1)} goes to the next gap, "
@@ -28,14 +28,14 @@ class TimelineScreen(RunScreen):
         "{timeline.follow(-1)} from a call to its kernel and back, {timeline.fit} fits, "
         "{timeline.whole} shows all. {timeline.mark} sets a mark, a second {timeline.mark} "
         "measures in between (or drag on the ruler, or with shift). {timeline.hide} hides, "
-        "{timeline.reorder(1)} and {timeline.reorder(-1)} move and {timeline.pin} pins a lane, "
+        "{timeline.reorder(1)} and {timeline.reorder(-1)} move and {timeline.pin} pins a track, "
         "{timeline.search.all_ranks} shows all ranks. {timeline.search.search} searches. Below is "
         "all that is known of what is selected: {timeline.search.scroll_detail(1)} scrolls it, "
         "{timeline.search.copy_detail} copies it."
     )
 
     def body(self) -> Iterable[Widget]:
-        """The lanes."""
+        """The tracks."""
         yield TimelineView(id="timeline-view")
 
     def on_screen_resume(self) -> None:
@@ -45,11 +45,11 @@ class TimelineScreen(RunScreen):
             self.show_preview(self.session.preview)
 
     def part_with_keys(self) -> Widget:
-        """The lanes."""
+        """The tracks."""
         return self.query_one(TimelineView)
 
     def show_preview(self, analysis: TraceAnalysis) -> None:
-        """Draw the lanes of what has been read so far."""
+        """Draw the tracks of what has been read so far."""
         self.query_one(TimelineView).show(analysis)
 
     def show(self, snapshot: Snapshot) -> None:

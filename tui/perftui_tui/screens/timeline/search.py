@@ -23,7 +23,7 @@ class SearchedTimeline(DetailedTimeline):
         self.query_one(Input).focus()
 
     def action_close_search(self) -> None:
-        """Back to the lanes; from there take away marks, then matches, then the selection."""
+        """Back to the tracks; from there take away marks, then matches, then the selection."""
         if self.has_class("-searching"):
             self.remove_class("-searching")
             self._arrange()

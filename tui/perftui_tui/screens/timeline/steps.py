@@ -80,7 +80,7 @@ def stay_in_view(before: TimelineState, after: TimelineState) -> None:
 
 
 def stay(before: TimelineState, after: TimelineState) -> None:
-    """Keep the lane, what is selected, marked and found; looks at every event."""
+    """Keep the track, what is selected, marked and found; looks at every event."""
     shift = before.trace.origin - after.trace.origin
     after.change_threshold(THRESHOLDS.index(before.threshold) - THRESHOLDS.index(after.threshold))
     after.marks = TimeMarks(_moved(before.marks.first, shift), _moved(before.marks.second, shift))
@@ -99,10 +99,10 @@ def _same(
     before: TimelineState, after: TimelineState, selected: Selection, shift: int
 ) -> Selection | None:
     if selected.is_gap:
-        return Selection(selected.start + shift, selected.end + shift, NONE, after.lane)
+        return Selection(selected.start + shift, selected.end + shift, NONE, after.track)
     row = _same_row(before.trace, after.trace, selected.row, shift)
-    lane = None if row == NONE else navigation.lane_of(after.lanes, after.trace, row)
-    return None if lane is None else navigation.event(after.trace, lane, row)
+    track = None if row == NONE else navigation.track_of(after.tracks, after.trace, row)
+    return None if track is None else navigation.event(after.trace, track, row)
 
 
 def _same_row(before: Trace, after: Trace, row: int, shift: int) -> int:

@@ -24,7 +24,7 @@ from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.legend import legend
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.track_order import LaneOrder
+from perftui_tui.screens.timeline.model.track_order import TrackOrder
 from perftui_tui.screens.timeline.prepared import Prepared, prepare
 from perftui_tui.screens.timeline.ranks import RankTrace, Together, read_together
 from perftui_tui.screens.timeline.search import SearchedTimeline
@@ -66,7 +66,7 @@ class _Jump:
 
 
 class TimelineView(SearchedTimeline):
-    """Lanes over time. ``show`` hands over a trace, ``jump`` goes to a place in it."""
+    """Tracks over time. ``show`` hands over a trace, ``jump`` goes to a place in it."""
 
     DEFAULT_CSS = """
     TimelineView {
@@ -92,7 +92,7 @@ class TimelineView(SearchedTimeline):
         self._is_read = False
         """Whether it is known what there is to show."""
         self._pending: _Jump | None = None
-        self._order = LaneOrder()
+        self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
 
     def compose(self) -> ComposeResult:
@@ -110,7 +110,7 @@ class TimelineView(SearchedTimeline):
         self._load()
 
     def focus(self, scroll_visible: bool = True) -> TimelineView:
-        """Focus the lanes."""
+        """Focus the tracks."""
         self._timeline.focus(scroll_visible)
         return self
 
@@ -162,19 +162,19 @@ class TimelineView(SearchedTimeline):
         else:
             self._index(analysis)
 
-    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-lanes")
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-tracks")
     def _index(self, analysis: TraceAnalysis) -> None:
-        """Sort the events into lanes beside the screen: a long trace takes a while."""
+        """Sort the events into tracks beside the screen: a long trace takes a while."""
         worker = get_current_worker()
         prepared = prepare(analysis)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_lanes, prepared)
+            self.app.call_from_thread(self._show_tracks, prepared)
 
-    def _show_lanes(self, prepared: Prepared) -> None:
+    def _show_tracks(self, prepared: Prepared) -> None:
         analysis = prepared.analysis
         if analysis is not self._analysis or not self.is_attached:
             return
-        state = TimelineState(analysis, prepared.lanes, self._order, prepared.launches)
+        state = TimelineState(analysis, prepared.tracks, self._order, prepared.launches)
         self._main_track = prepared.main_track
         self._continue(self.state, state)
         self._timeline.show(state, prepared.phases)
@@ -204,7 +204,7 @@ class TimelineView(SearchedTimeline):
         self.call_after_refresh(self._arrange)
 
     def _arrange(self) -> None:
-        """As many rows for the lanes as they need, but enough for the detail; it gets the rest."""
+        """As many rows for the tracks as they need, but enough for the detail; it gets the rest."""
         height = self.size.height
         least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
         if self._is_tall:
@@ -255,7 +255,7 @@ class TimelineView(SearchedTimeline):
             return
         self._analysis, self._notes = prepared.analysis, _steps_alone(run)
         self.remove_class("-empty")
-        self._show_lanes(prepared)
+        self._show_tracks(prepared)
 
     # Ranks
 

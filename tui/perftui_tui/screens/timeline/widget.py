@@ -1,4 +1,4 @@
-"""The timeline: lanes of a trace over time, moved by keys."""
+"""The timeline: tracks of a trace over time, moved by keys."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Timeline(TimelineMouse, can_focus=True):
         self.act(lambda state: state.pan(steps))
 
     def action_lane(self, steps: int) -> None:
-        """Select another lane."""
-        self.act(lambda state: state.move_lane(steps))
+        """Select another track."""
+        self.act(lambda state: state.move_track(steps))
 
     def action_page(self, pages: int) -> None:
-        """Select a lane a screenful away."""
-        self.act(lambda state: state.move_lane(pages * state.lane_rows))
+        """Select a track a screenful away."""
+        self.act(lambda state: state.move_track(pages * state.track_rows))
 
     def action_edge(self, direction: int) -> None:
         """Go to the beginning or the end."""
@@ -66,15 +66,15 @@ class Timeline(TimelineMouse, can_focus=True):
 
     def action_gap(self, step: int) -> None:
         """Select the next or previous gap."""
-        self.act(lambda state: state.next_gap(step), "no further gap that long on this lane")
+        self.act(lambda state: state.next_gap(step), "no further gap that long on this track")
 
     def action_largest_gap(self) -> None:
         """Select the largest gap."""
-        self.act(lambda state: state.largest_gap(), "no gap on this lane")
+        self.act(lambda state: state.largest_gap(), "no gap on this track")
 
     def action_event(self, step: int) -> None:
         """Select the next or previous event."""
-        self.act(lambda state: state.next_event(step), "no further event on this lane")
+        self.act(lambda state: state.next_event(step), "no further event on this track")
 
     def action_same_name(self, step: int) -> None:
         """Select the next or previous event of the same name."""
@@ -139,7 +139,7 @@ class Timeline(TimelineMouse, can_focus=True):
 
     def action_hide(self) -> None:
         """Hide the selected thread, stream or device."""
-        self.act(lambda state: state.hide_lane(), "this is the last one shown")
+        self.act(lambda state: state.hide_track(), "this is the last one shown")
 
     def action_show_hidden(self) -> None:
         """Show what was hidden."""
@@ -147,7 +147,7 @@ class Timeline(TimelineMouse, can_focus=True):
 
     def action_pin(self) -> None:
         """Keep the selected thread, stream or device on top, or no more."""
-        self.act(lambda state: state.pin_lane())
+        self.act(lambda state: state.pin_track())
 
     def action_reorder(self, step: int) -> None:
         """Move the selected thread, stream or device."""

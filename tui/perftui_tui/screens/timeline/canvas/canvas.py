@@ -16,7 +16,7 @@ from perftui_tui.look.units import ASCII_TEXT
 from perftui_tui.screens.timeline.canvas.colours import COMPONENTS, component_css
 from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
 from perftui_tui.screens.timeline.canvas.phase_row import Phases
-from perftui_tui.screens.timeline.canvas.rows import lane_rows
+from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
 from perftui_tui.screens.timeline.model.cells import Row
@@ -91,8 +91,8 @@ class TimelineCanvas(Widget):
             self._scene = None
             return
         state = self._state
-        # What has lanes of its own is not said twice.
-        has_overview = any(lane.is_overview for lane in state.lanes)
+        # What has tracks of its own is not said twice.
+        has_overview = any(track.is_overview for track in state.tracks)
         self._scene = Scene(
             state.trace,
             KindsOfTrace(state.trace),
@@ -100,7 +100,7 @@ class TimelineCanvas(Widget):
             () if has_overview else state.steps,
             Glyphs(RowView.ascii_only, colours=not self.app.no_color),
             {} if has_overview else self._phases,
-            minimap_index(state.lanes),
+            minimap_index(state.tracks),
         )
 
     def set_room(self, rows: int) -> None:
@@ -146,9 +146,9 @@ class TimelineCanvas(Widget):
             return []
         self._head = head_rows(scene, state, size.width)
         room = max((self.most_rows or size.height) - len(self._head), 1)
-        if room != state.lane_rows:
+        if room != state.track_rows:
             state.resized(room)
-        rows = [*(each.row for each in self._head), *lane_rows(scene, state, size.width)]
+        rows = [*(each.row for each in self._head), *track_rows(scene, state, size.width)]
         return [_in_ascii(row) for row in rows] if RowView.ascii_only else rows
 
     def render_line(self, y: int) -> Strip:

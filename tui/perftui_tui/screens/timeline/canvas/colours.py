@@ -24,7 +24,7 @@ MARKS = (
 COMPONENTS = {f"timeline--{name}" for name in (*MARKS, *(kind.style for kind in EventKind))}
 
 # On dark: Okabe and Ito's hues, spread in lightness. On light: the same hues darkened to a contrast
-# of 4.5 with white. With 16 colours kinds that share a device lane have each their own.
+# of 4.5 with white. With 16 colours kinds that share a device track have each their own.
 _COLOURS = {
     EventKind.GEMM: ("#56b4e9", "#0063a0", "ansi_cyan"),
     EventKind.ATTENTION: ("#cc79a7", "#94396d", "ansi_magenta"),

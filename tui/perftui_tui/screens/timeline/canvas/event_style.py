@@ -1,4 +1,4 @@
-"""How the events of a lane look: their letters, their styles, and what is written in them."""
+"""How the events of a track look: their letters, their styles, and what is written in them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _PhaseLooks(EventLooks):
         return phase_word_within(self.trace.name_of(row), room)
 
 
-def looks_of(lane: Lane, trace: Trace, kinds: KindsOfTrace, found: Matches | None) -> EventLooks:
-    """Those of the events on ``lane``."""
+def looks_of(track: Lane, trace: Trace, kinds: KindsOfTrace, found: Matches | None) -> EventLooks:
+    """Those of the events on ``track``."""
     classes = {STEPS: _StepLooks, PHASES: _PhaseLooks}
-    return classes.get(lane.kind, EventLooks)(trace, kinds, found)
+    return classes.get(track.kind, EventLooks)(trace, kinds, found)

@@ -1,4 +1,4 @@
-"""The rows above the lanes: minimap, ruler, steps, phases, gaps, and what is marked or found."""
+"""The rows above the tracks: minimap, ruler, steps, phases, gaps, and what is marked or found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.units import format_count, format_ns
-from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnLanes
+from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnTracks
 from perftui_tui.screens.timeline.canvas.phase_row import Phases, phase_cells
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, Row, merged, put
@@ -44,9 +44,9 @@ class Scene:
     """What the minimap shows the busy time of."""
 
     @cached_property
-    def drawn(self) -> DrawnLanes:
-        """The lanes as they were drawn last."""
-        return DrawnLanes(self.trace, self.kinds, self.glyphs)
+    def drawn(self) -> DrawnTracks:
+        """The tracks as they were drawn last."""
+        return DrawnTracks(self.trace, self.kinds, self.glyphs)
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,20 @@ _LABEL = re.compile(r"\S+(?: \S+)*")
 
 
 def label_width(width: int) -> int:
-    """Cells for the names of the lanes on a screen ``width`` wide."""
+    """Cells for the names of the tracks on a screen ``width`` wide."""
     return min(max(width // 5, 12), 28)
 
 
-def minimap_index(lanes: Sequence[Lane]) -> LaneIndex | None:
-    """Of the first device, or of operators: of a thread's lanes the last that has the most time."""
-    if not lanes:
+def minimap_index(tracks: Sequence[Lane]) -> LaneIndex | None:
+    """What the minimap shows: the first device, else the depth of a thread with the most events."""
+    if not tracks:
         return None
-    first = next((lane for lane in lanes if not lane.is_overview), lanes[0])
+    first = next((track for track in tracks if not track.is_overview), tracks[0])
     if first.kind != THREAD:
         return first.index
-    deeper = [lane for lane in lanes if lane.track == first.track]
+    deeper = [track for track in tracks if track.track == first.track]
     # A step is open all the time: the depth with most events tells more.
-    return max(deeper, key=lambda lane: len(lane.index)).index
+    return max(deeper, key=lambda track: len(track.index)).index
 
 
 def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
@@ -92,7 +92,7 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
         rows.append((STEPS, ("steps",), _steps(scene, view, columns)))
     if scene.phases:
         rows.append((PHASES, ("phases",), phase_cells(scene.phases, view, columns, glyphs)))
-    gaps = _gaps(scene, state.lane, view, columns, state.threshold)
+    gaps = _gaps(scene, state.track, view, columns, state.threshold)
     rows.append((GAPS, (f"gaps>{least}", f">{least}"), gaps))
     if state.marks != TimeMarks():
         rows.append((RANGE, ("marks",), _range(state.marks, view, columns, glyphs)))
@@ -168,8 +168,8 @@ def _step_words(step: Step, room: int) -> str:
     return ""
 
 
-def _gaps(scene: Scene, lane: Lane, view: Viewport, columns: int, threshold: int) -> list[Cell]:
-    largest = lane.index.largest_gap(view.start, view.end, columns)
+def _gaps(scene: Scene, track: Lane, view: Viewport, columns: int, threshold: int) -> list[Cell]:
+    largest = track.index.largest_gap(view.start, view.end, columns)
     text = largest_gap_row(largest, threshold, scene.glyphs.ascii_only)
     return [(glyph, "gap") for glyph in text]
 

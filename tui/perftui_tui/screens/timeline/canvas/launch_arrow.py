@@ -1,4 +1,4 @@
-"""The arrow from a launching call to what it launched, drawn over the lanes between them."""
+"""The arrow from a launching call to what it launched, drawn over the tracks between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.cells import Cell
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.track_groups import ShownLane
+from perftui_tui.screens.timeline.model.track_groups import ShownTrack
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 STYLE = "arrow"
@@ -41,7 +41,7 @@ def launch_of(state: TimelineState) -> Launch | None:
         call, work = selected.row, int(launched[0]) if len(launched) else NONE
     if NONE in (call, work):
         return None
-    ends = [navigation.lane_of(state.lanes, state.trace, row) for row in (call, work)]
+    ends = [navigation.track_of(state.tracks, state.trace, row) for row in (call, work)]
     if ends[0] is None or ends[1] is None:
         return None
     return Launch(
@@ -50,41 +50,43 @@ def launch_of(state: TimelineState) -> Launch | None:
 
 
 def draw_arrow(
-    lanes: list[list[Cell]],
-    shown: list[ShownLane],
+    tracks: list[list[Cell]],
+    shown: list[ShownTrack],
     launch: Launch,
     view: Viewport,
     ascii_only: bool,
 ) -> None:
-    """Down or up from the beginning of the call, then along the lane of what it launched to its
+    """Down or up from the beginning of the call, then along the track of what it launched to its
     beginning. An end outside the view is pointed to from the edge, with how far it is."""
-    places = {one.lane: place for place, one in enumerate(shown)}
-    columns = len(lanes[0]) if lanes else 0
-    call, work = _place(places, launch.call.lane), _place(places, launch.work.lane)
+    places = {one.track: place for place, one in enumerate(shown)}
+    columns = len(tracks[0]) if tracks else 0
+    call, work = _place(places, launch.call.track), _place(places, launch.work.track)
     if not columns:
         return
     begin = view.column(launch.call.start, columns)
     head = view.column(launch.work.start, columns)
     if call is not None and work is not None and call != work:
         if 0 <= begin < columns:
-            _vertical(lanes, begin, call, work, ascii_only)
-        _horizontal(lanes[work], begin, head, call < work, ascii_only)
+            _vertical(tracks, begin, call, work, ascii_only)
+        _horizontal(tracks[work], begin, head, call < work, ascii_only)
     for place, column, time in (
         (call, begin, launch.call.start),
         (work, head, launch.work.start),
     ):
         if place is not None and not 0 <= column < columns:
-            _point_outside(lanes[place], column < 0, time, view, ascii_only)
+            _point_outside(tracks[place], column < 0, time, view, ascii_only)
 
 
-def _place(places: dict[Lane, int], lane: Lane) -> int | None:
-    return places.get(lane)
+def _place(places: dict[Lane, int], track: Lane) -> int | None:
+    return places.get(track)
 
 
-def _vertical(lanes: list[list[Cell]], column: int, call: int, work: int, ascii_only: bool) -> None:
+def _vertical(
+    tracks: list[list[Cell]], column: int, call: int, work: int, ascii_only: bool
+) -> None:
     step = 1 if work > call else -1
     for place in range(call + step, work, step):
-        _over(lanes[place], column, "|" if ascii_only else "│")
+        _over(tracks[place], column, "|" if ascii_only else "│")
 
 
 def _horizontal(
@@ -130,7 +132,7 @@ def _if_idle(cells: list[Cell], column: int, glyph: str) -> None:
 
 
 def _over(cells: list[Cell], column: int, glyph: str) -> None:
-    """Over a full cell in its own colour as the ground, so that the lane stays to be seen, and not
+    """Over a full cell in its own colour as the ground, so that the track stays to be seen, and not
     over letters of a name."""
     old, style = cells[column]
     if style.endswith("-name"):

@@ -29,9 +29,9 @@ class _Drag:
 
 
 class TimelineMouse(TimelineCanvas):
-    """The wheel zooms at the pointer, with shift it pans, over the names it scrolls the lanes.
+    """The wheel zooms at the pointer, with shift it pans, over the names it scrolls the tracks.
 
-    Dragging the lanes pans, with shift or ctrl, or on the rows above, it marks a range; on the
+    Dragging the tracks pans, with shift or ctrl, or on the rows above, it marks a range; on the
     minimap it moves the view. A click selects, a double click fits what it selected.
     """
 
@@ -54,7 +54,7 @@ class TimelineMouse(TimelineCanvas):
         return state.view.start + self._column(x) * state.view.span // self._columns()
 
     def _head_row(self, y: int) -> str | None:
-        """Which of the rows above the lanes ``y`` is; None for a lane."""
+        """Which of the rows above the tracks ``y`` is; None for a track."""
         return self._head[y].name if 0 <= y < len(self._head) else None
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
@@ -131,12 +131,12 @@ class TimelineMouse(TimelineCanvas):
         place, shown = y - len(self._head), state.on_screen()
         if not 0 <= place < len(shown):
             return
-        lane = shown[place].lane
+        track = shown[place].track
         if x < label_width(self.size.width):
-            self.act(lambda s: s.unfold(lane))
+            self.act(lambda s: s.unfold(track))
             return
         begin, end = self._time(state, x), self._time_behind(state, x)
-        self.act(lambda s: s.select_at(lane, begin, end))
+        self.act(lambda s: s.select_at(track, begin, end))
 
     def _time_behind(self, state: TimelineState, x: int) -> int:
         view = state.view
@@ -158,7 +158,7 @@ class TimelineMouse(TimelineCanvas):
                 if at >= 0 and middle < phase.end[at]:
                     self._mark(int(phase.start[at]), int(phase.end[at]))
         elif head == GAPS:
-            self.act(lambda s: s.select_at(s.lane, middle, middle + 1))
+            self.act(lambda s: s.select_at(s.track, middle, middle + 1))
 
     def _mark(self, start: int, end: int) -> None:
         self.act(lambda state: state.mark_range(start, end))

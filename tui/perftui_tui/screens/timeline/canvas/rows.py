@@ -1,4 +1,4 @@
-"""The lanes of the timeline as rows of text, with what is drawn across them."""
+"""The tracks of the timeline as rows of text, with what is drawn across them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from perftui_tui.screens.timeline.model.gap_labels import draw_gaps
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.time_marks import TimeMarks
-from perftui_tui.screens.timeline.model.track_groups import ShownLane
+from perftui_tui.screens.timeline.model.track_groups import ShownTrack
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 _DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", PHASES: "  phases"}
-"""What lanes below the first of a stream hold; below the first of a thread are deeper calls."""
+"""What tracks below the first of a stream hold; below the first of a thread are deeper calls."""
 
 _RANK = re.compile(r"^rank (\d+) ")
 _STREAM = re.compile(r" stream (\d+)$")
@@ -25,73 +25,73 @@ _THREAD = re.compile(r"(?<!\S)thread (\d+)")
 _NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
 
 
-def lane_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
-    """The lanes that are on screen; the selected one says its gaps in words.
+def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
+    """The tracks that are on screen; the selected one says its gaps in words.
 
     Over them lie the marks, and the arrow between the selected event and its launch.
     """
     labels = label_width(width)
     shown, view = state.on_screen(), state.view
-    lanes = [_lane(scene, state, each, max(width - labels, 1)) for each in shown]
+    tracks = [_track(scene, state, each, max(width - labels, 1)) for each in shown]
     launch = launch_of(state)
     if launch is not None and state.selected is not None:
         other = launch.other(state.selected)
-        for each, cells in zip(shown, lanes, strict=True):
-            if each.lane is other.lane:
+        for each, cells in zip(shown, tracks, strict=True):
+            if each.track is other.track:
                 _emphasise(cells, view, other, "linked")
-        draw_arrow(lanes, shown, launch, view, scene.glyphs.ascii_only)
-    for cells in lanes:
+        draw_arrow(tracks, shown, launch, view, scene.glyphs.ascii_only)
+    for cells in tracks:
         _draw_marks(cells, view, state.marks, scene.glyphs.ascii_only)
     return [
         (_label(scene, state, each, labels), *merged(cells))
-        for each, cells in zip(shown, lanes, strict=True)
+        for each, cells in zip(shown, tracks, strict=True)
     ]
 
 
-def _label(scene: Scene, state: TimelineState, shown: ShownLane, width: int) -> tuple[str, str]:
-    selected = shown.lane is state.lane
-    text = _lane_label(shown, width, selected, scene.glyphs.ascii_only, state.is_pinned(shown))
+def _label(scene: Scene, state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, str]:
+    selected = shown.track is state.track
+    text = _track_label(shown, width, selected, scene.glyphs.ascii_only, state.is_pinned(shown))
     return text, "selected-label" if selected else "label"
 
 
-def _lane(scene: Scene, state: TimelineState, shown: ShownLane, columns: int) -> list[Cell]:
-    lane, view, glyphs, selected = shown.lane, state.view, scene.glyphs, state.selected
-    cells = scene.drawn.cells(lane, view, columns, state.matches)
+def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
+    track, view, glyphs, selected = shown.track, state.view, scene.glyphs, state.selected
+    cells = scene.drawn.cells(track, view, columns, state.matches)
     # Between phases a rank may be at work.
-    if (lane is state.lane and lane.kind != PHASES) or lane.kind == WHOLE:
+    if (track is state.track and track.kind != PHASES) or track.kind == WHOLE:
         threshold = state.threshold
-        draw_gaps(cells, scene.trace, lane, view, scene.gaps, threshold, glyphs.ascii_only)
-    if selected is not None and selected.lane is lane:
+        draw_gaps(cells, scene.trace, track, view, scene.gaps, threshold, glyphs.ascii_only)
+    if selected is not None and selected.track is track:
         _emphasise(cells, view, selected, "selected")
     return cells
 
 
-def _lane_label(
-    shown: ShownLane, width: int, selected: bool, ascii_only: bool, pinned: bool
+def _track_label(
+    shown: ShownTrack, width: int, selected: bool, ascii_only: bool, pinned: bool
 ) -> str:
     pointer = (">" if ascii_only else "▶") if selected else "^" if pinned else " "
-    lane, folded = shown.lane, f" +{shown.hidden}" if shown.hidden else ""
-    if shown.leads and lane.depth:
-        folded = f" d{lane.depth}{folded}"
+    track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
+    if shown.leads and track.depth:
+        folded = f" d{track.depth}{folded}"
     room = width - 2 - len(folded)
-    deeper = _DEEPER.get(lane.kind, f"  depth {lane.depth}")
+    deeper = _DEEPER.get(track.kind, f"  depth {track.depth}")
     if len(deeper) > room:
-        deeper = f"  d{lane.depth}" if lane.kind not in _DEEPER else deeper.removesuffix("ping")
-    name = lane_name(lane, room) if shown.leads else deeper
+        deeper = f"  d{track.depth}" if track.kind not in _DEEPER else deeper.removesuffix("ping")
+    name = track_name(track, room) if shown.leads else deeper
     if len(name) > room:
         name = name[: room - 1] + ("~" if ascii_only else "…")
     return f"{pointer}{name}{folded}".ljust(width)
 
 
-def lane_name(lane: Lane, room: int) -> str:
-    """What a lane is called, in ``room`` cells where shorter words for it fit: streams, threads and
+def track_name(track: Lane, room: int) -> str:
+    """The name of a track, shortened to ``room`` cells where that can be done: streams, threads and
     ranks differ by their numbers alone, which a cut would take away."""
-    name = narrow(printable(lane.label))
+    name = narrow(printable(track.label))
     if len(name) > room:
         name = _RANK.sub(r"r\1 ", name)
-    if len(name) > room and lane.kind in (DEVICE, MARKS):
+    if len(name) > room and track.kind in (DEVICE, MARKS):
         name = _STREAM.sub(r" s\1", name).replace(" no stream", " s?")
-    if len(name) > room and lane.kind == THREAD:
+    if len(name) > room and track.kind == THREAD:
         name = _THREAD.sub(r"t\1", name)
         name = _NAME_OF_THREAD.sub("", name) if len(name) > room else name
     return name

@@ -1,4 +1,4 @@
-"""One lane of the timeline as cells: how busy each column is, or the events by name."""
+"""One track of the timeline as cells: how busy each column is, or the events by name."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ class Glyphs:
         return self.colours and not self.ascii_only
 
 
-def lane_cells(
+def track_cells(
     trace: Trace,
     kinds: KindsOfTrace,
-    lane: Lane,
+    track: Lane,
     view: Viewport,
     columns: int,
     glyphs: Glyphs,
     found: Matches | None = None,
 ) -> list[Cell]:
-    """The lane in ``columns`` cells; what a search ``found`` has a colour of its own.
+    """The track in ``columns`` cells; what a search ``found`` has a colour of its own.
 
-    A column is blank only where the lane is idle all through it and full only where it is busy all
+    A column is blank only where the track is idle all through it and full only where it is busy all
     through it; between the two it shows its busy share, in the kind of work that fills most of it.
     """
     times = edges(view.start, view.end, columns)
-    busy = lane.index.busy(view.start, view.end, columns)
-    dominant = lane.index.dominant(view.start, view.end, columns)
-    looks = looks_of(lane, trace, kinds, found)
+    busy = track.index.busy(view.start, view.end, columns)
+    dominant = track.index.dominant(view.start, view.end, columns)
+    looks = looks_of(track, trace, kinds, found)
     cells = _density(looks, busy, np.diff(times), dominant, glyphs)
-    places = places_in_view(lane, view)
+    places = places_in_view(track, view)
     if len(places) * looks.columns_each <= columns:
-        index = lane.index
+        index = track.index
         for place in places:
             row, span = int(index.rows[place]), (int(index.start[place]), int(index.end[place]))
             _draw_event(cells, looks, row, span, times, busy, glyphs)
     return cells
 
 
-def places_in_view(lane: Lane, view: Viewport) -> range:
-    """Which events of the lane overlap the view, in time order."""
-    index = lane.index
+def places_in_view(track: Lane, view: Viewport) -> range:
+    """Which events of the track overlap the view, in time order."""
+    index = track.index
     first = int(np.searchsorted(index.end, np.int64(view.start), side="right"))
     behind = int(np.searchsorted(index.start, np.int64(view.end), side="left"))
     return range(first, max(behind, first))

@@ -126,9 +126,9 @@ def self_time(trace: Trace, row: int) -> int:
 
 
 def gaps_around(selected: Selection) -> tuple[int | None, int | None]:
-    """Idle nanoseconds on the lane before and after an event; None at the ends of the lane."""
-    index = selected.lane.index
-    place = place_of(selected.lane, selected.row)
+    """Idle nanoseconds on the track before and after an event; None at the ends of the track."""
+    index = selected.track.index
+    place = place_of(selected.track, selected.row)
     before = int(index.start[place] - index.end[place - 1]) if place else None
     last = place + 1 == len(index)
     return before, None if last else int(index.start[place + 1] - index.end[place])

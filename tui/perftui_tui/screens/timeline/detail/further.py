@@ -31,7 +31,7 @@ def _arguments(trace: Trace, row: int) -> list[Line]:
 
 def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
     # Of several ranks what another one did is not why this one idled.
-    rank = trace.tracks[selected.lane.track].rank
+    rank = trace.tracks[selected.track.track].rank
     found = measure(trace, selected.start, selected.end, rank)
     on_cpu = [one for one in found.names if not one.on_device]
     if not on_cpu:

@@ -46,14 +46,14 @@ def gap_lines(
     the Python calls of ``main_track`` say it was.
     """
     trace = analysis.trace
-    device = trace.tracks[selected.lane.track].device
+    device = trace.tracks[selected.track.track].device
     size = format_ns(selected.end - selected.start)
     times = f"from {exact_ns(selected.start)} to {exact_ns(selected.end)}"
     gap = gaps.over(device, selected.start, selected.end)
     # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
-    is_stream = selected.lane.kind in (DEVICE, WHOLE) and selected.lane.depth == 0
+    is_stream = selected.track.kind in (DEVICE, WHOLE) and selected.track.depth == 0
     if gap is None and not is_stream:
-        where = printable(selected.lane.label)
+        where = printable(selected.track.label)
         return [Line(f"nothing recorded for {size}", "bold"), Line(f"{where}  {times}", facts=True)]
     if gap is None:
         why = _why_no_gap(analysis, device, selected)
@@ -82,16 +82,16 @@ def _main_thread(
     return [Line(f"main thread in {printable(frame)}", "warn")] if frame else []
 
 
-def python_frame(trace: Trace, track: int, start: int, end: int) -> str:
+def python_frame(trace: Trace, trace_track: int, start: int, end: int) -> str:
     """The innermost Python call of a thread that is open over more than half of a stretch, as the
     profiler names it: ``train.py(48): load``. Empty in traces without stacks.
 
     What covers more than half of a stretch covers its middle: of the rows that began before it the
     last, or one of its callers; behind a range outside the call stack the row before it.
     """
-    if PYTHON not in trace.categories or track == NONE:
+    if PYTHON not in trace.categories or trace_track == NONE:
         return ""
-    low, high = (int(np.searchsorted(trace.track, track, side=one)) for one in _SIDES)
+    low, high = (int(np.searchsorted(trace.track, trace_track, side=one)) for one in _SIDES)
     middle = np.int64((start + end) // 2)
     row = low + int(np.searchsorted(trace.start[low:high], middle, side="right")) - 1
     is_python = trace.categories.index(PYTHON)

@@ -1,4 +1,4 @@
-"""Idle time said: in words on a lane, and as the largest gap of each column."""
+"""Idle time said: in words on a track, and as the largest gap of each column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEPS_PER_DECADE = 2
 
 @dataclass(frozen=True)
 class IdleTime:
-    """A stretch without events on a lane; the trace's edge bounds the first and the last."""
+    """A stretch without events on a track; the trace's edge bounds the first and the last."""
 
     start: int
     end: int
@@ -37,9 +37,9 @@ class IdleTime:
         return self.end - self.start
 
 
-def idle_around(lane: Lane, time: int, view: Viewport) -> IdleTime:
-    """The idle stretch of ``lane`` that holds ``time``; ``view`` knows the ends of the trace."""
-    index = lane.index
+def idle_around(track: Lane, time: int, view: Viewport) -> IdleTime:
+    """The idle stretch of ``track`` that holds ``time``; ``view`` knows the ends of the trace."""
+    index = track.index
     after = int(np.searchsorted(index.start, np.int64(time), side="right"))
     start = int(index.end[after - 1]) if after else view.first
     return IdleTime(start, int(index.start[after]) if after < len(index) else view.last)
@@ -81,18 +81,18 @@ class DeviceGaps:
 def draw_gaps(
     cells: list[Cell],
     trace: Trace,
-    lane: Lane,
+    track: Lane,
     view: Viewport,
     gaps: DeviceGaps,
     threshold: int,
     ascii_only: bool,
 ) -> None:
-    """Write each gap of at least ``threshold`` into the blank cells that it leaves on a lane."""
-    device = trace.tracks[lane.track].device
+    """Write each gap of at least ``threshold`` into the blank cells that it leaves on a track."""
+    device = trace.tracks[track.track].device
     for first, last in _blank_runs(cells):
         if last - first < 2:
             continue
-        idle = idle_around(lane, view.time((first + last) // 2, len(cells)), view)
+        idle = idle_around(track, view.time((first + last) // 2, len(cells)), view)
         if idle.duration < threshold:
             continue
         open_left, open_right = idle.start < view.start, idle.end > view.end
@@ -136,7 +136,7 @@ def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
 def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
     """The largest gap of each column on a logarithmic scale from ``threshold``, two steps a decade.
 
-    A gap narrower than a column, which the lane itself can only hint at, stands out here.
+    A gap narrower than a column, which the track itself can only hint at, stands out here.
     """
     ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
     top = len(ramp) - 1

@@ -18,12 +18,12 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Selection:
-    """An event, or an idle stretch (``row`` is NONE), of the lane it is on."""
+    """An event, or an idle stretch (``row`` is NONE), of the track it is on."""
 
     start: int
     end: int
     row: int
-    lane: Lane
+    track: Lane
 
     @property
     def is_gap(self) -> bool:
@@ -31,28 +31,28 @@ class Selection:
         return self.row == NONE
 
 
-def event(trace: Trace, lane: Lane, row: int) -> Selection:
-    """The event of ``row`` on ``lane``."""
+def event(trace: Trace, track: Lane, row: int) -> Selection:
+    """The event of ``row`` on ``track``."""
     start = int(trace.start[row])
-    return Selection(start, start + int(trace.duration[row]), row, lane)
+    return Selection(start, start + int(trace.duration[row]), row, track)
 
 
 def neighbour(
-    trace: Trace, lane: Lane, selected: Selection | None, view: Viewport, step: int
+    trace: Trace, track: Lane, selected: Selection | None, view: Viewport, step: int
 ) -> Selection | None:
-    """The next (1) or previous (-1) event of ``lane``: from the selection, or from the view's edge.
+    """The next (1) or previous (-1) event of ``track`` from the selection, or the view's edge.
 
-    None at the end of the lane.
+    None at the end of the track.
     """
-    index = lane.index
+    index = track.index
     time = _from(selected, view, step)
     if step > 0:
         place = int(np.searchsorted(index.start, np.int64(time), side="right"))
     else:
         place = int(np.searchsorted(index.start, np.int64(time), side="left")) - 1
-    if selected is not None and selected.lane is lane and not selected.is_gap:
-        place = place_of(lane, selected.row) + step
-    return event(trace, lane, int(index.rows[place])) if 0 <= place < len(index) else None
+    if selected is not None and selected.track is track and not selected.is_gap:
+        place = place_of(track, selected.row) + step
+    return event(trace, track, int(index.rows[place])) if 0 <= place < len(index) else None
 
 
 def _from(selected: Selection | None, view: Viewport, step: int) -> int:
@@ -63,46 +63,46 @@ def _from(selected: Selection | None, view: Viewport, step: int) -> int:
 
 
 def next_gap(
-    lane: Lane, selected: Selection | None, view: Viewport, threshold: int, step: int
+    track: Lane, selected: Selection | None, view: Viewport, threshold: int, step: int
 ) -> Selection | None:
-    """The next (1) or previous (-1) gap of at least ``threshold`` on ``lane``, None at its end."""
+    """The next (1) or previous (-1) gap of at least ``threshold`` on ``track``, None at its end."""
     time = _from(selected, view, step)
-    search = lane.index.next_gap if step > 0 else lane.index.previous_gap
+    search = track.index.next_gap if step > 0 else track.index.previous_gap
     gap = search(time, threshold)
-    return None if gap is None else Selection(*gap, NONE, lane)
+    return None if gap is None else Selection(*gap, NONE, track)
 
 
 def largest_gap(
-    lane: Lane, device: int, gaps: Sequence[Gap], selected: Selection | None
+    track: Lane, device: int, gaps: Sequence[Gap], selected: Selection | None
 ) -> Selection | None:
-    """The largest gap: of the whole device where ``lane`` is on one, else of the lane alone.
+    """The largest gap: of the whole device where ``track`` is on one, else of the track alone.
 
     From a gap of the device that is selected, the next smaller one. ``gaps`` are longest first.
     """
     own = [gap for gap in gaps if gap.device == device]
     if device == NONE or not own:
-        return _largest_of(lane)
+        return _largest_of(track)
     place = 0
     if selected is not None and selected.is_gap:
         times = (selected.start, selected.end)
         same = [i for i, gap in enumerate(own) if (gap.start, gap.end) == times]
         place = (same[0] + 1) % len(own) if same else 0
-    return Selection(own[place].start, own[place].end, NONE, lane)
+    return Selection(own[place].start, own[place].end, NONE, track)
 
 
-def _largest_of(lane: Lane) -> Selection | None:
-    gaps: Int64 = lane.index.start[1:] - lane.index.end[:-1]
+def _largest_of(track: Lane) -> Selection | None:
+    gaps: Int64 = track.index.start[1:] - track.index.end[:-1]
     if not len(gaps) or gaps.max() <= 0:
         return None
     place = int(np.argmax(gaps))
-    return Selection(int(lane.index.end[place]), int(lane.index.start[place + 1]), NONE, lane)
+    return Selection(int(track.index.end[place]), int(track.index.start[place + 1]), NONE, track)
 
 
-def place_of(lane: Lane, row: int) -> int:
-    """Where the event of ``row`` is on its lane."""
-    if lane.kind == WHOLE:
-        return int(np.argmax(lane.index.rows == row))
-    return int(np.searchsorted(lane.index.rows, np.int32(row)))
+def place_of(track: Lane, row: int) -> int:
+    """Where the event of ``row`` is on its track."""
+    if track.kind == WHOLE:
+        return int(np.argmax(track.index.rows == row))
+    return int(np.searchsorted(track.index.rows, np.int32(row)))
 
 
 def same_name(trace: Trace, row: int, step: int) -> int:
@@ -110,15 +110,15 @@ def same_name(trace: Trace, row: int, step: int) -> int:
 
     NONE where there is no further one.
     """
-    track, name = trace.track[row], trace.name[row]
+    trace_track, name = trace.track[row], trace.name[row]
     if step > 0:
-        stop = int(np.searchsorted(trace.track, track, side="right"))
+        stop = int(np.searchsorted(trace.track, trace_track, side="right"))
         for begin in range(row + 1, stop, _AT_ONCE):
             found = np.flatnonzero(trace.name[begin : min(begin + _AT_ONCE, stop)] == name)
             if len(found):
                 return begin + int(found[0])
         return NONE
-    first = int(np.searchsorted(trace.track, track, side="left"))
+    first = int(np.searchsorted(trace.track, trace_track, side="left"))
     for behind in range(row, first, -_AT_ONCE):
         begin = max(behind - _AT_ONCE, first)
         found = np.flatnonzero(trace.name[begin:behind] == name)
@@ -146,11 +146,11 @@ def next_step(
     return next((one for one in reversed(steps) if one.start < time), None)
 
 
-def lane_of(lanes: Sequence[Lane], trace: Trace, row: int) -> Lane | None:
-    """The lane that shows ``row`` with its own track's."""
-    for lane in lanes:
-        if lane.track == trace.track[row] and lane.kind != WHOLE:
-            place = place_of(lane, row)
-            if place < len(lane.index) and lane.index.rows[place] == row:
-                return lane
+def track_of(tracks: Sequence[Lane], trace: Trace, row: int) -> Lane | None:
+    """The timeline track that shows ``row`` among the events of its thread or stream."""
+    for track in tracks:
+        if track.track == trace.track[row] and track.kind != WHOLE:
+            place = place_of(track, row)
+            if place < len(track.index) and track.index.rows[place] == row:
+                return track
     return None

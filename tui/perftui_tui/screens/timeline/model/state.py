@@ -1,4 +1,4 @@
-"""Where the person is on the timeline: the view, the lane, the selection, what is folded."""
+"""Where the person is on the timeline: the view, the track, the selection, what is folded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.time_marks import TimeMarks
-from perftui_tui.screens.timeline.model.track_list import LaneList
-from perftui_tui.screens.timeline.model.track_order import LaneOrder
+from perftui_tui.screens.timeline.model.track_list import TrackList
+from perftui_tui.screens.timeline.model.track_order import TrackOrder
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 _PAN_SHARE = 5
@@ -31,21 +31,21 @@ _USUAL_THRESHOLD = 2
 """Place in ``THRESHOLDS`` to begin with: gaps from 50 µs on are worth a look."""
 
 
-class TimelineState(LaneList):
-    """All that keys and mouse change. Knows nothing of the screen but the rows it has for lanes.
+class TimelineState(TrackList):
+    """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
 
-    ``analysis`` must hold at least one event; ``lanes`` are those of its trace. ``order`` says what
-    is hidden, moved and pinned; ``launches`` are found here where they are not given.
+    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` says
+    what is hidden, moved and pinned; ``launches`` are found here where they are not given.
     """
 
     def __init__(
         self,
         analysis: TraceAnalysis,
-        lanes: Sequence[Lane],
-        order: LaneOrder | None = None,
+        tracks: Sequence[Lane],
+        order: TrackOrder | None = None,
         launches: Launches | None = None,
     ) -> None:
-        super().__init__(analysis.trace, lanes, order)
+        super().__init__(analysis.trace, tracks, order)
         self.analysis = analysis
         self.gaps = DeviceGaps(analysis.gaps)
         self.launches = launches or Launches(analysis.trace)
@@ -64,8 +64,8 @@ class TimelineState(LaneList):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Steps: of several ranks those of the rank whose lane is selected."""
-        rank = self.trace.tracks[self.lane.track].rank
+        """Steps: of several ranks those of the rank whose track is selected."""
+        rank = self.trace.tracks[self.track.track].rank
         if rank not in self._steps:
             self._steps[rank] = self.analysis.steps_of(rank)
         return self._steps[rank]
@@ -125,31 +125,31 @@ class TimelineState(LaneList):
         if selection is None:
             return False
         self.selected = selection
-        self.unfold(selection.lane)
+        self.unfold(selection.track)
         self.view = self.view.revealing(selection.start, selection.end)
         return True
 
     def select_row(self, row: int) -> bool:
         """Select the event of a trace row."""
-        lane = None if row == NONE else navigation.lane_of(self.lanes, self.trace, row)
-        return lane is not None and self.select(navigation.event(self.trace, lane, row))
+        track = None if row == NONE else navigation.track_of(self.tracks, self.trace, row)
+        return track is not None and self.select(navigation.event(self.trace, track, row))
 
     def next_event(self, step: int) -> bool:
-        """Select the next (1) or previous (-1) event of the lane."""
+        """Select the next (1) or previous (-1) event of the track."""
         return self.select(
-            navigation.neighbour(self.trace, self.lane, self.selected, self.view, step)
+            navigation.neighbour(self.trace, self.track, self.selected, self.view, step)
         )
 
     def next_gap(self, step: int) -> bool:
-        """Select the next (1) or previous (-1) gap of the lane, close enough to be seen."""
-        gap = navigation.next_gap(self.lane, self.selected, self.view, self.threshold, step)
+        """Select the next (1) or previous (-1) gap of the track, close enough to be seen."""
+        gap = navigation.next_gap(self.track, self.selected, self.view, self.threshold, step)
         return self.select(gap) and self._close_in()
 
     def largest_gap(self) -> bool:
-        """Select the largest gap of the lane's device; again, the next smaller."""
-        device = self.trace.tracks[self.lane.track].device
+        """Select the largest gap of the track's device; again, the next smaller."""
+        device = self.trace.tracks[self.track.track].device
         gaps = self.analysis.gaps
-        gap = navigation.largest_gap(self.lane, device, gaps, self.selected)
+        gap = navigation.largest_gap(self.track, device, gaps, self.selected)
         return self.select(gap) and self._close_in()
 
     def _close_in(self) -> bool:
@@ -225,28 +225,30 @@ class TimelineState(LaneList):
 
     def jump(self, start: int, end: int, row: int | None) -> None:
         """Show ``start`` to ``end`` and select the gap that these bound, or ``row``."""
-        lane = self._lane_of_known_gap(start, end)
-        if lane is not None or row is None or not self.select_row(row):
-            lane = lane or self._idle_lane(start, end)
-            self.select(Selection(start, end, NONE, lane))
+        track = self._track_of_known_gap(start, end)
+        if track is not None or row is None or not self.select_row(row):
+            track = track or self._idle_track(start, end)
+            self.select(Selection(start, end, NONE, track))
         self.view = self.view.fitted(start, end)
 
-    def _lane_of_known_gap(self, start: int, end: int) -> Lane | None:
+    def _track_of_known_gap(self, start: int, end: int) -> Lane | None:
         """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
         for gap in self.analysis.gaps:
             if (gap.start, gap.end) == (start, end):
-                tracks = self.trace.tracks
-                whole = (lane for lane in self.lanes if lane.kind == WHOLE)
-                device = next((w for w in whole if tracks[w.track].device == gap.device), None)
-                return device or navigation.lane_of(self.lanes, self.trace, gap.next_row)
+                trace_tracks = self.trace.tracks
+                whole = (track for track in self.tracks if track.kind == WHOLE)
+                device = next(
+                    (w for w in whole if trace_tracks[w.track].device == gap.device), None
+                )
+                return device or navigation.track_of(self.tracks, self.trace, gap.next_row)
         return None
 
-    def _idle_lane(self, start: int, end: int) -> Lane:
-        """The lane on which the stretch is idle: the selected one, or the first that is."""
-        for lane in (self.lane, *self.lanes):
-            if int(lane.index.busy(start, max(end, start + 1), 1)[0]) == 0:
-                return lane
-        return self.lane
+    def _idle_track(self, start: int, end: int) -> Lane:
+        """The track on which the stretch is idle: the selected one, or the first that is."""
+        for track in (self.track, *self.tracks):
+            if int(track.index.busy(start, max(end, start + 1), 1)[0]) == 0:
+                return track
+        return self.track
 
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""
@@ -258,12 +260,12 @@ class TimelineState(LaneList):
             self.matches.beside(NONE if selected is None else selected.row, here, step)
         )
 
-    def select_at(self, lane: Lane, start: int, end: int) -> None:
-        """Select what fills most of ``start`` to ``end`` on ``lane``, or the gap there."""
-        self.lane = lane
-        row = int(lane.index.dominant(start, max(end, start + 1), 1)[0])
+    def select_at(self, track: Lane, start: int, end: int) -> None:
+        """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there."""
+        self.track = track
+        row = int(track.index.dominant(start, max(end, start + 1), 1)[0])
         if row != NONE:
-            self.selected = navigation.event(self.trace, lane, row)
+            self.selected = navigation.event(self.trace, track, row)
         else:
-            idle = idle_around(lane, (start + end) // 2, self.view)
-            self.selected = Selection(idle.start, idle.end, NONE, lane)
+            idle = idle_around(track, (start + end) // 2, self.view)
+            self.selected = Selection(idle.start, idle.end, NONE, track)

@@ -1,4 +1,4 @@
-"""Which lanes are shown: the depths of one thread fold together."""
+"""Which tracks are shown: the depths of one thread fold together."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ FEWEST_DEPTHS = 3
 
 
 @dataclass(frozen=True)
-class ShownLane:
-    """One lane on screen. The last of a thread says how many depths are folded away."""
+class ShownTrack:
+    """One track on screen. The last of a thread says how many depths are folded away."""
 
-    lane: Lane
+    track: Lane
     leads: bool = True
-    """Whether it is the first one of its track on screen."""
+    """Whether it is the first of its thread or stream on screen."""
     hidden: int = 0
     """Depths of its thread that are not shown."""
 
 
-def depth_limit(lanes: Sequence[Lane], rows: int) -> int:
-    """The most depths a thread may have for all lanes to fit in ``rows``."""
-    depths = [len(list(group)) for _, group in groupby(lanes, key=_group)]
+def depth_limit(tracks: Sequence[Lane], rows: int) -> int:
+    """The most depths a thread may have for all tracks to fit in ``rows``."""
+    depths = [len(list(group)) for _, group in groupby(tracks, key=_group)]
     limit = max(depths, default=FEWEST_DEPTHS)
     while limit > FEWEST_DEPTHS and sum(min(depth, limit) for depth in depths) > rows:
         limit -= 1
     return limit
 
 
-def shown_lanes(
-    lanes: Sequence[Lane], rows: int, open_tracks: Mapping[int, bool]
-) -> list[ShownLane]:
-    """Lanes in order: ``open_tracks`` says of a track to show all its depths or only the first.
+def shown_tracks(
+    tracks: Sequence[Lane], rows: int, open_trace_tracks: Mapping[int, bool]
+) -> list[ShownTrack]:
+    """The tracks to show, in order.
 
-    Of a track that it does not name, as many depths are shown as fit, those with most events:
+    ``open_trace_tracks`` says of a thread, by its place in ``Trace.tracks``, to show all its depths
+    or only the first. Of a thread that it does not name, as many depths are shown as fit, those with most events:
     recorded Python stacks begin with a dozen frames that never change.
     """
-    limit = depth_limit(lanes, rows)
+    limit = depth_limit(tracks, rows)
     shown = []
-    for (track, whole), group in groupby(lanes, key=_group):
+    for (trace_track, whole), group in groupby(tracks, key=_group):
         members = list(group)
-        kept = _kept(members, limit, None if whole else open_tracks.get(track))
+        kept = _kept(members, limit, None if whole else open_trace_tracks.get(trace_track))
         hidden = len(members) - len(kept)
-        for place, lane in enumerate(kept):
+        for place, track in enumerate(kept):
             last = place + 1 == len(kept)
-            shown.append(ShownLane(lane, leads=place == 0, hidden=hidden if last else 0))
+            shown.append(ShownTrack(track, leads=place == 0, hidden=hidden if last else 0))
     return shown
 
 
@@ -60,10 +61,10 @@ def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
     return members if opened else members[:1]
 
 
-def _fullest(lanes: list[Lane], limit: int) -> list[Lane]:
-    fullest = sorted(lanes, key=lambda lane: -len(lane.index))[:limit]
-    return sorted(fullest, key=lambda lane: lane.depth)
+def _fullest(tracks: list[Lane], limit: int) -> list[Lane]:
+    fullest = sorted(tracks, key=lambda track: -len(track.index))[:limit]
+    return sorted(fullest, key=lambda track: track.depth)
 
 
-def _group(lane: Lane) -> tuple[int, bool]:
-    return lane.track, lane.kind == WHOLE
+def _group(track: Lane) -> tuple[int, bool]:
+    return track.track, track.kind == WHOLE

@@ -5,7 +5,7 @@ import pytest
 from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import PHASES, STEPS, THREAD, Lane
 from perftui_tui.screens.timeline.canvas.event_style import looks_of
-from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, lane_cells
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
 from perftui_tui.screens.timeline.model.cells import merged, text_of
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.viewport import Viewport
@@ -22,14 +22,14 @@ def steps(make_trace):
     )
 
 
-def lane_of(trace, kind):
+def track_of(trace, kind):
     rows = (trace.track == 0).nonzero()[0].astype("int32")
     return Lane(kind, kind, 0, 0, LaneIndex(rows, trace.start[rows], trace.ends_of(rows)))
 
 
 def drawn(trace, kind, columns, glyphs):
     view = Viewport.whole(0, int(trace.end.max()))
-    cells = lane_cells(trace, KindsOfTrace(trace), lane_of(trace, kind), view, columns, glyphs)
+    cells = track_cells(trace, KindsOfTrace(trace), track_of(trace, kind), view, columns, glyphs)
     return text_of(merged(cells))
 
 
@@ -39,7 +39,7 @@ def drawn(trace, kind, columns, glyphs):
      (1, "")],
 )  # fmt: skip
 def test_a_step_never_shows_a_cut_number(steps, room, words):
-    looks = looks_of(lane_of(steps, STEPS), steps, KindsOfTrace(steps), None)
+    looks = looks_of(track_of(steps, STEPS), steps, KindsOfTrace(steps), None)
     assert looks.words(1, room) == words
 
 

@@ -20,7 +20,7 @@ def trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path)
 
 
-async def test_a_trace_shows_budget_timeline_and_kernels(trace: Path) -> None:
+async def test_a_trace_shows_breakdown_timeline_and_kernels(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await until_shown(pilot, "rank0.pt.trace.json")
         assert "gpu compute" in text_of(app)

@@ -15,10 +15,10 @@ from perftui.run.manifest import Status
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.panes.step_bar import budget_bar, step_bar
+from perftui_tui.panes.step_bar import breakdown_bar, step_bar
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, RecordingCost, Snapshot
-from perftui_tui.reading.step_breakdown import NAMES, SHORT_NAMES, TRACE_STYLES, Budget, Part
+from perftui_tui.reading.step_breakdown import NAMES, SHORT_NAMES, TRACE_STYLES, Part, StepBreakdown
 from perftui_tui.screens.overview.cpu import cpu
 from perftui_tui.screens.overview.disk_network import disk, network
 from perftui_tui.screens.overview.gpu import gpu
@@ -35,23 +35,23 @@ def snapshot_of(tmp_path: Path, **contents: Any) -> Snapshot:
 
 
 def test_the_bar_of_a_run_sums_to_its_step(tmp_path: Path) -> None:
-    budget = snapshot_of(tmp_path).budget
-    assert budget is not None
-    assert sum(part.ns for part in budget.parts) == budget.mean
+    breakdown = snapshot_of(tmp_path).breakdown
+    assert breakdown is not None
+    assert sum(part.ns for part in breakdown.parts) == breakdown.mean
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=9), st.integers(20, 200))
 def test_the_bar_fills_its_width_exactly(times: list[int], cells: int) -> None:
     parts = tuple(Part("forward", ns, "forward") for ns in times)
     mean = sum(times)
-    rows = budget_bar(Budget(parts, mean, mean, mean, 1, "one step"), cells)
+    rows = breakdown_bar(StepBreakdown(parts, mean, mean, mean, 1, "one step"), cells)
     if mean:
         assert [width(line) for line in rows[1:]] == [cells, cells]
 
 
 def test_parts_of_the_bar_are_named_and_timed() -> None:
     parts = (Part("data wait", 60 * MS, "input_wait"), Part("forward", 40 * MS, "forward"))
-    rows = budget_bar(Budget(parts, 100 * MS, 99 * MS, 120 * MS, 20, "20 steps"), 40)
+    rows = breakdown_bar(StepBreakdown(parts, 100 * MS, 99 * MS, 120 * MS, 20, "20 steps"), 40)
     assert [plain(line) for line in rows[1:]] == [
         "▏data wait              ▏forward        ",
         "▏60.0 ms 60 %           ▏40.0 ms 40 %   ",
@@ -71,8 +71,8 @@ SMALL = (
 
 def bar_of(parts: tuple[Part, ...], cells: int) -> list[str]:
     mean = sum(part.ns for part in parts)
-    budget = Budget(parts, mean, mean, mean, 1, "one step")
-    snapshot = Snapshot(Path("run"), Phase.ENDED, "train.py", 0, budget=budget)
+    breakdown = StepBreakdown(parts, mean, mean, mean, 1, "one step")
+    snapshot = Snapshot(Path("run"), Phase.ENDED, "train.py", 0, breakdown=breakdown)
     return [plain(line) for line in step_bar(snapshot, cells, 4)]
 
 
@@ -135,7 +135,7 @@ def test_no_word_of_the_bar_is_cut_and_none_is_untold(
 
 
 def test_no_step_is_said_not_drawn_as_zero() -> None:
-    assert "no step has been measured" in plain(budget_bar(None, 80)[0])
+    assert "no step has been measured" in plain(breakdown_bar(None, 80)[0])
 
 
 def test_a_machine_without_gpu_says_so_and_why(tmp_path: Path) -> None:

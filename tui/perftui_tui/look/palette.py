@@ -35,7 +35,7 @@ PART_GROUNDS = {
     "copies": "loader_start",
     "idle": "input_wait",
 }
-"""Parts of a trace's budget share the grounds of a run's, since both are never shown in one bar."""
+"""Parts of a trace's step have the colours of a run's: both are never shown in one bar."""
 
 
 def palette(variables: Mapping[str, str]) -> Mapping[str, Style]:

@@ -19,7 +19,7 @@ from perftui.run.problems import problems as problems_of
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.step_budget import step_budget
 from perftui.run.table import Table
-from perftui_tui.reading import step_breakdown as budget
+from perftui_tui.reading import step_breakdown
 from perftui_tui.reading.allocations import HeldMemory
 from perftui_tui.reading.fix_lookup import FixLookup
 from perftui_tui.reading.snapshot import RecordingCost, Snapshot, phase_of
@@ -162,7 +162,7 @@ def picture(
         rank_number=rank_number,
         analysis=analysis,
         diagnosis=diagnosis,
-        budget=_budget(evidence, train),
+        breakdown=_breakdown(evidence, train),
         step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
         if train is not None
         else (),
@@ -184,13 +184,13 @@ def picture(
     )
 
 
-def _budget(evidence: Evidence, train: Table | None) -> budget.Budget | None:
+def _breakdown(evidence: Evidence, train: Table | None) -> step_breakdown.StepBreakdown | None:
     if evidence.share is not None:
-        return budget.of_run(evidence.share, f"{evidence.share.count} steady steps")
+        return step_breakdown.of_run(evidence.share, f"{evidence.share.count} steady steps")
     if train is None:
         return None
     share = step_budget(train, np.ones(len(train), dtype=np.bool_))
-    return budget.of_run(share, f"{share.count} steps, warming up") if share else None
+    return step_breakdown.of_run(share, f"{share.count} steps, warming up") if share else None
 
 
 def _recording(run: RunSnapshot, rank: RankSnapshot) -> RecordingCost | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perftui.run.memory_use import MemoryUse
     from perftui.run.reader import RankSnapshot, RunSnapshot
     from perftui.run.table import Table
-    from perftui_tui.reading.step_breakdown import Budget
+    from perftui_tui.reading.step_breakdown import StepBreakdown
 
 SLOW_RATIO = 1.5
 """A step is called slow from so many times the median on."""
@@ -82,7 +82,7 @@ class Snapshot:
     """The rank of the run that is shown."""
     analysis: TraceAnalysis | None = None
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
-    budget: Budget | None = None
+    breakdown: StepBreakdown | None = None
     step_ms: tuple[float, ...] = ()
     """Durations of the newest steps that are judged, oldest first."""
     train_steps: int = 0

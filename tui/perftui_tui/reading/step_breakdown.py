@@ -1,4 +1,4 @@
-"""The budget of one step, from a run's journal or from a trace, in one form for drawing."""
+"""The breakdown of a step into parts, of a run or of a trace, in one form for drawing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Budget:
+class StepBreakdown:
     """The mean of ``count`` steps; ``parts`` sum to ``mean`` exactly, all in ns."""
 
     parts: tuple[Part, ...]
@@ -81,14 +81,14 @@ TRACE_STYLES = {
 }
 
 
-def of_run(share: StepShare, basis: str) -> Budget:
-    """The budget of the steady steps of a run."""
+def of_run(share: StepShare, basis: str) -> StepBreakdown:
+    """The mean of the steady steps of a run."""
     parts = tuple(Part(NAMES.get(name, name), ns, name) for name, ns in share.parts)
-    return Budget(parts, share.mean, share.p50, share.p95, share.count, basis)
+    return StepBreakdown(parts, share.mean, share.p50, share.p95, share.count, basis)
 
 
-def of_trace(facts: TraceFacts | None) -> Budget | None:
-    """The mean budget of the steps that findings speak of; None where there is no time at all."""
+def of_trace(facts: TraceFacts | None) -> StepBreakdown | None:
+    """The mean of the steps that findings are about; None where there is no time at all."""
     import numpy as np
 
     from perftui.run.step_budget import nearest_rank
@@ -102,7 +102,9 @@ def of_trace(facts: TraceFacts | None) -> Budget | None:
     )
     p50, p95 = nearest_rank(ordered, 50), nearest_rank(ordered, 95)
     count = len(facts.budgets)
-    return Budget(parts, facts.step_ns, p50, p95, count, _basis(facts), is_step=bool(facts.steps))
+    return StepBreakdown(
+        parts, facts.step_ns, p50, p95, count, _basis(facts), is_step=bool(facts.steps)
+    )
 
 
 def _basis(facts: TraceFacts) -> str:

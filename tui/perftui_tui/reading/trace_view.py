@@ -12,7 +12,7 @@ from perftui.analysis.opened import open_trace
 from perftui.diagnosis.diagnose import diagnose
 from perftui.diagnosis.evidence import gather
 from perftui.trace.model import Trace
-from perftui_tui.reading import step_breakdown as budget
+from perftui_tui.reading import step_breakdown
 from perftui_tui.reading.snapshot import Phase, Snapshot
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def view_trace(
         now_ns=now_ns,
         analysis=analysis,
         diagnosis=diagnose(evidence),
-        budget=budget.of_trace(evidence.trace),
+        breakdown=step_breakdown.of_trace(evidence.trace),
         step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
         train_steps=len(analysis.steps),
         problems=analysis.notes,

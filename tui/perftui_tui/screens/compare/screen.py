@@ -13,7 +13,7 @@ from textual.widget import Widget
 from perftui.experiments.comparison import compare_figures
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
-from perftui_tui.panes.step_bar import budget_bar
+from perftui_tui.panes.step_bar import breakdown_bar
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.compare.figures import comparison
 from perftui_tui.screens.compare.step_histogram import StepHistogram
@@ -36,11 +36,11 @@ NOTHING_OF_A_TRACE = (
 
 
 class CompareScreen(RunScreen):
-    """Budgets, step times and a verdict, before and after."""
+    """Step breakdowns, step times and a verdict, before and after."""
 
     NAME = "compare"
     HELP = (
-        "The run on screen (after) beside its baseline (before): step budget, step times, the "
+        "The run on screen (after) beside its baseline (before): step breakdown, step times, the "
         "parts of a step, and a verdict. The verdict asks for more than two runs of one program "
         "differ by, and says so when the runs are too short or the machine was too busy. "
         "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two, "
@@ -52,11 +52,11 @@ class CompareScreen(RunScreen):
     DEFAULT_CSS = """
     CompareScreen {
         #compare { height: 1fr; }
-        #budgets { height: 8; }
+        #breakdowns { height: 8; }
         #figures { height: 1fr; border: round $chart; padding: 0 1; }
         #distribution { height: 1fr; border: round $chart; display: none; }
     }
-    CompareScreen.-alone #budgets { display: none; }
+    CompareScreen.-alone #breakdowns { display: none; }
     CompareScreen.-tall #distribution { display: block; }
     CompareScreen.-tall.-alone #distribution { display: none; }
     CompareScreen.-tall.-wide #compare { layout: horizontal; }
@@ -68,11 +68,11 @@ class CompareScreen(RunScreen):
     """Whether before and after are exchanged."""
 
     def body(self) -> Iterable[Widget]:
-        """Both budgets, the figures, the distribution."""
+        """Both breakdowns, the figures, the distribution."""
         figures, plot = RowView(id="figures"), StepHistogram(id="distribution")
         figures.border_title = "Before and after"
         plot.border_title = "Step times"
-        yield RowView(id="budgets")
+        yield RowView(id="breakdowns")
         yield Container(figures, plot, id="compare")
 
     def useless_actions(self) -> frozenset[str]:
@@ -85,18 +85,21 @@ class CompareScreen(RunScreen):
     def show(self, snapshot: Snapshot) -> None:
         """Draw both runs, or how to get a second."""
         self.session.baseline.find()
-        budgets, figures = self.query_one("#budgets", RowView), self.query_one("#figures", RowView)
+        breakdowns, figures = (
+            self.query_one("#breakdowns", RowView),
+            self.query_one("#figures", RowView),
+        )
         cells = figures.scrollable_content_region.width - 1
         pair = self._pair(snapshot)
         known = [one.figures for one in pair or () if one.figures is not None]
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
-            budgets.rows = []
+            breakdowns.rows = []
             words = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
             figures.rows = wrap(words, max(20, cells))
             return
         before, after = pair
-        budgets.rows = budget_rows(before, after, budgets.size.width)
+        breakdowns.rows = breakdown_rows(before, after, breakdowns.size.width)
         figures.rows = comparison(compare_figures(*known), cells)
         self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
 
@@ -152,9 +155,9 @@ class CompareScreen(RunScreen):
         self.session.baseline.choose()
 
 
-def budget_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:
+def breakdown_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:
     """Both steps on one scale of time: the slower one takes the whole width."""
-    longest = max(one.budget.mean if one.budget else 0 for one in (before, after))
+    longest = max(one.breakdown.mean if one.breakdown else 0 for one in (before, after))
     return [
         *_titled("BEFORE", before, cells, longest),
         *_titled("AFTER", after, cells, longest),
@@ -162,9 +165,9 @@ def budget_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:
 
 
 def _titled(label: str, snapshot: Snapshot, cells: int, longest: int) -> list[Row]:
-    manifest, budget = snapshot.manifest, snapshot.budget
-    width = max(1, cells * budget.mean // longest) if budget and longest else cells
+    manifest, breakdown = snapshot.manifest, snapshot.breakdown
+    width = max(1, cells * breakdown.mean // longest) if breakdown and longest else cells
     name = manifest.name if manifest and manifest.name else "as it is"
     run_id = manifest.run_id if manifest else ""
     title = row((f" {label:<7}", "accent"), f" {name}  ", (run_id, "dim"))
-    return [title, *budget_bar(snapshot.budget, width, cells)]
+    return [title, *breakdown_bar(snapshot.breakdown, width, cells)]

@@ -57,7 +57,7 @@ NOT_PLAYED = "what is printed carries no times, so it is not played: {app.show('
 
 
 class OverviewScreen(RunScreen):
-    """Verdict, step budget, meters, findings, and the script's last words."""
+    """Headline, step breakdown, meters, findings, and the script's last lines."""
 
     NAME = "overview"
     HELP = (

@@ -18,10 +18,10 @@ def step_time(snapshot: Snapshot) -> Meter:
     if not values:
         return Meter("Step", absent="no training step yet")
     top = usual_top(values)
-    budget = snapshot.budget
+    breakdown = snapshot.breakdown
     word, style = ("", "")
-    if budget is not None and budget.count > 1:
-        even = budget.p95 < UNSTEADY_RATIO * budget.p50
+    if breakdown is not None and breakdown.count > 1:
+        even = breakdown.p95 < UNSTEADY_RATIO * breakdown.p50
         word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
     reading = format_ns(values[-1] * 1e6)
     usual = sorted(values)[(len(values) - 1) // 2]

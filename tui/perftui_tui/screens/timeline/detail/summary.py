@@ -38,7 +38,7 @@ def summary_lines(analysis: TraceAnalysis) -> list[Line]:
     return [
         *lines,
         *_gaps(analysis),
-        *(() if analysis.ranks else _budget(analysis)),
+        *(() if analysis.ranks else _breakdown(analysis)),
         *(_kernels(analysis) if analysis.has_gpu else ()),
         *_operators(analysis),
     ]
@@ -109,7 +109,7 @@ def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
     return "  ".join(facts)
 
 
-def _budget(analysis: TraceAnalysis) -> Iterator[Line]:
+def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
     """The mean step by part, as the overview's bar has it."""
     steps = [each for each in analysis.budgets if each.step.duration]
     total = sum(each.step.duration for each in steps)

@@ -38,8 +38,8 @@ def shown_tracks(
     """The tracks to show, in order.
 
     ``open_trace_tracks`` says of a thread, by its place in ``Trace.tracks``, to show all its depths
-    or only the first. Of a thread that it does not name, as many depths are shown as fit, those with most events:
-    recorded Python stacks begin with a dozen frames that never change.
+    or only the first. Of others as many are shown as fit, those with most events: recorded Python
+    stacks begin with a dozen frames that never change.
     """
     limit = depth_limit(tracks, rows)
     shown = []

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.comparison_studies import comparison_studies
-from perftui_tui.dialogs.study import StudyScreen
+from perftui_tui.charts.comparison import comparison_studies
+from perftui_tui.dialogs.chart.screen import StudyScreen
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run
 from tests.tui.test_studies import MS, shown

@@ -6,10 +6,10 @@ from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, F
 from perftui.fixes.model import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
-from perftui_tui.panes.finding_details import details, listing
-from perftui_tui.rows import plain, safe
-from perftui_tui.run_view import RunView
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.look.rows import plain, safe
+from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.diagnosis.finding_details import details, listing
 from tests.tui.recorded import NOW, write_run
 
 MS = 1_000_000

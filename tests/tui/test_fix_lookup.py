@@ -16,8 +16,8 @@ from perftui.facts.machine import MachineFacts, machine_use, ranks_here
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot
-from perftui_tui import fix_lookup
-from perftui_tui.fix_lookup import FixLookup
+from perftui_tui.reading import fix_lookup
+from perftui_tui.reading.fix_lookup import FixLookup
 from tests.facts_given import facts_with
 
 FINDING = Finding("input-in-main-thread", Severity.CRITICAL, "", fixes=("loader-workers",))

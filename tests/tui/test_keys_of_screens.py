@@ -11,9 +11,9 @@ import pytest
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
 from perftui.facts.place import Place
 from perftui.run.manifest import Status
-from perftui_tui.panes.gap_list import GapList
-from perftui_tui.screens.compare import CompareScreen
-from perftui_tui.screens.diagnosis import DiagnosisScreen
+from perftui_tui.screens.compare.screen import CompareScreen
+from perftui_tui.screens.diagnosis.screen import DiagnosisScreen
+from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
@@ -150,7 +150,7 @@ async def test_the_fix_that_was_tried_is_written(
     ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "perftui_tui.rerun.start",
+        "perftui_tui.actions.rerun.start",
         lambda launch: write_run(
             launch.runs,
             run_id="20231114-231320-train",

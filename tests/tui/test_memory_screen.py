@@ -15,9 +15,9 @@ from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.charts.layers import HATCH, layers
-from perftui_tui.panes.memory import memory_chart, memory_now
-from perftui_tui.rows import plain
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.look.rows import plain
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.tui.driving import opened, until, until_shown
 from tests.tui.recorded import START, write_run

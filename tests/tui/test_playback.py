@@ -9,17 +9,17 @@ import pytest
 from perftui.run.as_of import as_of, stops_of
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
-from perftui_tui.fix_lookup import FixLookup
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.memory import memory_chart, memory_now
-from perftui_tui.panes.meters import METERS, draw_meter
-from perftui_tui.panes.ranks import rank_verdict
 from perftui_tui.panes.step_bar import step_bar
-from perftui_tui.panes.verdict import verdict
-from perftui_tui.rows import plain
-from perftui_tui.run_view import RunView, picture
-from perftui_tui.screens.log import ALL_OUTPUT
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.reading.fix_lookup import FixLookup
+from perftui_tui.reading.run_view import RunView, picture
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.log.screen import ALL_OUTPUT
+from perftui_tui.screens.memory.chart import memory_chart, memory_now
+from perftui_tui.screens.overview.headline import verdict
+from perftui_tui.screens.overview.meters import METERS, draw_meter
+from perftui_tui.screens.ranks.bars import rank_verdict
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier
 from tests.tui.driving import opened, text_of, until, until_shown

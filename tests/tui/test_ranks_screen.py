@@ -15,11 +15,11 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.ranks import find_ranks
 from perftui_tui.app import PerftuiApp
-from perftui_tui.panes.ranks import rank_bars, rank_verdict
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.step_bar import EDGE
-from perftui_tui.rows import plain
-from perftui_tui.widgets.rank_table import rank_table
-from perftui_tui.widgets.table_rows import GAP, column_widths, shown_columns
+from perftui_tui.screens.ranks.bars import rank_bars, rank_verdict
+from perftui_tui.screens.ranks.table import rank_table
+from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run

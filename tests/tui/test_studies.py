@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
 from perftui_tui.app import PerftuiApp
-from perftui_tui.dialogs.study import StudyScreen
+from perftui_tui.charts.run_charts import Study, nearest, studies
+from perftui_tui.dialogs.chart.plot import MOST_POINTS, thinned
+from perftui_tui.dialogs.chart.screen import StudyScreen
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.meter import MARK, draw_chart
-from perftui_tui.panes.step_time import step_time
-from perftui_tui.rows import plain
-from perftui_tui.snapshot import Phase, Snapshot
-from perftui_tui.studies import Study, nearest, studies
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.overview.step_time import step_time
 from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.study_plot import MOST_POINTS, thinned
 from tests.step_rows import step_row
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run

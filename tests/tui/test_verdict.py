@@ -9,11 +9,11 @@ import pytest
 from perftui.diagnosis.model import Diagnosis
 from perftui.fixes.model import FixOption
 from perftui.run.manifest import Status
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.verdict import verdict
-from perftui_tui.rows import plain
-from perftui_tui.run_view import RunView
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.overview.headline import verdict
 from tests.tui.recorded import NOW, START, write_run
 
 

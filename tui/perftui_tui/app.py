@@ -15,26 +15,26 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
-from perftui_tui.ascii_filter import AsciiFilter
-from perftui_tui.baseline import Baseline
+from perftui_tui.actions.baseline import Baseline
+from perftui_tui.actions.palette_commands import palette_commands
+from perftui_tui.actions.playback import Playback
+from perftui_tui.actions.rank_traces import RankTraces
+from perftui_tui.actions.recorder_requests import RecorderRequests
+from perftui_tui.actions.source_fixes import SourceFixes
+from perftui_tui.actions.trials import Trials
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
-from perftui_tui.key_overrides import NO_OVERRIDES, Overrides
-from perftui_tui.keymap import bindings, use
-from perftui_tui.palette_commands import palette_commands
+from perftui_tui.keys.keymap import bindings, use
+from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
+from perftui_tui.look.ascii import AsciiFilter
+from perftui_tui.look.stylesheet import SteadyStylesheet
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.playback import Playback
-from perftui_tui.rank_traces import RankTraces
-from perftui_tui.reading_app import ReadingApp
-from perftui_tui.reading_thread import Clock
-from perftui_tui.recorder_requests import RecorderRequests
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.thread import Clock
+from perftui_tui.screens.reading_app import ReadingApp
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.snapshot import Snapshot
-from perftui_tui.source_fixes import SourceFixes
-from perftui_tui.steady_stylesheet import SteadyStylesheet
-from perftui_tui.themes import DEFAULT_THEME, THEMES
-from perftui_tui.trials import Trials
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class PerftuiApp(ReadingApp):
         self.is_stopping = False
         """Whether the training was asked to stop on leaving."""
         self.requests = RecorderRequests(self)
-        self.trials = Trials(self)
         self.source_fixes = SourceFixes(self)
         self.baseline = Baseline(self)
+        self.trials = Trials(self, self.baseline, self.source_fixes, self.requests)
         self.rank_traces = RankTraces(self)
         self.playback = Playback(self)
         self.notes: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class PerftuiApp(ReadingApp):
 
     def action_picture(self) -> None:
         """Save a picture of the screen, with what lies over it, in the current directory."""
-        from perftui_tui.table_files import save_new
+        from perftui_tui.tables.csv_files import save_new
 
         try:
             path = save_new(
@@ -181,7 +181,7 @@ class PerftuiApp(ReadingApp):
 
     def action_study(self, name: str = "") -> None:
         """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
-        from perftui_tui.dialogs.study import StudyScreen
+        from perftui_tui.dialogs.chart.screen import StudyScreen
 
         if not isinstance(self.screen, RunScreen):
             return

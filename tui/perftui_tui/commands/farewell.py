@@ -9,7 +9,7 @@ from pathlib import Path
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status
 from perftui_tui.commands.tell import tell
-from perftui_tui.run_state import wait_until_over
+from perftui_tui.reading.run_state import wait_until_over
 
 LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
@@ -70,7 +70,7 @@ def _outcome(manifest: Manifest) -> str:
 
 
 def _repeat_output(path: Path) -> None:
-    from perftui_tui.output.tail import OutputTail
+    from perftui_tui.reading.output_tail import OutputTail
 
     tail = OutputTail(path, LAST_LINES)
     tail.poll()

@@ -15,7 +15,7 @@ def keys(line: CommandLine) -> int:
     """
     if line.words:
         raise UsageError(f"keys takes nothing after it, not {line.words[0]!r}")
-    from perftui_tui.key_file import file_text, key_file, read_overrides
+    from perftui_tui.keys.file import file_text, key_file, read_overrides
 
     path = key_file()
     overrides = read_overrides(path)

@@ -93,7 +93,7 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
 def _teller(name: str) -> Callable[[Exporting], None]:
     """Says on stderr, now and then, how far ``nsys`` has come: that can take minutes."""
     from perftui_tui.commands.tell import tell
-    from perftui_tui.format import exported
+    from perftui_tui.look.format import exported
 
     due = 0.0
 

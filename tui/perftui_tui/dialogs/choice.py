@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from perftui_tui.rows import Row, fold, row, wrap
-from perftui_tui.rows import width as width_of
+from perftui_tui.look.rows import Row, fold, row, wrap
+from perftui_tui.look.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
 
 SHARE = 0.9

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.keymap import hint
-from perftui_tui.rows import Row, row
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import Row, row
 
 YES, NO = "yes", "no"
 

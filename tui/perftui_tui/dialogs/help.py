@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.widget import Widget
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.help_texts import BY_SCREEN, PANES, Entry
-from perftui_tui.key_table import Key
-from perftui_tui.keymap import hint, keys_of, keys_on, shown_key
-from perftui_tui.rows import Row, row
+from perftui_tui.keys.help_texts import BY_SCREEN, PANES, Entry
+from perftui_tui.keys.keymap import hint, keys_of, keys_on, shown_key
+from perftui_tui.keys.table import Key
+from perftui_tui.look.rows import Row, row
 
 
 class HelpDialog(ChoiceDialog):

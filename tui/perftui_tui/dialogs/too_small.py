@@ -9,12 +9,12 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
-from perftui_tui.keymap import hint
-from perftui_tui.rows import row
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import row
 from perftui_tui.widgets.row_view import RowView
 
 NEEDED = Size(60, 18)
-"""Below this the budget bar, a meter or a finding would be cut."""
+"""Below this the bar of the mean step, a meter or a finding would be cut."""
 
 _GOES_ON = "The training goes on; {app.quit} quits."
 _QUITS = "{app.quit} quits."

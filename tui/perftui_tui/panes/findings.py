@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perftui.diagnosis.model import Finding, Severity
-from perftui_tui.keymap import hint
-from perftui_tui.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.reading.snapshot import Phase, Snapshot
 
 MARKS: dict[Severity, Span] = {
     Severity.CRITICAL: ("!!", "bad"),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from textual import events
 from textual.message import Message
 
-from perftui_tui.rows import Row
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.look.rows import Row
+from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
 Draw = Callable[[Snapshot, int, int], Sequence[Row]]

@@ -23,54 +23,54 @@ def screens() -> dict[str, Callable[[], Screen[None]]]:
 
 
 def _overview() -> Screen[None]:
-    from perftui_tui.screens.overview import OverviewScreen
+    from perftui_tui.screens.overview.screen import OverviewScreen
 
     return OverviewScreen()
 
 
 def _timeline() -> Screen[None]:
-    from perftui_tui.screens.timeline_screen import TimelineScreen
+    from perftui_tui.screens.timeline.screen import TimelineScreen
 
     return TimelineScreen()
 
 
 def _ops() -> Screen[None]:
-    from perftui_tui.screens.ops_screen import OpsScreen
+    from perftui_tui.screens.ops.screen import OpsScreen
 
     return OpsScreen()
 
 
 def _diagnosis() -> Screen[None]:
-    from perftui_tui.screens.diagnosis import DiagnosisScreen
+    from perftui_tui.screens.diagnosis.screen import DiagnosisScreen
 
     return DiagnosisScreen()
 
 
 def _compare() -> Screen[None]:
-    from perftui_tui.screens.compare import CompareScreen
+    from perftui_tui.screens.compare.screen import CompareScreen
 
     return CompareScreen()
 
 
 def _log() -> Screen[None]:
-    from perftui_tui.screens.log import LogScreen
+    from perftui_tui.screens.log.screen import LogScreen
 
     return LogScreen()
 
 
 def _memory() -> Screen[None]:
-    from perftui_tui.screens.memory import MemoryScreen
+    from perftui_tui.screens.memory.screen import MemoryScreen
 
     return MemoryScreen()
 
 
 def _ranks() -> Screen[None]:
-    from perftui_tui.screens.ranks import RanksScreen
+    from perftui_tui.screens.ranks.screen import RanksScreen
 
     return RanksScreen()
 
 
 def _runs() -> Screen[None]:
-    from perftui_tui.screens.runs import RunsScreen
+    from perftui_tui.screens.runs.screen import RunsScreen
 
     return RunsScreen()

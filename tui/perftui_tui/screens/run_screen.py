@@ -13,13 +13,13 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from perftui_tui.keymap import useless_actions
-from perftui_tui.output.tail import Output
+from perftui_tui.keys.keymap import useless_actions
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.reading.output_tail import Output
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.keys_footer import KeysFooter
-from perftui_tui.widgets.playback_bar import PlaybackBar
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.nsys.exporting import Exporting
-    from perftui_tui.app import PerftuiApp
-    from perftui_tui.studies import Study
+    from perftui_tui.charts.run_charts import Study
+    from perftui_tui.screens.session import Session
 
 
 class RunScreen(Screen[None]):
@@ -61,15 +61,15 @@ class RunScreen(Screen[None]):
     """Whether all widgets are there: a snapshot may arrive while a screen is being made."""
 
     @property
-    def session(self) -> PerftuiApp:
-        """The app, by its own type."""
-        return cast("PerftuiApp", self.app)
+    def session(self) -> Session:
+        """The app, as far as screens need it."""
+        return cast("Session", self.app)
 
     def compose(self) -> ComposeResult:
         """Header, the screen's own body, footer."""
         yield HeaderLine(self.NAME)
         yield from self.body()
-        yield PlaybackBar(id="playback")
+        yield PlaybackBar(self.session.playback)
         # The palette's mark in the footer is a block character.
         yield KeysFooter(show_palette=not RowView.ascii_only)
 
@@ -152,15 +152,15 @@ class RunScreen(Screen[None]):
 
     def studies(self) -> tuple[Study, ...]:
         """The charts that can be opened from here; importing them imports numpy."""
-        from perftui_tui.studies import studies
+        from perftui_tui.charts.run_charts import studies
 
         snapshot = self.session.snapshot
         return studies(snapshot) if snapshot is not None else ()
 
     def action_copy(self) -> None:
         """Copy the selected row, else the text of the screen."""
-        from perftui_tui.copying import copy_text
-        from perftui_tui.taking import text_to_copy
+        from perftui_tui.actions.clipboard import copy_text
+        from perftui_tui.screens.export import text_to_copy
 
         text, what = text_to_copy(self)
         if text:
@@ -170,8 +170,8 @@ class RunScreen(Screen[None]):
 
     def action_save_table(self) -> None:
         """Save the table that has the focus as CSV, and say where."""
-        from perftui_tui.table_files import csv_text, folder_for
-        from perftui_tui.taking import shown_table
+        from perftui_tui.screens.export import shown_table
+        from perftui_tui.tables.csv_files import csv_text, folder_for
 
         table = shown_table(self)
         if table is None or not len(table.data):
@@ -184,7 +184,7 @@ class RunScreen(Screen[None]):
     def save(self, text: str, folder: Path, stem: str) -> None:
         """Write a table beside the screen, and say where: the disk may be a network away."""
         from perftui.trace.text import printable
-        from perftui_tui.table_files import save_new
+        from perftui_tui.tables.csv_files import save_new
 
         try:
             path = save_new(text, folder, stem)

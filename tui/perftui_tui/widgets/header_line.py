@@ -9,12 +9,12 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from perftui_tui.format import elapsed
-from perftui_tui.key_table import LONG_NAMES, SCREENS, SHORT_NAMES
-from perftui_tui.keymap import shown_key
-from perftui_tui.panes.loading import loading
-from perftui_tui.rows import Row, Span, row, spread, width
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.keys.keymap import shown_key
+from perftui_tui.keys.table import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.look.format import elapsed
+from perftui_tui.look.rows import Row, Span, row, spread, width
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.widgets.loading import loading
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from perftui_tui.rows import safe
+from perftui_tui.look.rows import safe
 from perftui_tui.widgets.row_view import RowView
 
 NARROW = "-narrow"

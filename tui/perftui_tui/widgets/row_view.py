@@ -10,14 +10,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.palette import palette
-from perftui_tui.rows import Row, fit, safe
-
-ASCII_GLYPHS = str.maketrans(
-    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
-    "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
-)
-"""What a terminal font without block characters shows instead."""
+from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.look.palette import palette
+from perftui_tui.look.rows import Row, fit, safe
 
 
 class RowView(ScrollView, can_focus=False):

@@ -9,9 +9,10 @@ from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.gap_places import most_common, place_of
 from perftui.facts.gpu import device_steps
 from perftui.facts.launches import Launches, launches
-from perftui.facts.place import Place, most_common, place_of
+from perftui.facts.place import Place
 from perftui.facts.sync_calls import SyncCalls, syncs
 from perftui.facts.trace_steps import TraceSteps
 

@@ -1,0 +1,168 @@
+"""What is said of the selection, and of what lies between two marks, below the timeline."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from time import sleep
+
+from textual import on, work
+from textual.containers import Vertical
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from perftui.analysis.measure import measure
+from perftui.run.reader import RunSnapshot
+from perftui.trace.model import NONE, Trace
+from perftui_tui.screens.timeline.detail.event import event_lines
+from perftui_tui.screens.timeline.detail.further import further_lines
+from perftui_tui.screens.timeline.detail.gap import gap_lines
+from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.measure import measure_lines
+from perftui_tui.screens.timeline.detail.pane import DetailPane
+from perftui_tui.screens.timeline.detail.summary import summary_lines
+from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.widget import Timeline
+
+_SETTLED = 0.12
+"""Seconds after which a selection is looked at closely: a held key comes sooner."""
+
+_ROOM_FOR_MORE = 8
+"""Rows below what is said of a selection from which on they show where else to look."""
+
+
+class DetailedTimeline(Vertical):
+    """A timeline with all that is known of what is selected in it."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.run: RunSnapshot | None = None
+        """The run that the trace is a window of."""
+        self._detailed: Selection | None = None
+        self._is_said = False
+        """Whether the detail was told of ``_detailed``."""
+        self._is_measure = False
+        """Whether what was measured is shown instead."""
+        self._main_track = NONE
+        self._notes: tuple[Line, ...] = ()
+        """Said before where to look, while nothing is selected."""
+        self._hidden = 0
+        self._is_tall = False
+        """Whether the detail has half of the screen."""
+
+    @abstractmethod
+    def _arrange(self) -> None:
+        """Share out the rows of the screen."""
+
+    @abstractmethod
+    def _go(self, start: int, end: int, row: int | None) -> None:
+        """Show a stretch of what is shown now."""
+
+    @property
+    def _timeline(self) -> Timeline:
+        return self.query_one(Timeline)
+
+    @property
+    def _detail(self) -> DetailPane:
+        return self.query_one(DetailPane)
+
+    @property
+    def state(self) -> TimelineState | None:
+        """Where the person is; None while there is no trace."""
+        return self._timeline.state
+
+    @on(Timeline.SelectionChanged)
+    def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
+        event.stop()
+        state, selected = self.state, event.selected
+        if state is not None and state.hidden_count != self._hidden:
+            self._hidden = state.hidden_count
+            self._arrange()
+        if state is None or (self._is_said and selected == self._detailed):
+            return
+        self._detailed, self._is_said, self._is_measure = selected, True, False
+        if selected is None:
+            self._detail.say([*self._notes, *summary_lines(state.analysis)])
+            return
+        if selected.is_gap:
+            lines = gap_lines(state.analysis, state.gaps, selected, self.run, self._main_track)
+        else:
+            lines = event_lines(state.trace, selected, state.launches)
+        self._detail.say(lines)
+        self._say_more(state, selected, lines)
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
+    def _say_more(self, state: TimelineState, selected: Selection, said: Sequence[Line]) -> None:
+        """What takes longer than a key may: arguments, which lie in a file that may be slow, or
+        gone, and what needs a look at all events."""
+        worker = get_current_worker()
+        # Who goes through events quickly waits for none of it, and neither does the next frame.
+        sleep(_SETTLED)
+        if worker.is_cancelled:
+            return
+        more = further_lines(state.trace, selected)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_more, state, selected, [*said, *more])
+
+    def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
+        if state is self.state and selected == self._detailed and not self._is_measure:
+            spare = self._detail.say(lines, further=True)
+            if spare >= _ROOM_FOR_MORE:
+                self._detail.say([*lines, Line(""), *summary_lines(state.analysis)], further=True)
+
+    @on(Timeline.Marked)
+    def _marked(self, event: Timeline.Marked) -> None:
+        """Measure between two marks; without them say again what is selected."""
+        event.stop()
+        state = self.state
+        if state is None:
+            return
+        if state.marks.range is not None:
+            self._measure(state.trace, *state.marks.range)
+        elif state.marks.first is None:
+            self._is_said = False
+            self._timeline.changed()
+
+    @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-measure")
+    def _measure(self, trace: Trace, start: int, end: int) -> None:
+        """Sum up a range beside the screen: of ten million events that takes seconds."""
+        worker = get_current_worker()
+        lines = measure_lines(trace, measure(trace, start, end))
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._show_measure, trace, (start, end), lines)
+
+    def _show_measure(self, trace: Trace, marked: tuple[int, int], lines: Sequence[Line]) -> None:
+        state = self.state
+        if state is not None and state.trace is trace and state.marks.range == marked:
+            self._is_measure = True
+            self._detail.say(lines)
+
+    @on(DetailPane.Chosen)
+    def _chosen(self, event: DetailPane.Chosen) -> None:
+        event.stop()
+        self._go(event.place.start, event.place.end, event.place.row)
+
+    def action_scroll_detail(self, pages: int) -> None:
+        """Scroll the detail."""
+        if not self._detail.scroll_page(pages):
+            self.notify("that is all there is", timeout=2)
+
+    def action_tall_detail(self) -> None:
+        """Give the detail half of the screen, or take it back."""
+        self._is_tall = not self._is_tall
+        self._arrange()
+
+    def action_copy_detail(self) -> None:
+        """Copy all of the detail, also what is not on screen."""
+        self.app.copy_to_clipboard(self._detail.text)
+        self.notify("the detail is in the clipboard, where the terminal lets it", timeout=3)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Say what failed beside the screen; the app hears of its own work only."""
+        if event.state is WorkerState.ERROR:
+            self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
+
+    @on(Timeline.NothingFound)
+    def _nothing_found(self, event: Timeline.NothingFound) -> None:
+        event.stop()
+        self.notify(event.reason, timeout=3, markup=False)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.agent import ring as rings
-from perftui.agent.notes import Notes
-from perftui.recorder.drain import SpoolDrain
+from perftui.agent.output import ring as rings
+from perftui.agent.output.notes import Notes
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.thinning import ThinningSink
+from perftui.recorder.journals.downsampling import ThinningSink
+from perftui.recorder.spool.drain import SpoolDrain
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
-from perftui.run.spool import Spool
 from perftui.telemetry.processes import COLUMNS
 from perftui.telemetry.sampler import TIME
+from perftui.wire.spool import Spool
 
 SECONDS = 7 * 86_400
 HOST = "elsewhere"

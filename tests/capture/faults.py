@@ -234,7 +234,7 @@ def interrupted_in_the_agent(
     signal.signal(signal.SIGALRM, out_of_time)
     if not is_compiled:
         # So that the long way is taken.
-        sys.modules["_perftui_agent.recording"].Recording.knows_all = lambda _: False
+        sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda _: False
     training = Training("never", nothing, workers)
     batches = iter(training.batches)
     for _ in range(AT):

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 import perftui
-from perftui.recorder.interpreter import our_module
-from perftui.recorder.joining import join_key, make_or_join
+from perftui.recorder.multi_host.merge import join_key, make_or_join
 from perftui.recorder.options import AgentOptions
+from perftui.recorder.process.interpreter import our_module
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stacks import LOOKS

@@ -8,25 +8,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.recorder.concluding import have_concluded
-from perftui.recorder.drain import SpoolDrain
-from perftui.recorder.environment import training_environment
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.git import git_state
-from perftui.recorder.heartbeat import Heartbeat
-from perftui.recorder.left_behind import families, living, words
-from perftui.recorder.live_manifest import LiveManifest
-from perftui.recorder.notes import Note
-from perftui.recorder.nsys import below_nsys
+from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.multi_host.heartbeat import Heartbeat
+from perftui.recorder.multi_host.machine_sampling import MachineSampling
+from perftui.recorder.nsys.training import below_nsys
 from perftui.recorder.options import AgentOptions
-from perftui.recorder.output import OutputLog
-from perftui.recorder.repeating import Repeating
-from perftui.recorder.sampling import MachineSampling
-from perftui.recorder.silence import Silence
-from perftui.recorder.spool_directory import SpoolDirectory
-from perftui.recorder.stack_sampling import TURN_SECONDS, StackSampling
-from perftui.recorder.tracer import tracer
-from perftui.recorder.training import Command, StartError, Training, no_start
+from perftui.recorder.process.concluding import have_concluded
+from perftui.recorder.process.environment import training_environment
+from perftui.recorder.process.git import git_state
+from perftui.recorder.process.left_behind import families, living, words
+from perftui.recorder.process.repeating import Repeating
+from perftui.recorder.process.silence import Silence
+from perftui.recorder.process.tracer import tracer
+from perftui.recorder.process.training import Command, StartError, Training, no_start
+from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.spool.drain import SpoolDrain
+from perftui.recorder.spool.notes import Note
+from perftui.recorder.stacks.sampling import TURN_SECONDS, StackSampling
+from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status

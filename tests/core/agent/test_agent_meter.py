@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent import meter as meters
-from perftui.agent.contained import contained, contained_apart
-from perftui.agent.cost import calibrate
-from perftui.agent.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
+from perftui.agent.overhead import meter as meters
+from perftui.agent.overhead.hook_cost import calibrate
+from perftui.agent.overhead.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
+from perftui.agent.safety.guarded import contained, contained_apart
 
 US = 1000
 MS = 1_000_000

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent import ring
-from perftui.run import ring as reader
+from perftui.agent.output import ring
+from perftui.recorder.spool import ring as reader
 from tests.core.agent.interrupts import interrupted_at_call
 
 FACTS = {"pid": 7, "rank": 1, "world_size": 2}

@@ -13,8 +13,8 @@ import pytest
 
 import perftui.agent
 from perftui.agent.options import Options
-from perftui.recorder.environment import training_environment
 from perftui.recorder.options import AgentOptions
+from perftui.recorder.process.environment import training_environment
 
 pytestmark = pytest.mark.subprocess
 
@@ -72,7 +72,7 @@ def test_it_waits_for_torch_only_where_there_is_a_spool(
 def test_a_spool_that_is_gone_is_left_alone(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:
-    source = "import sys, torch; print('_perftui_agent' in sys.modules)"
+    source = "import sys, torch; print('_perftui' in sys.modules)"
 
     done = python("-c", source, env=environment(spool / "gone"), cwd=tmp_path)
 
@@ -165,9 +165,9 @@ def test_looking_for_torch_is_not_importing_it(
 ) -> None:
     source = (
         "import importlib.util, sys\n"
-        "print(importlib.util.find_spec('torch').name, '_perftui_agent' in sys.modules)\n"
+        "print(importlib.util.find_spec('torch').name, '_perftui' in sys.modules)\n"
         "import torch\n"
-        "print('_perftui_agent' in sys.modules, torch.__spec__.loader.__class__.__name__)\n"
+        "print('_perftui' in sys.modules, torch.__spec__.loader.__class__.__name__)\n"
         "print([f for f in sys.meta_path if type(f).__name__ == 'TorchFinder'])\n"
     )
     done = python("-c", source, env=environment(spool), cwd=tmp_path)

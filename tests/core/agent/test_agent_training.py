@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.run.ring import EVAL_FLAG, INFER_FLAG, RingReader
+from perftui.recorder.spool.ring import EVAL_FLAG, INFER_FLAG, RingReader
 
 pytestmark = pytest.mark.subprocess
 

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.around import put_around
-from perftui.agent.compiled import IS_COMPILED, CompiledAround, CompiledLane
-from perftui.agent.ring import BACKWARD
+from perftui.agent.hooks.around import put_around
+from perftui.agent.native.compiled import IS_COMPILED, CompiledAround, CompiledLane
+from perftui.agent.output.ring import BACKWARD
 
 TORCH = SimpleNamespace(_C=SimpleNamespace(_dynamo=SimpleNamespace(eval_frame=None)))
 
@@ -40,7 +40,7 @@ compiled = pytest.mark.parametrize("way", WAYS[1:], indirect=True)
 @pytest.fixture(params=WAYS, autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """In which of the two ways it is done."""
-    monkeypatch.setattr("perftui.agent.around.IS_COMPILED", request.param == "compiled")
+    monkeypatch.setattr("perftui.agent.hooks.around.IS_COMPILED", request.param == "compiled")
     return str(request.param)
 
 

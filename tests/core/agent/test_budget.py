@@ -9,10 +9,18 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.budget import Budget
-from perftui.agent.control import Control
-from perftui.agent.occasions import ASKED, CHOSEN, LEAST_PAUSE_NS, REGULAR, SLOW, WARM, Occasions
-from perftui.run.spool import CONTROL_SIZE
+from perftui.agent.overhead.budget import Budget
+from perftui.agent.windows.triggers import (
+    ASKED,
+    CHOSEN,
+    LEAST_PAUSE_NS,
+    REGULAR,
+    SLOW,
+    WARM,
+    Occasions,
+)
+from perftui.wire.control import Control
+from perftui.wire.spool import CONTROL_SIZE
 
 MS = 1_000_000
 S = 1_000_000_000

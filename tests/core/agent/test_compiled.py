@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import perftui.agent
-from perftui.agent.compiled import IS_COMPILED, CompiledLane, CompiledPage
-from perftui.agent.plain_page import COLLATE
+from perftui.agent.dataloader.plain_page import COLLATE
+from perftui.agent.native.compiled import IS_COMPILED, CompiledLane, CompiledPage
 
-SOURCES = sorted(Path(perftui.agent.__file__).parent.glob("*.c"))
+SOURCES = sorted(Path(perftui.agent.__file__).parent.rglob("*.c"))
 ALWAYS_THERE = (True, False, None)
 TIMES = 2000
 

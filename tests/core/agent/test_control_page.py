@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from perftui.agent.control import Control
-from perftui.run.spool import CONTROL_SIZE
+from perftui.wire.control import Control
+from perftui.wire.spool import CONTROL_SIZE
 
 PLANS = """
 import sys
 from pathlib import Path
-from perftui.agent.control import Control
+from perftui.wire.control import Control
 control, step = Control(Path(sys.argv[1])), 0
 while True:
     step += 1
@@ -25,7 +25,7 @@ while True:
 REQUESTS = """
 import sys
 from pathlib import Path
-from perftui.recorder.spool_directory import SpoolDirectory
+from perftui.recorder.spool.directory import SpoolDirectory
 directory = SpoolDirectory(Path(sys.argv[1]))
 print(directory.spool.root, flush=True)
 while True:

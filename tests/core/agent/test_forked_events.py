@@ -12,7 +12,7 @@ import os, sys
 from pathlib import Path
 import torch
 from perftui.agent.options import Options
-from perftui.agent.session import Session
+from perftui.agent.recording.session import Session
 
 class Event:
     def __del__(self):

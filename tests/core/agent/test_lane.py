@@ -15,8 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftui.agent.compiled import IS_COMPILED
-from perftui.agent.lane import (
+from perftui.agent.fast_path.fast_path import (
     ASKED,
     FETCHED,
     MOST_NUMBERS,
@@ -28,12 +27,13 @@ from perftui.agent.lane import (
     Lane,
     tell,
 )
-from perftui.agent.meter import Meter
-from perftui.agent.optimizers import Optimizers
-from perftui.agent.recording import Recording
-from perftui.agent.ring import BACKWARD, FORWARD, PAGE, RECORD, RingWriter
-from perftui.agent.signal_handlers import raised_by_handler
-from perftui.agent.steps import TRAIN, Boundary, StepMachine
+from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.output.ring import BACKWARD, FORWARD, PAGE, RECORD, RingWriter
+from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording.recording import Recording
+from perftui.agent.safety.signal_handlers import raised_by_handler
+from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
+from perftui.agent.steps.optimizers import Optimizers
 from tests.core.agent.interrupts import interrupted_at_call
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
@@ -429,11 +429,11 @@ import sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 if sys.argv[1] == "long":
-    sys.modules["_perftui_agent.recording"].Recording.knows_all = lambda self: False
+    sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda self: False
 else:
     # On a busy machine it is time to plan after every other step.
-    sys.modules["_perftui_agent.recording"].USUAL_NS = 10**15
-    recording = sys.modules["_perftui_agent.recording"].Recording
+    sys.modules["_perftui.agent.recording.recording"].USUAL_NS = 10**15
+    recording = sys.modules["_perftui.agent.recording.recording"].Recording
     original, usual = recording.take_back, []
     def take_back(self, lane):
         usual.append(lane.steps)

@@ -16,13 +16,13 @@ from torch import nn
 from torch.utils import checkpoint as checkpoints
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perftui.agent import module_ranges
-from perftui.agent.hooks import watch_modules
-from perftui.agent.lane import Lane
-from perftui.agent.marks import Marks
-from perftui.agent.module_names import ModuleNames
-from perftui.agent.module_ranges import ModuleRanges
-from perftui.agent.ranges import Ranges
+from perftui.agent.fast_path.fast_path import Lane
+from perftui.agent.hooks.watch import watch_modules
+from perftui.agent.ranges import module_ranges
+from perftui.agent.ranges.marks import Marks
+from perftui.agent.ranges.module_names import ModuleNames
+from perftui.agent.ranges.module_ranges import ModuleRanges
+from perftui.agent.ranges.ranges import Ranges
 
 COUNTS = {
     "embed (Linear)": 1,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.placed import placed
+from perftui.agent.hooks.code_location import placed
 
 METHODS = ("_fast_impl", "_impl")
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.budget import Budget
-from perftui.agent.control import Control
-from perftui.agent.ranks_together import MOST_LEAD, RanksTogether, usual_lead
-from perftui.run.spool import CONTROL_SIZE
+from perftui.agent.overhead.budget import Budget
+from perftui.agent.windows.rank_sync import MOST_LEAD, RanksTogether, usual_lead
+from perftui.wire.control import Control
+from perftui.wire.spool import CONTROL_SIZE
 
 MS = 1_000_000
 

@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import pytest
 
-from perftui.agent.dataset import length
-from perftui.agent.lifetime import Lifetime
-from perftui.agent.loader import batches_ready
+from perftui.agent.dataloader.dataset import length
+from perftui.agent.dataloader.loader import batches_ready
 from perftui.agent.options import read_options
-from perftui.agent.signal_handlers import raised_by_handler
+from perftui.agent.recording.lifetime import Lifetime
+from perftui.agent.safety.signal_handlers import raised_by_handler
 
 
 class Alarm:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.sync_warnings import SyncWarnings
-from perftui.agent.syncs import OPERATION, SyncHunt
+from perftui.agent.sync_calls.counter import OPERATION, SyncHunt
+from perftui.agent.sync_calls.sync_warnings import SyncWarnings
 
 torch = pytest.importorskip("torch")
 
@@ -124,7 +124,7 @@ def hunt(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncHunt, Cuda]]:
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", fake.cuda.get_sync_debug_mode)
     monkeypatch.setattr(torch._C, "_cuda_set_sync_debug_mode", fake.set, raising=False)
-    monkeypatch.setattr("perftui.agent.syncs._runs_compiled", lambda: False)
+    monkeypatch.setattr("perftui.agent.sync_calls.counter._runs_compiled", lambda: False)
     before = dict(vars(torch.Tensor)), torch.cuda.synchronize
     hunt = SyncHunt(torch)
     assert hunt.begin() is None
@@ -194,7 +194,7 @@ def test_a_call_that_cannot_be_counted_succeeds_and_that_is_told(
         def is_cpu(self) -> bool:
             raise ValueError("nobody knows")
 
-    monkeypatch.setattr("perftui.agent.syncs._runs_compiled", lambda: False)
+    monkeypatch.setattr("perftui.agent.sync_calls.counter._runs_compiled", lambda: False)
     hunt = SyncHunt(torch)
     assert hunt.begin() is None
     assert torch.tensor(3).as_subclass(Odd).item() == 3

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.occasions import ASKED, REGULAR, WARM
 from perftui.agent.options import Options
-from perftui.agent.steps import EVAL, INFER, TRAIN, Boundary
-from perftui.agent.training_runs import LONG_GAP
-from perftui.agent.window_plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
-from perftui.run.spool import CONTROL_SIZE
+from perftui.agent.steps.machine import EVAL, INFER, TRAIN, Boundary
+from perftui.agent.steps.training_runs import LONG_GAP
+from perftui.agent.windows.plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
+from perftui.agent.windows.triggers import ASKED, REGULAR, WARM
+from perftui.wire.spool import CONTROL_SIZE
 
 MS = 1_000_000
 

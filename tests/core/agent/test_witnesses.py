@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.inner_looks import take_looks
-from perftui.recorder.windows import WindowError
-from perftui.run.spool import CONTROL_SIZE, Spool
+from perftui.recorder.spool.windows import WindowError
+from perftui.recorder.stacks.inside import take_looks
+from perftui.wire.spool import CONTROL_SIZE, Spool
 from tests.core.agent.conftest import Run, Train
 
 pytestmark = pytest.mark.subprocess

@@ -14,22 +14,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.recorder import election
-from perftui.recorder.election import Election
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.heartbeat import FRESH_SECONDS, Heartbeat, others_here
-from perftui.recorder.live_manifest import LiveManifest
-from perftui.recorder.sampling import MachineSampling
+from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.multi_host import leader_election as election
+from perftui.recorder.multi_host.heartbeat import FRESH_SECONDS, Heartbeat, others_here
+from perftui.recorder.multi_host.leader_election import Election
+from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.run.heartbeat import Beat, write_beat
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
-from perftui.run.spool import Spool
+from perftui.wire.spool import Spool
 
 HOLD = """\
 import sys
 from pathlib import Path
-from perftui.recorder.election import Election
+from perftui.recorder.multi_host.leader_election import Election
 from perftui.recorder.faults import FaultLog
 from perftui.run.layout import RunLayout
 
@@ -144,7 +144,9 @@ def test_one_journal_of_the_machine_counts_the_trainings_of_all(
 ) -> None:
     monkeypatch.setattr(election, "HEAD_START", 0.0)
     monkeypatch.setattr(election, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("perftui.recorder.sampling.socket.gethostname", lambda: "h")
+    monkeypatch.setattr(
+        "perftui.recorder.multi_host.machine_sampling.socket.gethostname", lambda: "h"
+    )
     trainings = [
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in "ab"
     ]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from perftui.recorder import joining
-from perftui.recorder.joining import JOIN_VARIABLE, join_key, make_or_join
 from perftui.recorder.launch import Launch, prepare
+from perftui.recorder.multi_host import merge as joining
+from perftui.recorder.multi_host.merge import JOIN_VARIABLE, join_key, make_or_join
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.control import CAPTURE, RESIZE, request, take_requests
 from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat

@@ -11,19 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder import notes, pauses, thinning
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.pauses import ONE_BY_ONE, TOGETHER_NS, Pauses
-from perftui.recorder.rank import RankJournals
-from perftui.recorder.windows import limit_windows
+from perftui.recorder.journals import downsampling as thinning
+from perftui.recorder.journals import pauses
+from perftui.recorder.journals.pauses import ONE_BY_ONE, TOGETHER_NS, Pauses
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool import notes
+from perftui.recorder.spool.ring import Record
+from perftui.recorder.spool.windows import limit_windows
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
 from perftui.run.layout import RankLayout, RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.run.reader import RankSnapshot, RunReader
-from perftui.run.ring import Record
-from perftui.run.spool import Spool
 from perftui.run.sums import Group, sums_of
+from perftui.wire.spool import Spool
 from tests.benchmarks.week import HOST, Week, size_of
 
 SECOND = 1_000_000_000

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from perftui.agent import ring as rings
-from perftui.recorder.drain import REPLACED_UNREAD, SpoolDrain
+from perftui.agent.output import ring as rings
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.loader_workers import LoaderWorkers
-from perftui.recorder.notes import Note
-from perftui.recorder.rank import RankJournals
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.drain import REPLACED_UNREAD, SpoolDrain
+from perftui.recorder.spool.loader_workers import LoaderWorkers
+from perftui.recorder.spool.notes import Note
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
-from perftui.run.spool import Spool
+from perftui.wire.spool import Spool
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_rank_whose_journals_cannot_be_begun_is_tried_again(
 ) -> None:
     trains(spool, 101, 1)()
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.drain.LoaderWorkers", lambda *_: 1 / 0)
+        patched.setattr("perftui.recorder.spool.drain.LoaderWorkers", lambda *_: 1 / 0)
         drain.poll()
     drain.poll()
     drain.finish()

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.ring import create_ring
-from perftui.recorder.drain import NOTES_LOST, SpoolDrain
-from perftui.recorder.environment import INJECT, LINKED, training_environment
+from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.git import GitState, git_state
 from perftui.recorder.launch import new_run_id
-from perftui.recorder.notes import Note, NotesTail
 from perftui.recorder.options import AgentOptions, options_of
-from perftui.recorder.spool_directory import SpoolDirectory
-from perftui.recorder.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
-from perftui.recorder.windows import WindowError, keep_window
+from perftui.recorder.process.environment import INJECT, LINKED, training_environment
+from perftui.recorder.process.git import GitState, git_state
+from perftui.recorder.process.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
+from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
+from perftui.recorder.spool.notes import Note, NotesTail
+from perftui.recorder.spool.windows import WindowError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.spool import Spool
+from perftui.wire.spool import Spool
 
 
 class Training:
@@ -280,7 +280,7 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from perftui.recorder.concluding import have_concluded\n"
+        "from perftui.recorder.process.concluding import have_concluded\n"
         "from perftui.run.layout import RunLayout\n"
         "have_concluded(RunLayout(Path(sys.argv[1])))\n"
     )

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder.stack_events import (
+from perftui.recorder.stacks.events import (
     Frame,
     StackError,
     Stretch,
     read_stretches,
 )
-from perftui.recorder.stack_places import (
+from perftui.recorder.stacks.places import (
     LONGEST_TEXT,
     OURS,
     is_own,

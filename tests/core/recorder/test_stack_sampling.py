@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder import looking, pyspy, stack_journal
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.stack_sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
-from perftui.recorder.stack_targets import TrainingTurns, WorkerTurns
+from perftui.recorder.stacks import journal as stack_journal
+from perftui.recorder.stacks import pyspy
+from perftui.recorder.stacks import sampler as looking
+from perftui.recorder.stacks.sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
+from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.run.ring import KINDS, RECORD, RingError, RingReader
+from perftui.recorder.spool.ring import KINDS, RECORD, RingError, RingReader
 
 SLOT = struct.Struct("<QqqqqIBBxx")
 OFFSET = 4096

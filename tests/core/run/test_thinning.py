@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.thinning import KEPT_PIECES, ThinningSink
+from perftui.recorder.journals.downsampling import KEPT_PIECES, ThinningSink
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.histogram import Weighed, added, histogram
 from perftui.run.journal import Column, JournalWriter
@@ -252,7 +252,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink = small_sink(path, 500)
     rows = [step(index, "train", 7, False, False) for index in range(100)]
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.thinning.write_thinned", full)
+        patched.setattr("perftui.recorder.journals.downsampling.write_thinned", full)
         for row in rows[:60]:
             sink.append([row])
     assert reader_of(path).poll()["index"].tolist() == list(range(60))

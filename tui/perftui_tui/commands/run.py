@@ -118,7 +118,7 @@ def _options(line: CommandLine) -> AgentOptions:
 
 
 def _check_nsys() -> None:
-    from perftui.recorder.nsys import NsysError, find_nsys
+    from perftui.recorder.nsys.training import NsysError, find_nsys
 
     try:
         find_nsys()

@@ -1,0 +1,43 @@
+"""The compiled classes, or their plain equivalents where there are none for this Python.
+
+The C files lie beside the Python files that use them, and use the Python API that is stable from
+3.10 on.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..dataloader.plain_page import PlainPage
+from ..gc_pauses.plain_pauses import PlainPauses
+
+if TYPE_CHECKING:
+    from ._compiled import CompiledAround as CompiledAround
+    from ._compiled import CompiledLane as CompiledLane
+    from ._compiled import CompiledPage as CompiledPage
+    from ._compiled import CompiledPauses as CompiledPauses
+else:
+    try:
+        # Objects of a Python without its lock are laid out in another way.
+        if sys.version_info < (3, 10) or "t" in sys.abiflags:
+            raise ImportError
+        from ._compiled import CompiledAround, CompiledLane, CompiledPage, CompiledPauses
+    except ImportError:
+        CompiledAround = None
+        CompiledPage, CompiledPauses = PlainPage, PlainPauses
+
+        class CompiledLane:
+            """Is never opened: every step goes the long way."""
+
+            is_open = is_off = is_fetching = inside = goes_back = False
+
+            def nowhere(self, *_: Any) -> int:
+                """What happens is for the session."""
+                return 0
+
+            enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
+            enter_optimizer = leave_optimizer = nowhere
+
+
+IS_COMPILED = hasattr(CompiledLane, "own_thread")

@@ -1,0 +1,75 @@
+"""Keeps failures of the agent away from the script, and accounts for its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
+
+from ..overhead.meter import Meter
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Owner(Protocol):
+    """What the contained methods belong to."""
+
+    @property
+    def meter(self) -> Meter:
+        """Where the time goes."""
+
+    def keeps(self, error: BaseException) -> bool:
+        """Whether ``error``, which ended one of the methods, is ours: then nobody else sees it."""
+
+
+def contained(method: Method) -> Method:
+    """Turn any error of the agent into a note and the end of the recording, never the script's.
+
+    For what happens several times a step: its time is measured in some steps only.
+    """
+
+    @wraps(method)
+    def call(owner: Owner, *args: Any) -> Any:
+        meter = owner.meter
+        if meter.is_sampling:
+            start = meter.begin_hook()
+            try:
+                return method(owner, *args)
+            except BaseException as error:
+                if not owner.keeps(error):
+                    raise
+                return 0
+            finally:
+                meter.end_hook(start)
+        meter.calls += 1
+        try:
+            return method(owner, *args)
+        except BaseException as error:
+            if not owner.keeps(error):
+                raise
+            return 0
+
+    return cast("Method", call)
+
+
+def contained_apart(method: Method) -> Method:
+    """The same for what is rare and may take long: its time is measured each time."""
+
+    @wraps(method)
+    def call(owner: Owner, *args: Any) -> Any:
+        meter = owner.meter
+        mark = meter.begin_apart()
+        try:
+            return method(owner, *args)
+        except BaseException as error:
+            if not owner.keeps(error):
+                raise
+            return 0
+        finally:
+            meter.end_apart(mark)
+
+    return cast("Method", call)
+
+
+CONTAINED = (contained(lambda _: None), contained_apart(lambda _: None))
+"""One function of each kind; all of a kind share its code."""

@@ -1,0 +1,124 @@
+"""A journal that stays small however long the run lasts: see ``run.pieces``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.journals.sink import JournalSink
+from perftui.run.journal import Column
+from perftui.run.pieces import Pieces, Thinned, write_thinned
+from perftui.run.sums import Sums, sums_of
+from perftui.run.table import GrowingTable
+
+PIECE_BYTES = 8 * 1024 * 1024
+"""Of a piece: some 80,000 steps or seven hours of samples. With the first, those kept and the one
+being written, a journal takes four times that."""
+
+KEPT_PIECES = 2
+"""Complete pieces besides the first that are kept row by row."""
+
+ROWS_AT_ONCE = 4096
+"""Rows that are summed together: each time costs some hundreds of microseconds."""
+
+
+class ThinningSink:
+    """Appends rows as a ``JournalSink`` does, and replaces old pieces by their sums.
+
+    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A piece ends after a
+    step that was not profiled, so that each can be summed without the one before.
+    ``makes_directory`` is as for a ``JournalWriter``, and about the first piece.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[Column],
+        faults: FaultLog,
+        *,
+        floats: bool = False,
+        text: frozenset[str] = frozenset(),
+        piece_bytes: int | None = None,
+        makes_directory: bool = True,
+    ) -> None:
+        self._columns = tuple(columns)
+        self._faults = faults
+        self._floats, self._text = floats, text
+        self._piece_bytes = piece_bytes or PIECE_BYTES
+        self._pieces = Pieces(path)
+        self._number = 0
+        self._sink = JournalSink(path, columns, faults, makes_directory=makes_directory)
+        self._lost_before = 0
+        self._rows = self._no_rows()
+        self._sums = Sums()
+        self._kept: deque[Sums] = deque()
+        self._thinned = Thinned()
+        names = [column.name for column in columns]
+        self._profiled = names.index("profiled") if "profiled" in names else None
+
+    @property
+    def lost(self) -> int:
+        """Rows that could not be written."""
+        return self._lost_before + self._sink.lost
+
+    def append(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Append ``rows`` or count them as lost."""
+        lost = self._sink.lost
+        self._sink.append(rows)
+        if not rows or self._sink.lost > lost:
+            return
+        # The first piece is never removed, and so not summed.
+        if self._number:
+            self._rows.extend(rows)
+            if len(self._rows) >= ROWS_AT_ONCE and self._may_end(rows[-1]):
+                self._sum()
+        if self._may_end(rows[-1]) and self._is_full():
+            self._begin_next()
+
+    def close(self) -> None:
+        """Close the journal if it was ever opened."""
+        self._sink.close()
+
+    def _no_rows(self) -> GrowingTable:
+        return GrowingTable(self._columns, self._floats, self._text)
+
+    def _may_end(self, row: Sequence[Any]) -> bool:
+        return self._profiled is None or not row[self._profiled]
+
+    def _is_full(self) -> bool:
+        try:
+            return self._sink.size >= self._piece_bytes
+        except OSError as error:
+            self._faults.say(self._pieces.first.name, error)
+            return False
+
+    def _sum(self) -> None:
+        self._sums = self._sums.plus(sums_of(self._rows.freeze()))
+        self._rows = self._no_rows()
+
+    def _begin_next(self) -> None:
+        if self._number:
+            self._sum()
+            self._kept.append(self._sums)
+            self._sums = Sums()
+        self._lost_before += self._sink.lost
+        self._sink.close()
+        self._number += 1
+        self._sink = JournalSink(self._pieces.path(self._number), self._columns, self._faults)
+        try:
+            while len(self._kept) > KEPT_PIECES:
+                self._thin()
+        except OSError as error:
+            self._faults.say(f"{self._pieces.root.name}", f"{error}; it is tried again later")
+
+    def _thin(self) -> None:
+        """Replace the oldest piece but the first by its sums."""
+        oldest = self._thinned.pieces + 1
+        thinned = Thinned(oldest, self._thinned.sums.plus(self._kept[0]))
+        write_thinned(self._pieces, thinned)
+        self._thinned = thinned
+        self._kept.popleft()
+        self._pieces.path(oldest).unlink(missing_ok=True)

@@ -14,7 +14,6 @@ import sys
 from typing import NoReturn
 
 from perftui.recorder.launch import Launch, prepare
-from perftui.recorder.options import AgentOptions
 from perftui.recorder.process.foreground import Attachment, attach
 from perftui.recorder.process.requests import RequestServer
 from perftui.recorder.process.signals import Received, SignalQueue
@@ -26,6 +25,7 @@ from perftui.recorder.terminal.late_output import hand_over
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import read_manifest
+from perftui.wire.options import AgentOptions
 
 OUR_ERROR = 2
 """Exit code where the training could not be started."""

@@ -19,12 +19,12 @@ import psutil
 
 import perftui
 from perftui.recorder.multi_host.merge import join_key, make_or_join
-from perftui.recorder.options import AgentOptions
 from perftui.recorder.process.interpreter import our_module
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stacks import LOOKS
 from perftui.telemetry.limits import usable_cores, usable_memory
+from perftui.wire.options import AgentOptions
 
 PATIENCE = 30.0
 """Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""

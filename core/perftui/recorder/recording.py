@@ -13,7 +13,6 @@ from perftui.recorder.journals.live_manifest import LiveManifest
 from perftui.recorder.multi_host.heartbeat import Heartbeat
 from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.recorder.nsys.training import below_nsys
-from perftui.recorder.options import AgentOptions
 from perftui.recorder.process.concluding import have_concluded
 from perftui.recorder.process.environment import training_environment
 from perftui.recorder.process.git import git_state
@@ -31,6 +30,7 @@ from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status
 from perftui.run.stacks import INNER_EVERY, NO_STACKS, looks_of
+from perftui.wire.options import AgentOptions
 
 DRAIN_SECONDS = 0.25
 """Between two looks at the rings: with the second a step may wait for its last records, a
@@ -120,7 +120,7 @@ class Recording:
 
     def count_capture(self) -> None:
         """Ask the agents for a window."""
-        self._spool.count_capture()
+        self._spool.control.request()
 
     def fail(self, message: str) -> None:
         """The training could not be started."""
@@ -206,7 +206,7 @@ class Recording:
     def _look_inside(self, why: str) -> None:
         """Have the agents look from inside, in their windows: nobody can from outside."""
         self.manifest.note(NO_STACKS, why)
-        self._spool.ask_for_looks(INNER_EVERY)
+        self._spool.control.set_sample_every(INNER_EVERY)
 
     def _finish_stacks(self) -> None:
         if self._looking is not None and self._stacks is not None and self._looking.stop(PATIENCE):
@@ -237,7 +237,7 @@ class Recording:
             self._silence.turn()
 
     def _tell_unheard(self) -> None:
-        count = self._spool.unheard
+        count = self._spool.control.unheard
         if count:
             place = self._spool.spool.root.parent
             said = f"nothing could be written to {place}, so some of it is not recorded"

@@ -14,20 +14,10 @@ SPOOL_VARIABLE = "PERFTUI_SPOOL"
 """Absolute path of the spool; its presence is what arms the agent."""
 
 OPTIONS_VARIABLE = "PERFTUI_OPTIONS"
-"""JSON object of the agent's options, see ``recorder.options``."""
+"""JSON object of the agent's options, see ``wire.options``."""
 
 OVERRIDES_VARIABLE = "PERFTUI_OVERRIDES"
 """JSON array of overrides, each with ``target``, ``arguments``, ``file``, ``line``, ``fix``."""
-
-CONTROL_SIZE = 64
-"""Bytes of the control page, whose numbers are u64 in the machine's byte order.
-
-At 0 the requests for a window so far, counted by the recorder. The agents write the others: at 8
-the number of training steps after which all ranks of the host open a window, at 16 the most ns that
-windows have cost one of them. At 24, by the recorder: the mean ns between looks of the agent at its
-own main thread while a window is open, 0 for none. At 32 the agents count those of them that could
-not write down why they record nothing.
-"""
 
 
 @dataclass(frozen=True)
@@ -38,11 +28,15 @@ class Spool:
 
     @property
     def control(self) -> Path:
-        """A page the agents map and compare at step boundaries."""
+        """The control page, which agents read at step boundaries: see ``wire.control_page``."""
         return self.root / "control"
 
+    def ring(self, pid: int) -> Path:
+        """The ring of process ``pid``."""
+        return self.root / f"ring-{pid}"
+
     def rings(self) -> list[Path]:
-        """Rings (``ring-<pid>``) that agents have finished creating."""
+        """Rings that agents have finished creating."""
         return sorted(path for path in self.root.glob("ring-*") if path.name[5:].isdecimal())
 
     def notes(self, pid: int) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perftui.agent.windows.triggers import LEAST_PAUSE_NS
-from perftui.recorder.spool.ring import PROFILED_FLAG
+from perftui.wire.ring import PROFILED_FLAG
 
 pytestmark = pytest.mark.subprocess
 

@@ -6,15 +6,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import perftui.agent
-from perftui.agent.options import Options
-from perftui.recorder.options import AgentOptions
 from perftui.recorder.process.environment import training_environment
+from perftui.wire.options import AgentOptions
 
 pytestmark = pytest.mark.subprocess
 
@@ -190,8 +188,3 @@ def test_options_that_make_no_sense_are_reported_and_the_script_runs(
 def test_what_is_injected_is_one_file() -> None:
     inject = Path(perftui.agent.__file__).parent / "inject"
     assert [path.name for path in inject.iterdir() if path.is_file()] == ["sitecustomize.py"]
-
-
-def test_both_sides_mean_the_same_options() -> None:
-    ours = {field.name: field.default for field in fields(Options)}
-    assert ours == {field.name: field.default for field in fields(AgentOptions)}

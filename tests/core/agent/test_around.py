@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from perftui.agent.hooks.around import put_around
 from perftui.agent.native.compiled import IS_COMPILED, CompiledAround, CompiledLane
-from perftui.agent.output.ring import BACKWARD
+from perftui.wire.ring import BACKWARD
 
 TORCH = SimpleNamespace(_C=SimpleNamespace(_dynamo=SimpleNamespace(eval_frame=None)))
 

@@ -19,8 +19,7 @@ from perftui.agent.windows.triggers import (
     WARM,
     Occasions,
 )
-from perftui.wire.control import Control
-from perftui.wire.spool import CONTROL_SIZE
+from perftui.wire.control_page import SIZE, ControlPage
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -31,7 +30,7 @@ class Loop:
     """A training of a fake clock, whose windows cost what they are told to."""
 
     share: float = 0.01
-    control: Control = field(default_factory=lambda: Control(Path("/nowhere")))
+    control: ControlPage = field(default_factory=lambda: ControlPage(Path("/nowhere")))
     now: int = 5 * S
     number: int = 0
     first_step: int | None = None
@@ -165,8 +164,8 @@ def test_steps_that_are_a_little_slower_open_none() -> None:
 
 def test_a_window_that_is_asked_for_needs_no_budget(tmp_path: Path) -> None:
     page = tmp_path / "control"
-    page.write_bytes(bytes(CONTROL_SIZE))
-    loop = Loop(control=Control(tmp_path))
+    page.write_bytes(bytes(SIZE))
+    loop = Loop(control=ControlPage(tmp_path / "control"))
     loop.run(20, 30 * MS, 10 * S)
     with page.open("r+b") as file:
         file.write((1).to_bytes(8, "little"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import perftui.agent
-from perftui.agent.dataloader.plain_page import COLLATE
 from perftui.agent.native.compiled import IS_COMPILED, CompiledLane, CompiledPage
+from perftui.wire.worker_page import COLLATE
 
 SOURCES = sorted(Path(perftui.agent.__file__).parent.rglob("*.c"))
 ALWAYS_THERE = (True, False, None)

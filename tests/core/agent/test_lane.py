@@ -28,12 +28,13 @@ from perftui.agent.fast_path.fast_path import (
     tell,
 )
 from perftui.agent.native.compiled import IS_COMPILED
-from perftui.agent.output.ring import BACKWARD, FORWARD, PAGE, RECORD, RingWriter
+from perftui.agent.output.ring import RingWriter
 from perftui.agent.overhead.meter import Meter
 from perftui.agent.recording.recording import Recording
 from perftui.agent.safety.signal_handlers import raised_by_handler
 from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
 from perftui.agent.steps.optimizers import Optimizers
+from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
 from tests.core.agent.interrupts import interrupted_at_call
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")

@@ -18,7 +18,8 @@ from perftui.agent.output import ring as rings
 from perftui.agent.overhead.meter import Meter
 from perftui.agent.recording.recording import Recording
 from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
-from perftui.recorder.spool.ring import PROFILED_FLAG, RingReader
+from perftui.recorder.spool.ring import RingReader
+from perftui.wire.ring import PROFILED_FLAG
 
 GIB = 1 << 30
 

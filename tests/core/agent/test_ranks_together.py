@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from perftui.agent.overhead.budget import Budget
 from perftui.agent.windows.rank_sync import MOST_LEAD, RanksTogether, usual_lead
-from perftui.wire.control import Control
-from perftui.wire.spool import CONTROL_SIZE
+from perftui.wire.control_page import SIZE, ControlPage
 
 MS = 1_000_000
 
@@ -24,7 +23,7 @@ class Rank:
     """
 
     def __init__(self, spool: Path, lead: int = MOST_LEAD, *, waits: bool = False) -> None:
-        self.control = Control(spool)
+        self.control = ControlPage(spool / "control")
         self.together = RanksTogether(self.control)
         self.lead = lead
         self.trained = 0
@@ -54,7 +53,7 @@ class Rank:
 @pytest.fixture
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
+    (tmp_path / "control").write_bytes(bytes(SIZE))
     return tmp_path
 
 
@@ -68,7 +67,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_ranks_a_step_apart_open_the_same_windows(
     spool: Path, wants: list[tuple[int, int]], ahead: list[int], lead: int, one_waits: bool
 ) -> None:
-    (spool / "control").write_bytes(bytes(CONTROL_SIZE))
+    (spool / "control").write_bytes(bytes(SIZE))
     ranks = [Rank(spool, lead, waits=True), Rank(spool, lead, waits=one_waits)]
     for number, first in enumerate(ahead):
         for at, which in wants:
@@ -84,7 +83,7 @@ def test_ranks_a_step_apart_open_the_same_windows(
 
 
 def test_ranks_that_are_started_anew_do_not_wait_for_plans_of_before(spool: Path) -> None:
-    Control(spool).plan(100_000)
+    ControlPage(spool / "control").plan(100_000)
     rank = Rank(spool)
     rank.wants = True
     for _ in range(30):
@@ -94,7 +93,7 @@ def test_ranks_that_are_started_anew_do_not_wait_for_plans_of_before(spool: Path
 
 
 def test_what_windows_cost_others_is_counted_here_but_not_what_was_before(spool: Path) -> None:
-    Control(spool).raise_cost(900 * MS)
+    ControlPage(spool / "control").raise_cost(900 * MS)
     ranks = [Rank(spool), Rank(spool)]
     for rank in ranks:
         rank.together.is_due(1, True, 2)

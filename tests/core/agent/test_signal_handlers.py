@@ -12,9 +12,9 @@ import pytest
 
 from perftui.agent.dataloader.dataset import length
 from perftui.agent.dataloader.loader import batches_ready
-from perftui.agent.options import read_options
 from perftui.agent.recording.lifetime import Lifetime
 from perftui.agent.safety.signal_handlers import raised_by_handler
+from perftui.wire.options import read_options
 
 
 class Alarm:

@@ -11,7 +11,7 @@ import pytest
 
 from perftui.agent.native.compiled import IS_COMPILED
 from perftui.agent.windows.windows import POSTPONED
-from perftui.recorder.spool.ring import PROFILED_FLAG
+from perftui.wire.ring import PROFILED_FLAG
 
 PLAIN = """
 import sys, torch

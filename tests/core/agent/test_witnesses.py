@@ -11,7 +11,8 @@ import pytest
 
 from perftui.recorder.spool.windows import WindowError
 from perftui.recorder.stacks.inside import take_looks
-from perftui.wire.spool import CONTROL_SIZE, Spool
+from perftui.wire.control_page import SIZE
+from perftui.wire.spool import Spool
 from tests.core.agent.conftest import Run, Train
 
 pytestmark = pytest.mark.subprocess
@@ -56,7 +57,7 @@ WINDOW = {"first_step": 5, "window_steps": 3}
 def ask_for_looks(tmp_path: Path, every: int = EVERY) -> None:
     spool = tmp_path / "spool"
     spool.mkdir(mode=0o700)
-    page = bytearray(CONTROL_SIZE)
+    page = bytearray(SIZE)
     struct.pack_into("@Q", page, 24, every)
     (spool / "control").write_bytes(page)
 

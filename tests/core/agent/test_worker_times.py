@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.spool.worker_page import IDLE, PageHeader, WorkerCounts, WorkerPageReader
+from perftui.recorder.spool.worker_page import PageHeader, WorkerCounts, WorkerPageReader
+from perftui.wire.worker_page import IDLE
 
 pytestmark = pytest.mark.subprocess
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.dataloader.plain_page import COLLATE, FETCH, IDLE, PlainPage
+from perftui.agent.dataloader.plain_page import PlainPage
 from perftui.agent.dataloader.worker_page import PageFile
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.spool import loader_workers
@@ -23,6 +23,7 @@ from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import KEPT_STEPS, JournalTable
 from perftui.wire.spool import Spool
+from perftui.wire.worker_page import COLLATE, FETCH, IDLE
 
 OWNER = 4711
 
@@ -178,7 +179,7 @@ DIES = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from perftui.agent.dataloader.plain_page import FETCH
+from perftui.wire.worker_page import FETCH
 from perftui.agent.dataloader.worker_page import WorkerPage
 modes = SimpleNamespace(_len_torch_function_stack=lambda: 0)
 page = WorkerPage(SimpleNamespace(Tensor=bytes, strided=None, _C=modes))

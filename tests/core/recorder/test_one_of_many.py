@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.output import ring as rings
+from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.rank import RankJournals
 from perftui.recorder.spool.drain import REPLACED_UNREAD, SpoolDrain
@@ -19,6 +19,7 @@ from perftui.recorder.spool.loader_workers import LoaderWorkers
 from perftui.recorder.spool.notes import Note
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
+from perftui.wire import ring as rings
 from perftui.wire.spool import Spool
 
 
@@ -42,7 +43,7 @@ def drain(spool: Spool, layout: RunLayout) -> SpoolDrain:
 def trains(spool: Spool, pid: int, rank: int) -> Callable[[], None]:
     """Process ``pid`` begins to train as ``rank``; what is returned makes a step."""
     facts = {"pid": pid, "rank": rank, "world_size": 3}
-    ring = rings.create_ring(spool.root / f"ring-{pid}", facts, 64)
+    ring = create_ring(spool.root / f"ring-{pid}", facts, 64)
     made: list[int] = []
 
     def step() -> None:

@@ -17,7 +17,7 @@ import pytest
 from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
-from perftui.recorder.options import AgentOptions, options_of
+from perftui.recorder.options import options_of
 from perftui.recorder.process.environment import INJECT, LINKED, training_environment
 from perftui.recorder.process.git import GitState, git_state
 from perftui.recorder.process.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
@@ -27,6 +27,7 @@ from perftui.recorder.spool.notes import Note, NotesTail
 from perftui.recorder.spool.windows import WindowError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout
+from perftui.wire.options import AgentOptions
 from perftui.wire.spool import Spool
 
 
@@ -223,7 +224,7 @@ def test_spool_counts_captures_and_goes(tmp_path: Path) -> None:
     spool = directory.spool
     assert spool.root.stat().st_mode & 0o777 == 0o700
     for _ in range(258):
-        directory.count_capture()
+        directory.control.request()
     assert spool.control.read_bytes() == (258).to_bytes(8, "little") + bytes(56)
     other = SpoolDirectory(tmp_path)
     assert spool.root.exists()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from ...wire.worker_page import COLLATE, FETCH, IDLE, RECORD
 from ..safety.try_lock import Turn
-
-RECORD = struct.Struct("<9q")
-
-IDLE, FETCH, COLLATE, ENDED = range(4)
 
 BRIEF_NS = 5_000_000
 """In the training itself a batch that follows one that took less is stored once it is made, and not

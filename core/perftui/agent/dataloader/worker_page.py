@@ -1,7 +1,7 @@
 """The page on which a worker of a data loader, or the training itself, counts its batches.
 
-A preallocated file of its own, mapped shared, as the ring is. Its format is documented where it is
-read (``perftui.recorder.spool.worker_page``); this side repeats it.
+A preallocated file of its own, mapped shared, as the ring is. ``wire.worker_page`` describes the
+format.
 """
 
 from __future__ import annotations
@@ -15,14 +15,10 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from ...wire.worker_page import ENDED, IDLE, PAGE, RECORD, RECORD_OFFSET, VERSION
 from ..native.compiled import CompiledPage
 from .batch_bytes import batch_bytes
-from .plain_page import ENDED, IDLE, RECORD, PlainPage
-
-VERSION = 1
-PAGE = 4096
-RECORD_OFFSET = 2048
-
+from .plain_page import PlainPage
 
 if TYPE_CHECKING:
     Page = PlainPage

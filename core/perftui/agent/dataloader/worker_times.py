@@ -13,11 +13,11 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Any, Protocol
 
+from ...wire.worker_page import COLLATE, FETCH
 from ..hooks.around import put_around
 from ..output.notes import Notes
 from ..safety.signal_handlers import raised_by_handler
 from ..startup.tracer import declare
-from .plain_page import COLLATE, FETCH
 from .worker_page import WorkerPage
 
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import Any, Optional
 
-from ..output import ring as rings
+from ...wire import ring as rings
+from ..output.ring import RingWriter
 from ..overhead.meter import Meter
 from .memory import MemoryProbe, MemoryReading
 from .phase_times import DevicePhases
@@ -23,7 +24,7 @@ class Device:
     Only a few steps are looked at, and that costs several times what a hook does.
     """
 
-    def __init__(self, torch: Any, ring: rings.RingWriter, meter: Meter) -> None:
+    def __init__(self, torch: Any, ring: RingWriter, meter: Meter) -> None:
         self.phases = DevicePhases(torch)
         self.memory = MemoryProbe(torch)
         self._ring = ring

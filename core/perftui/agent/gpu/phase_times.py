@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple, Optional
 
-from ..output.ring import BACKWARD, FORWARD, OPTIMIZER
+from ...wire.ring import BACKWARD, FORWARD, OPTIMIZER
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 

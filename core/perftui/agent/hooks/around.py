@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from ...wire.ring import BACKWARD
 from ..native.compiled import IS_COMPILED, CompiledAround, CompiledLane
-from ..output.ring import BACKWARD
 from .compiler import pass_by
 from .plain_around import plain_around
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..output.ring import BACKWARD, FORWARD
+from ...wire.ring import BACKWARD, FORWARD
 from ..overrides import Overrides
 from ..recording.session import Session
 from .around import put_around

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...wire.control import Control
+from ...wire.control_page import ControlPage
+from ...wire.spool import Spool
 from ..safety.signal_handlers import raised_by_handler
 
 
@@ -22,7 +23,7 @@ class Notes:
     """
 
     def __init__(self, spool: Path) -> None:
-        self.path = spool / f"notes-{os.getpid()}.jsonl"
+        self.path = Spool(spool).notes(os.getpid())
         self._said: set[str] = set()
         self._lost = 0
         self._tell_lost: Callable[[int], None] | None = None
@@ -49,7 +50,7 @@ class Notes:
             elif self._lost == 1:
                 # A spool that is gone belongs to a recorder that is: there is nobody to tell.
                 with suppress(OSError):
-                    Control(self.path.parent).count_unheard()
+                    ControlPage(Spool(self.path.parent).control).count_unheard()
 
     def warn(self, message: str) -> None:
         """Write a warning, once."""

@@ -1,9 +1,7 @@
 """The ring through which a training process hands over its intervals.
 
 A preallocated file, mapped shared: writing is a store to memory, needs no reader, and what was
-written survives the death of the process. Its format is documented where it is read
-(``perftui.recorder.spool.ring``); this side repeats it because the agent is
-standard library only.
+written survives the death of the process. ``wire.ring`` describes the format.
 """
 
 from __future__ import annotations
@@ -12,47 +10,17 @@ import ctypes
 import json
 import mmap
 import os
-import struct
 import time
 from pathlib import Path
 from typing import Any
 
-RECORD = struct.Struct("<QqqqqIBBxx")
+from ...wire.ring import HEAD_OFFSET, KINDS, LOST_NOTES_OFFSET, PAGE, RECORD, VERSION
+
 pack_into, SIZE = RECORD.pack_into, RECORD.size
-HEAD = struct.Struct("<Q")
-VERSION = 1
-PAGE = 4096
-HEAD_OFFSET = PAGE - HEAD.size
-LOST_NOTES_OFFSET = HEAD_OFFSET - HEAD.size
+
 CAPACITY = 32768
 """1.5 MiB: 4 s of the fastest loop measured (1 ms steps of 7 records); container images often
 limit ``/dev/shm`` to 64 MB for all processes together."""
-
-KINDS = {
-    name: number
-    for number, name in enumerate(
-        (
-            "step",
-            "input_wait",
-            "loader_start",
-            "forward",
-            "backward",
-            "optimizer",
-            "profiler",
-            "gc",
-            "memory",
-            "memory_peak",
-            "input_cpu",
-            "device_phases",
-            "memory_trouble",
-        )
-    )
-}
-STEP, INPUT_WAIT, LOADER_START, FORWARD, BACKWARD, OPTIMIZER = range(6)
-PROFILER, GC, MEMORY, MEMORY_PEAK, INPUT_CPU = range(6, 11)
-DEVICE_PHASES, MEMORY_TROUBLE = range(11, 13)
-
-PROFILED_FLAG, EVAL_FLAG, INFER_FLAG, DEVICE_FLAG = 1, 2, 4, 8
 
 
 class RingWriter:
@@ -101,7 +69,7 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
         OSError: no room. A file that is not fully allocated would let a later store kill the
             training with SIGBUS on a full memory file system, hence ``posix_fallocate``.
     """
-    size = PAGE + capacity * RECORD.size
+    size = PAGE + capacity * SIZE
     temporary = path.with_name(path.name + ".new")
     file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -154,7 +122,7 @@ def _header(facts: dict[str, Any], capacity: int) -> dict[str, Any]:
         "data_offset": PAGE,
         "head_offset": HEAD_OFFSET,
         "lost_notes_offset": LOST_NOTES_OFFSET,
-        "kinds": KINDS,
+        "kinds": {name: number for number, name in enumerate(KINDS)},
         **facts,
         "wall_ns": time.time_ns(),
         "monotonic_ns": time.perf_counter_ns(),

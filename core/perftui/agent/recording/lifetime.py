@@ -12,10 +12,10 @@ from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...wire.options import AgentOptions
 from ..dataloader.loaders import Loaders, Origins
 from ..fast_path.fast_path import Lane
 from ..gpu.memory_snapshots import MemorySnapshots
-from ..options import Options
 from ..output.notes import Notes
 from ..overhead.meter import Meter
 from ..safety.forked_exit import leave_without_destructors, never_destroy
@@ -37,7 +37,7 @@ class Lifetime:
     helpers never do.
     """
 
-    def __init__(self, torch: Any, spool: Path, options: Options) -> None:
+    def __init__(self, torch: Any, spool: Path, options: AgentOptions) -> None:
         self.snapshots: MemorySnapshots | None = None
         """Of the GPU's memory, where they were asked for."""
         self._torch = torch

@@ -7,14 +7,16 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
+from ...wire import ring as rings
+from ...wire.options import AgentOptions
+from ...wire.spool import Spool
 from ..gc_pauses.pauses import GcPauses
 from ..gpu.device import Device
 from ..gpu.memory import MemoryReading
 from ..gpu.memory_snapshots import MemorySnapshots
 from ..native.compiled import CompiledLane
-from ..options import Options
-from ..output import ring as rings
 from ..output.notes import Notes
+from ..output.ring import RingWriter, create_ring
 from ..overhead.hook_cost import calibrate, inner_call_ns
 from ..overhead.meter import Mark, Meter
 from ..startup.process import process_facts
@@ -60,7 +62,7 @@ class Recording:
 
     def __init__(
         self,
-        ring: rings.RingWriter,
+        ring: RingWriter,
         steps: StepMachine,
         meter: Meter,
         thread: int,
@@ -312,7 +314,7 @@ class Recording:
 def start_recording(
     torch: Any,
     spool: Path,
-    options: Options,
+    options: AgentOptions,
     notes: Notes,
     steps: StepMachine,
     meter: Meter,
@@ -326,7 +328,7 @@ def start_recording(
     declare(options.tracer)
     facts = process_facts(torch)
     header = {name: facts[name] for name in ("pid", "rank", "world_size")}
-    ring = rings.create_ring(spool / f"ring-{os.getpid()}", header)
+    ring = create_ring(Spool(spool).ring(os.getpid()), header)
     notes.begin(facts, ring.lose_notes)
     recording = Recording(ring, steps, meter, thread, options.max_steps)
     recording.windows = Windows(torch, spool, options, notes)

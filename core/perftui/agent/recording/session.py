@@ -6,12 +6,12 @@ from time import thread_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
+from ...wire import ring as rings
 from ..dataloader.loader import batches_ready, fetches_itself
 from ..dataloader.worker_times import FETCH_CALLS
 from ..fast_path.fast_path import ASKED
 from ..fast_path.opening import ShortWay
 from ..hooks.call_site import find_call_site
-from ..output import ring as rings
 from ..overrides import Arguments, Overrides
 from ..safety.guarded import contained, contained_apart
 from ..steps.machine import TRAIN, Boundary

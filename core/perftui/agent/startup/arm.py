@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ...wire.options import read_options
 from ..dataloader import worker_times
 from ..gpu.memory_snapshots import MemorySnapshots
 from ..hooks import watch as hooks
 from ..hooks.compiler import pass_by
-from ..options import read_options, read_overrides
+from ..options import read_overrides
 from ..recording.session import Session
 from ..safety.guarded import CONTAINED
 

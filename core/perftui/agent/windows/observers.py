@@ -8,8 +8,9 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from ...wire.control import Control
-from ..options import Options
+from ...wire.control_page import ControlPage
+from ...wire.options import AgentOptions
+from ...wire.spool import Spool
 from ..sync_calls.counter import SyncHunt
 from .stack_sampler import InnerLooks
 
@@ -22,13 +23,13 @@ class Witnesses:
     """
 
     def __init__(
-        self, torch: Any, spool: Path, options: Options, say: Callable[[str], object]
+        self, torch: Any, spool: Path, options: AgentOptions, say: Callable[[str], object]
     ) -> None:
         self._torch = torch
         self._spool = spool
         self._hunts = options.syncs
         self._say = say
-        self._control = Control(spool)
+        self._control = ControlPage(Spool(spool).control)
         self._looks: InnerLooks | None = None
         self._hunt: SyncHunt | None = None
         self._running: list[InnerLooks | SyncHunt] = []
@@ -36,7 +37,7 @@ class Witnesses:
     def begin(self, has_stacks: bool) -> None:
         """A window of the calling thread has begun; ``has_stacks`` where it records all lines."""
         self._looks = self._hunt = None
-        every = self._control.looks_every
+        every = self._control.sample_every
         # Python frames are recorded of all threads: ours would be among them.
         if every and not has_stacks:
             self._begin_looks(every)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...wire.control import Control
-from ..options import Options
+from ...wire.control_page import ControlPage
+from ...wire.options import AgentOptions
+from ...wire.spool import Spool
 from ..overhead.budget import Budget
 from ..steps.machine import EVAL, TRAIN, Boundary
 from ..steps.training_runs import TrainingRuns
@@ -37,12 +38,12 @@ MOST_WAIT_NS = 30_000_000_000
 class WindowPlan:
     """Is told of every step and of what happens to windows; opens none and reads no clock."""
 
-    def __init__(self, spool: Path, options: Options) -> None:
+    def __init__(self, spool: Path, options: AgentOptions) -> None:
         self.reason = ""
         """Why the last window was opened."""
         self.calls = ModuleCalls()
         self._options = options
-        control = Control(spool)
+        control = ControlPage(Spool(spool).control)
         self._budget = Budget(options.overhead)
         self._occasions = Occasions(self._budget, control, options.first_step)
         self._together = RanksTogether(control)

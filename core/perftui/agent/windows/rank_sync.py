@@ -8,7 +8,7 @@ evaluation some ranks may do more than others.
 
 from __future__ import annotations
 
-from ...wire.control import Control
+from ...wire.control_page import ControlPage
 from ..overhead.budget import Budget
 from ..startup.process import ranks
 
@@ -22,7 +22,7 @@ where steps are short and only queued on a GPU. Long steps are not counted by th
 class RanksTogether:
     """A process that trains alone is never kept waiting, and never looks at plans of others."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: ControlPage) -> None:
         self._control = control
         self._seen = control.step
         self._cost_before = control.cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...wire.control import Control
+from ...wire.control_page import ControlPage
 from ..overhead.budget import Budget
 from ..steps.usual_step import UsualStep
 from ..steps.warmup import WarmUp
@@ -36,7 +36,7 @@ class Occasions:
     from that step on.
     """
 
-    def __init__(self, budget: Budget, control: Control, first_step: int | None = None) -> None:
+    def __init__(self, budget: Budget, control: ControlPage, first_step: int | None = None) -> None:
         self._budget = budget
         self._control = control
         self._first_step = first_step

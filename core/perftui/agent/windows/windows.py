@@ -10,7 +10,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
-from ..options import Options
+from ...wire.options import AgentOptions
 from ..output.notes import Notes
 from ..ranges.marks import Marks
 from ..ranges.module_ranges import ModuleRanges
@@ -46,7 +46,7 @@ class Windows:
     so windows are opened in the main thread only: it is the one that also ends the process.
     """
 
-    def __init__(self, torch: Any, spool: Path, options: Options, notes: Notes) -> None:
+    def __init__(self, torch: Any, spool: Path, options: AgentOptions, notes: Notes) -> None:
         self.marks: Marks | None = None
         """Ranges for the open window, None while there is none."""
         self.modules: ModuleRanges | None = None

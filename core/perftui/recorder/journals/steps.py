@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from perftui.recorder.journals.phases import OTHER, Interval, exclusive_times
-from perftui.recorder.spool.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record
+from perftui.recorder.spool.ring import Record
 from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.wire.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 
 HOLD_NS = 1_000_000_000
 """How long a step waits for records that finish after it (an interval that spans its end, the

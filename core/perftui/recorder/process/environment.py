@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 import perftui
-from perftui.recorder.options import AgentOptions
 from perftui.run.manifest import Override
+from perftui.wire.options import AgentOptions
 from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE
 
 INJECT = Path(perftui.__file__).parent / "agent" / "inject"

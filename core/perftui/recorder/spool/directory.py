@@ -7,10 +7,10 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
-from mmap import mmap
 from pathlib import Path
 
-from perftui.wire.spool import CONTROL_SIZE, Spool
+from perftui.wire.control_page import ControlPage, create_control_page
+from perftui.wire.spool import Spool
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made inside it
 
@@ -20,9 +20,6 @@ data-loader workers must not miss (a container has 64 MB by default)."""
 
 PREFIX = "perftui-"
 OWNER = "owner"
-
-REQUESTS, LOOKS, UNHEARD = 0, 3, 4
-"""Words of the control page that we write, and the one that we read."""
 
 
 class SpoolDirectory:
@@ -50,28 +47,13 @@ class SpoolDirectory:
         unnamed = self.spool.root / f".{OWNER}"
         self._owner = _lock(unnamed)
         unnamed.rename(self.spool.root / OWNER)
-        self.spool.control.write_bytes(bytes(CONTROL_SIZE))
-        with self.spool.control.open("r+b") as file:
-            # Its words are stored at once: ``struct`` clears one before it writes there, and the
-            # agents read meanwhile.
-            self._control = memoryview(mmap(file.fileno(), CONTROL_SIZE)).cast("Q")
-
-    def count_capture(self) -> None:
-        """Ask the agents for one more window."""
-        self._control[REQUESTS] += 1
-
-    def ask_for_looks(self, every: int) -> None:
-        """Have the agents look at the main thread in their windows, every so many ns."""
-        self._control[LOOKS] = every
-
-    @property
-    def unheard(self) -> int:
-        """Processes that could not write down why they are not recorded."""
-        return self._control[UNHEARD]
+        create_control_page(self.spool.control)
+        self.control = ControlPage(self.spool.control)
+        """The page that the agents of this run read."""
 
     def remove(self) -> None:
         """Remove the spool; agents that still live write into files without a name."""
-        self._control.release()
+        self.control.close()
         shutil.rmtree(self.spool.root, ignore_errors=True)
         if self._owner is not None:
             os.close(self._owner)

@@ -13,15 +13,10 @@ import psutil
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.downsampling import ThinningSink
 from perftui.recorder.spool.notes import Note
-from perftui.recorder.spool.worker_page import (
-    ENDED,
-    IDLE,
-    PageError,
-    WorkerCounts,
-    WorkerPageReader,
-)
+from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.wire.spool import Spool
+from perftui.wire.worker_page import ENDED, IDLE
 
 SHORTEST = 1_000_000_000
 LONGEST = 10_000_000_000

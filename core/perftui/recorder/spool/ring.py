@@ -1,68 +1,16 @@
-"""Reads the ring that the agent writes: a memory-mapped file that describes itself.
-
-Layout: a header page of JSON, NUL-padded to ``data_offset`` bytes, with the fields of
-``RingHeader``; at ``head_offset`` inside it, the number of records ever written as a
-little-endian unsigned 64-bit integer, stored after each record, and at ``lost_notes_offset`` the
-number of the agent's notes that could not be written; from ``data_offset`` on,
-``capacity`` slots of ``record`` (a ``struct`` format). Record number n (from 0) is in slot
-``n % capacity`` and holds n in its first field, so that a slot overwritten during the copy shows.
-"""
+"""Reads the ring that an agent writes: ``wire.ring`` describes the format."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import struct
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from perftui.run.damage import DAMAGE
-
-RECORD = "<QqqqqIBBxx"
-"""sequence, start (monotonic ns), duration (ns), value, extra, step, kind, flag."""
-
-HEAD = struct.Struct("<Q")
-
-HEADER_PAGE = 4096
-"""Bytes within which the JSON of the header ends."""
-
-PROFILED_FLAG, EVAL_FLAG, INFER_FLAG, DEVICE_FLAG = 1, 2, 4, 8
-"""Bits of ``flag`` in a ``step`` record; without EVAL and INFER it is a training step. DEVICE: its
-``device_phases`` will come, unless the process ends or the GPU falls far behind."""
-
-KINDS = (
-    "step",
-    "input_wait",
-    "loader_start",
-    "forward",
-    "backward",
-    "optimizer",
-    "profiler",
-    "gc",
-    "memory",
-    "memory_peak",
-    "input_cpu",
-    "device_phases",
-    "memory_trouble",
-)
-"""Kinds of records, written when the interval has finished, on the thread that trains.
-
-``step``: ``value`` micro batches, ``extra`` the agent's own cost in ns, ``step`` its index.
-``input_wait``: ``value`` batches that were ready when the wait began, or -1. ``gc``: ``value`` the
-generation. ``memory``, ``memory_peak``: instants at the end of the step whose index ``step`` is,
-before or after its own record; ``value`` allocated (or highest allocated) bytes, ``extra`` of
-``memory`` reserved bytes.
-``input_cpu``: an instant, ``value`` the CPU time in ns that the thread used in an ``input_wait``
-that has just finished, written only where the thread fetches the batch itself.
-``device_phases``: of the step whose index ``step`` is, written after its own record, in the order
-of the steps: ``duration`` the ns that its forward took on the GPU, ``value`` its backward,
-``extra`` its optimizer. ``memory_trouble``: an instant beside ``memory`` of the same step;
-``value`` the allocations that were tried again since the last ``memory``, ``extra`` those that
-failed; without it there were none. The others carry nothing more. Intervals may lie inside one
-another; the reader makes them exclusive.
-"""
+from perftui.wire.ring import HEAD, PAGE, RECORD
 
 
 class RingHeader(msgspec.Struct, frozen=True):
@@ -117,18 +65,17 @@ class RingReader:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._status = os.fstat(file)
-            if self._status.st_size < HEADER_PAGE:
+            if self._status.st_size < PAGE:
                 raise RingError(f"{path} is too short")
             self._map = mmap.mmap(file, 0, prot=mmap.PROT_READ)
         finally:
             os.close(file)
         try:
-            text = self._map[:HEADER_PAGE].split(b"\0", 1)[0]
+            text = self._map[:PAGE].split(b"\0", 1)[0]
             self.header = msgspec.json.decode(text, type=RingHeader)
         except DAMAGE as error:
             raise RingError(f"{path}: {error}") from error
         self._check()
-        self._struct = struct.Struct(self.header.record)
         self._kinds = {number: name for name, number in self.header.kinds.items()}
         self._clock = self.header.wall_ns - self.header.monotonic_ns
         self._next = 0
@@ -137,9 +84,9 @@ class RingReader:
 
     def _check(self) -> None:
         header = self.header
-        if header.record != RECORD:
+        if header.record != RECORD.format:
             raise RingError(f"{self.path}: records of another version ({header.record})")
-        needed = header.data_offset + header.capacity * struct.calcsize(RECORD)
+        needed = header.data_offset + header.capacity * RECORD.size
         room = len(self._map)
         head_fits = 0 <= header.head_offset <= room - HEAD.size
         head_fits &= -1 <= header.lost_notes_offset <= room - HEAD.size
@@ -182,8 +129,8 @@ class RingReader:
         return head
 
     def _record(self, number: int) -> Record | None:
-        offset = self.header.data_offset + (number % self.header.capacity) * self._struct.size
-        sequence, start, duration, value, extra, step, kind, flag = self._struct.unpack_from(
+        offset = self.header.data_offset + (number % self.header.capacity) * RECORD.size
+        sequence, start, duration, value, extra, step, kind, flag = RECORD.unpack_from(
             self._map, offset
         )
         if sequence != number:

@@ -1,29 +1,15 @@
-"""Reads the page on which a worker of a data loader counts its batches.
-
-Layout: a page of 4096 bytes that begins with JSON, NUL-padded, with the fields of ``PageHeader``;
-at ``record_offset`` one ``record`` (a ``struct`` format), stored anew at each change: its number,
-batches, batches of a known size, the bytes of those, ns spent on fetching and on collating, what
-goes on (``IDLE``...), since when (monotonic ns), and its number again. The training itself stores
-batches that follow one of less than 5 ms only when they are made. The file
-``loader-<owner>-<pid>-<monotonic ns>`` is in the spool; ``owner`` is the training process.
-"""
+"""Reads the page of a data-loader worker: ``wire.worker_page`` describes the format."""
 
 from __future__ import annotations
 
 import os
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from perftui.run.damage import DAMAGE
-
-PAGE = 4096
-RECORD = "<9q"
-
-IDLE, FETCH, COLLATE, ENDED = range(4)
-"""Stages: waiting for a task, in the dataset, in the collate function, and never again."""
+from perftui.wire.worker_page import COLLATE, FETCH, IDLE, PAGE, RECORD
 
 TRIES = 4
 """Copies of a record that is being stored anew, until two in a row agree."""
@@ -86,7 +72,7 @@ class WorkerPageReader:
         try:
             text = os.pread(self._file, PAGE, 0).split(b"\0", 1)[0]
             self.header = msgspec.json.decode(text, type=PageHeader)
-            if self.header.record != RECORD or not 0 <= self.header.record_offset < PAGE:
+            if self.header.record != RECORD.format or not 0 <= self.header.record_offset < PAGE:
                 raise PageError(f"{path}: records of another version ({self.header.record})")
         except DAMAGE as error:
             os.close(self._file)
@@ -94,15 +80,14 @@ class WorkerPageReader:
         except BaseException:
             os.close(self._file)
             raise
-        self._struct = struct.Struct(RECORD)
 
     def read(self) -> WorkerCounts | None:
         """The counts now; None where they changed with every look."""
         before = b""
         for _ in range(TRIES):
-            copy = os.pread(self._file, self._struct.size, self.header.record_offset)
-            if copy == before and len(copy) == self._struct.size:
-                number, *values, again = self._struct.unpack(copy)
+            copy = os.pread(self._file, RECORD.size, self.header.record_offset)
+            if copy == before and len(copy) == RECORD.size:
+                number, *values, again = RECORD.unpack(copy)
                 return WorkerCounts(*values) if number == again else None
             before = copy
         return None

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder.spool.ring import KINDS, RECORD, RingError, RingReader
+from perftui.recorder.spool.ring import RingError, RingReader
+from perftui.wire.ring import KINDS, RECORD
 
 SLOT = struct.Struct("<QqqqqIBBxx")
 OFFSET = 4096
@@ -59,7 +60,7 @@ class Writer:
 
 
 def test_layout_is_the_documented_one() -> None:
-    assert SLOT.format == RECORD
+    assert SLOT.format == RECORD.format
     assert SLOT.size == 48
 
 

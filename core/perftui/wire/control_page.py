@@ -7,25 +7,42 @@ import mmap
 import os
 from pathlib import Path
 
-REQUESTS, STEP, COST, LOOKS, UNHEARD = 0, 8, 16, 24, 32
-"""Offsets: requests made so far; training steps after which all ranks open a window; the most
-that windows have cost one of them, ns; mean ns between looks at the thread of a window; processes
-that could not write down why they record nothing."""
+SIZE = 64
+"""Bytes of the page, whose numbers are u64 in the machine's byte order."""
+
+REQUESTS, STEP, COST, LOOKS, UNHEARD = range(5)
+"""Which number is which: window requests so far (the recorder counts); training steps after which
+all ranks open a window; the most ns that windows have cost one of them; mean ns between samples of
+the main thread's stack inside a window (the recorder says); processes that could not write down why
+they record nothing."""
 
 WORD = 8
-SIZE = 40
 
 
-class Control:
-    """Requests of viewers, and what the ranks agree on. Without a page there is nothing of it."""
+def create_control_page(path: Path) -> None:
+    """Create the page at ``path``, all zeros.
 
-    def __init__(self, spool: Path) -> None:
-        self._words = _words(spool / "control")
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.write_bytes(bytes(SIZE))
+
+
+class ControlPage:
+    """Requests of viewers, and what the ranks agree on; empty where there is no page."""
+
+    def __init__(self, path: Path) -> None:
+        self._words = _words(path)
         self._seen = self._read(REQUESTS)
         self.step_address = 0
         """Where ``step`` lies in memory, as long as this exists; 0 without a page."""
         if self._words is not None:
-            self.step_address = ctypes.addressof(ctypes.c_char.from_buffer(self._words, STEP))
+            number = ctypes.c_char.from_buffer(self._words, STEP * WORD)
+            self.step_address = ctypes.addressof(number)
+
+    def request(self) -> None:
+        """Ask the agents for one more window."""
+        self._write(REQUESTS, self._read(REQUESTS) + 1)
 
     def requested(self) -> bool:
         """Whether a request has come since the last call (several count as one)."""
@@ -63,20 +80,34 @@ class Control:
             self._write(COST, cost)
 
     @property
-    def looks_every(self) -> int:
-        """Mean ns between looks at the thread of an open window; 0 where none are to be made."""
+    def sample_every(self) -> int:
+        """Mean ns between stack samples in an open window; 0 where none are to be taken."""
         return self._read(LOOKS)
+
+    def set_sample_every(self, every: int) -> None:
+        """Have the agents sample the main thread's stack in their windows, every so many ns."""
+        self._write(LOOKS, every)
+
+    @property
+    def unheard(self) -> int:
+        """Processes that could not write down why they are not recorded."""
+        return self._read(UNHEARD)
 
     def count_unheard(self) -> None:
         """This process could not write a note, and has no ring: here is room always."""
         self._write(UNHEARD, self._read(UNHEARD) + 1)
 
-    def _read(self, offset: int) -> int:
-        return 0 if self._words is None else self._words[offset // WORD]
-
-    def _write(self, offset: int, word: int) -> None:
+    def close(self) -> None:
+        """Unmap the page; it must not be used afterwards."""
         if self._words is not None:
-            self._words[offset // WORD] = word
+            self._words.release()
+
+    def _read(self, which: int) -> int:
+        return 0 if self._words is None else self._words[which]
+
+    def _write(self, which: int, number: int) -> None:
+        if self._words is not None:
+            self._words[which] = number
 
 
 def _words(path: Path) -> memoryview[int] | None:

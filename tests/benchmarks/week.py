@@ -8,7 +8,7 @@ from pathlib import Path
 from perftui.agent.output.notes import Notes
 from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import ThinningSink
+from perftui.recorder.journals.downsampling import DownsamplingSink
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
@@ -49,7 +49,7 @@ class Week:
         self._ring = create_ring(self.spool.root / f"ring-{os.getpid()}", facts)
         self._notes = Notes(self.spool.root)
         self._drain = SpoolDrain(self.spool, self.layout, faults, lambda _note: None)
-        self._samples = ThinningSink(
+        self._samples = DownsamplingSink(
             self.layout.telemetry(HOST), (TIME, *COLUMNS), faults, floats=True
         )
 

@@ -205,7 +205,7 @@ class Interrupting:
         if event == "c_return":
             place = "after", getattr(called, "__name__", "")
             # The code that calls it may seem to be torch's.
-            is_ours = type(getattr(called, "__self__", None)).__name__ == "Lane"
+            is_ours = type(getattr(called, "__self__", None)).__name__ == "FastPath"
         else:
             is_ours = self.is_outside or self._is_of_agent(frame)
         if place == self.place and is_ours:

@@ -16,7 +16,7 @@ class FaultLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
@@ -24,12 +24,12 @@ class FaultLog:
         except OSError:
             self._file = None
 
-    def say(self, subject: str, problem: object) -> bool:
+    def report(self, subject: str, problem: object) -> bool:
         """Write ``subject: problem`` unless this subject was said before; True if it was new."""
         with self._lock:
-            if subject in self._said:
+            if subject in self._reported:
                 return False
-            self._said.add(subject)
+            self._reported.add(subject)
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         self._write(f"{stamp} {subject}: {problem}\n".encode("utf-8", "replace"))
         return True

@@ -16,7 +16,7 @@ all ranks open a window; the most ns that windows have cost one of them; mean ns
 the main thread's stack inside a window (the recorder says); processes that could not write down why
 they record nothing."""
 
-WORD = 8
+NUMBER_BYTES = 8
 
 
 def create_control_page(path: Path) -> None:
@@ -32,12 +32,12 @@ class ControlPage:
     """Requests of viewers, and what the ranks agree on; empty where there is no page."""
 
     def __init__(self, path: Path) -> None:
-        self._words = _words(path)
+        self._numbers = _numbers(path)
         self._seen = self._read(REQUESTS)
         self.step_address = 0
         """Where ``step`` lies in memory, as long as this exists; 0 without a page."""
-        if self._words is not None:
-            number = ctypes.c_char.from_buffer(self._words, STEP * WORD)
+        if self._numbers is not None:
+            number = ctypes.c_char.from_buffer(self._numbers, STEP * NUMBER_BYTES)
             self.step_address = ctypes.addressof(number)
 
     def request(self) -> None:
@@ -55,7 +55,7 @@ class ControlPage:
     @property
     def is_shared(self) -> bool:
         """Whether there is a page to agree on anything."""
-        return self._words is not None
+        return self._numbers is not None
 
     @property
     def step(self) -> int:
@@ -99,18 +99,18 @@ class ControlPage:
 
     def close(self) -> None:
         """Unmap the page; it must not be used afterwards."""
-        if self._words is not None:
-            self._words.release()
+        if self._numbers is not None:
+            self._numbers.release()
 
     def _read(self, which: int) -> int:
-        return 0 if self._words is None else self._words[which]
+        return 0 if self._numbers is None else self._numbers[which]
 
     def _write(self, which: int, number: int) -> None:
-        if self._words is not None:
-            self._words[which] = number
+        if self._numbers is not None:
+            self._numbers[which] = number
 
 
-def _words(path: Path) -> memoryview[int] | None:
+def _numbers(path: Path) -> memoryview[int] | None:
     """The page as words that are stored at once: other processes read them meanwhile, and
     ``struct`` would clear a word before it writes there."""
     try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.agent.overhead import meter as meters
 from perftui.agent.overhead.hook_cost import calibrate
 from perftui.agent.overhead.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
-from perftui.agent.safety.guarded import contained, contained_apart
+from perftui.agent.safety.guarded import guarded, guarded_and_timed
 
 US = 1000
 MS = 1_000_000
@@ -43,12 +43,12 @@ class Agent:
         self.failure = error
         return isinstance(error, Exception)
 
-    @contained
+    @guarded
     def often(self, work: Callable[[], None]) -> int:
         work()
         return 1
 
-    @contained_apart
+    @guarded_and_timed
     def rarely(self, work: Callable[[], None]) -> int:
         work()
         return 1

@@ -17,7 +17,7 @@ from perftui.agent.windows.triggers import (
     REGULAR,
     SLOW,
     WARM,
-    Occasions,
+    WindowTriggers,
 )
 from perftui.wire.control_page import SIZE, ControlPage
 
@@ -38,7 +38,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.share)
-        self.occasions = Occasions(self.budget, self.control, self.first_step)
+        self.occasions = WindowTriggers(self.budget, self.control, self.first_step)
 
     def step(self, duration: int, price: int, cost: int, hooks: int = 0) -> str | None:
         """One step, and the window that may follow; why it does."""

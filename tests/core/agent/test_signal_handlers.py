@@ -129,4 +129,4 @@ def test_it_passes_through_the_end_of_an_agent_that_failed(tmp_path: Path) -> No
 def test_an_agent_that_cannot_even_tell_fails_in_silence(tmp_path: Path) -> None:
     failed = lifetime(tmp_path / "gone", bool)
     failed.fail(ValueError("ours"))
-    assert failed.lane.inside
+    assert failed.fast_path.inside

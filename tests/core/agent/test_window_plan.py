@@ -335,7 +335,7 @@ def test_steps_that_are_told_of_together_count_for_the_length_of_runs(together: 
         run.kind = TRAIN
         began = run.number
         while run.number - began < 40:
-            # The lane tells of the last one when a loader of another kind begins.
+            # The fast path tells of the last one when a loader of another kind begins.
             run.run_together(1, min(together, 39 - (run.number - began)) or 1)
             run.kinds += [TRAIN] * (run.number - len(run.kinds))
         run.kind = EVAL

@@ -94,9 +94,9 @@ recording = sys.modules["_perftui.agent.recording.recording"]
 # On a busy machine it is time to plan after every other step.
 recording.USUAL_NS = 10**15
 original, told = recording.Recording.take_back, []
-def take_back(self, lane):
-    told.append(lane.steps)
-    original(self, lane)
+def take_back(self, fast_path):
+    told.append(fast_path.steps)
+    original(self, fast_path)
 recording.Recording.take_back = take_back
 for number, (x,) in enumerate(DataLoader(TensorDataset(torch.ones(400, 8)))):
     optimizer.zero_grad()

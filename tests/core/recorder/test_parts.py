@@ -235,9 +235,9 @@ def test_spool_counts_captures_and_goes(tmp_path: Path) -> None:
 
 def test_same_fault_is_said_once(tmp_path: Path) -> None:
     faults = FaultLog(tmp_path / "recorder.log")
-    assert faults.say("disk", "full")
-    assert not faults.say("disk", "full again")
-    assert faults.say("card", "gone")
+    assert faults.report("disk", "full")
+    assert not faults.report("disk", "full again")
+    assert faults.report("card", "gone")
     lines = (tmp_path / "recorder.log").read_text().splitlines()
     assert [line.split(" ", 2)[2] for line in lines] == ["disk: full", "card: gone"]
 
@@ -245,7 +245,7 @@ def test_same_fault_is_said_once(tmp_path: Path) -> None:
 def test_fault_that_cannot_be_logged_goes_to_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    FaultLog(tmp_path / "absent" / "recorder.log").say("disk", "full")
+    FaultLog(tmp_path / "absent" / "recorder.log").report("disk", "full")
     assert "disk: full" in capsys.readouterr().err
 
 

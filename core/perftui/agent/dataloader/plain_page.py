@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ...wire.worker_page import COLLATE, FETCH, IDLE, RECORD
-from ..safety.try_lock import Turn
+from ..safety.try_lock import TryLock
 
 BRIEF_NS = 5_000_000
 """In the training itself a batch that follows one that took less is stored once it is made, and not
@@ -39,11 +39,11 @@ class PlainPage:
         self.fetch = 0
         self.collate = 0
         self.address = 0
-        self._turn = Turn()
+        self._lock = TryLock()
 
     def enter(self, whose: object, /) -> bool:
         """A batch begins, known as ``whose``; whether it is counted."""
-        if not self._turn.take(whose):
+        if not self._lock.acquire(whose):
             return False
         # The one before may have told nobody of its end.
         self.stage = IDLE
@@ -52,16 +52,16 @@ class PlainPage:
 
     def leave(self, whose: object, /) -> None:
         """That batch has ended, made or not, if it is the one that is counted."""
-        if not self._turn.is_of(whose):
+        if not self._lock.is_held_by(whose):
             return
         if self.stage != IDLE:
             self.is_brief = False
             self.mark(IDLE)
-        self._turn.give_back(whose)
+        self._lock.release(whose)
 
     def forget(self) -> None:
         """The batch that is being made is another process's."""
-        self._turn = Turn()
+        self._lock = TryLock()
 
     def mark(self, stage: int, /) -> None:
         """What goes on from now on."""

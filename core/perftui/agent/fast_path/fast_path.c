@@ -1,11 +1,11 @@
 /* The hooks of a loop that is known: what each of its steps does, written to the ring and compared
-   with what the steps before it did. ``lane.py`` says when. Compiled, because a hook runs once a
+   with what the steps before it did. ``fast_path.py`` says when. Compiled, because a hook runs once a
    millisecond at most, when the caches hold little of it: in Python these hooks took 30 us of each
    such step, most of it waiting for memory.
 
    Python code runs in here where a measured step ends or begins, where a loader with workers is
    asked, and for errors. Handlers of signals and what the garbage collector calls may come in
-   between there, and close the lane: it is asked again after each. */
+   between there, and close the fast path: it is asked again after each. */
 
 #include "../native/compiled.h"
 
@@ -20,7 +20,7 @@ enum { MOST_UNFED_EVENTS = 200 };
 enum { STEP = 0, INPUT_WAIT = 1, OPTIMIZER = 5, INPUT_CPU = 10 };
 enum { PAGE = 4096 };
 
-/* As in ``lane.py``. */
+/* As in ``fast_path.py``. */
 enum { FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED };
 
 typedef struct {
@@ -36,13 +36,13 @@ typedef struct {
 } Optimizer;
 
 typedef struct {
-    LaneHead head;
+    FastPathHead head;
     char is_open, is_fed, is_sampling, is_fetching, has_workers, is_usual;
     unsigned long own_thread;
     long long ready, cpu_start;
 
     int n_events, n_usual; /* n_usual is -1 while no step is known */
-    int n_told;
+    int n_reported;
     int optimizer_steps; /* of the step that goes on */
     uint16_t events[MOST_EVENTS], usual[MOST_EVENTS];
 
@@ -52,7 +52,7 @@ typedef struct {
     long long planned;
 
     long long index, step_start, usual_until, slow_after, micro_batches, last_activity;
-    long long steps, steps_ns, steps_hooks; /* since the lane was opened */
+    long long steps, steps_ns, steps_hooks; /* since the fast path was opened */
 
     long long calls, fetch_calls, until_sample, sampled_ns, sampled_calls;
     double call_ns;
@@ -63,28 +63,28 @@ typedef struct {
 
     PyObject *iterator; /* weak */
     PyObject *pauses;   /* list */
-    PyObject *is_grad_enabled, *batches_ready, *keeps;
-} Lane;
+    PyObject *is_grad_enabled, *batches_ready, *guards;
+} FastPath;
 
-static void write_record(Lane *lane, int kind, int64_t start, int64_t end, int64_t value, int64_t extra)
+static void write_record(FastPath *path, int kind, int64_t start, int64_t end, int64_t value, int64_t extra)
 {
-    uint64_t *head = (uint64_t *)(lane->ring + PAGE) - 1;
+    uint64_t *head = (uint64_t *)(path->ring + PAGE) - 1;
     uint64_t number = *head;
-    Record record = {number, start, end - start, value, extra, (uint32_t)lane->index, (uint8_t)kind, 0, {0}};
-    memcpy(lane->ring + PAGE + number % (uint64_t)lane->capacity * sizeof record, &record, sizeof record);
+    Record record = {number, start, end - start, value, extra, (uint32_t)path->index, (uint8_t)kind, 0, {0}};
+    memcpy(path->ring + PAGE + number % (uint64_t)path->capacity * sizeof record, &record, sizeof record);
     /* After the record: the reader trusts every slot below the head. */
     __atomic_store_n(head, number + 1, __ATOMIC_RELEASE);
-    lane->last_activity = end;
+    path->last_activity = end;
 }
 
 /* Whether the calling thread's hooks may come here. */
-static int is_here(Lane *lane)
+static int is_here(FastPath *path)
 {
-    if (!lane->is_open || lane->ring == NULL || lane->capacity <= 0)
+    if (!path->is_open || path->ring == NULL || path->capacity <= 0)
         return 0;
-    if (!lane->is_grad_enabled || !lane->batches_ready || !lane->keeps)
+    if (!path->is_grad_enabled || !path->batches_ready || !path->guards)
         return 0;
-    return PyThread_get_thread_ident() == lane->own_thread;
+    return PyThread_get_thread_ident() == path->own_thread;
 }
 
 /* What a weak reference refers to, borrowed; None where that is gone. */
@@ -97,17 +97,17 @@ static PyObject *referent(PyObject *reference)
     return Py_None;
 }
 
-static int has_room(Lane *lane)
+static int has_room(FastPath *path)
 {
-    if (!lane->is_fed)
-        return lane->n_events < MOST_UNFED_EVENTS;
-    return lane->n_events < MOST_EVENTS && referent(lane->iterator) != Py_None;
+    if (!path->is_fed)
+        return path->n_events < MOST_UNFED_EVENTS;
+    return path->n_events < MOST_EVENTS && referent(path->iterator) != Py_None;
 }
 
 /* Whether the batch never came that was asked for: nobody was told of the end of that. */
-static int is_broken_off(Lane *lane)
+static int is_broken_off(FastPath *path)
 {
-    return lane->is_fetching && !lane->head.inside;
+    return path->is_fetching && !path->head.inside;
 }
 
 /* How long ``list`` is, or -1 with an error where it is none, or deleted. */
@@ -128,20 +128,20 @@ static int takes(Py_ssize_t n_args, Py_ssize_t n)
 }
 
 /* Whether all has happened as in the steps before, and then this ``event`` did. */
-static int is_next(Lane *lane, int event)
+static int is_next(FastPath *path, int event)
 {
-    return lane->is_usual && lane->n_events < lane->n_usual && lane->usual[lane->n_events] == event;
+    return path->is_usual && path->n_events < path->n_usual && path->usual[path->n_events] == event;
 }
 
-static void push(Lane *lane, int event)
+static void push(FastPath *path, int event)
 {
-    lane->is_usual = (char)is_next(lane, event);
-    lane->events[lane->n_events++] = (uint16_t)event;
-    lane->calls++;
+    path->is_usual = (char)is_next(path, event);
+    path->events[path->n_events++] = (uint16_t)event;
+    path->calls++;
 }
 
 /* An error of ours ends the recording; one of the script's signal handlers is passed on. */
-static PyObject *failed(Lane *lane)
+static PyObject *failed(FastPath *path)
 {
     PyObject *type, *error, *trace, *kept;
     PyErr_Fetch(&type, &error, &trace);
@@ -149,7 +149,7 @@ static PyObject *failed(Lane *lane)
     if (trace != NULL)
         /* By where it came through it is known for a handler's. */
         PyException_SetTraceback(error, trace);
-    kept = PyObject_CallFunctionObjArgs(lane->keeps, error, NULL);
+    kept = PyObject_CallFunctionObjArgs(path->guards, error, NULL);
     if (kept == Py_True) {
         Py_DECREF(kept);
         Py_XDECREF(type);
@@ -170,97 +170,97 @@ static PyObject *failed(Lane *lane)
 }
 
 /* Whether another rank has planned a window meanwhile. */
-static int is_planned(Lane *lane)
+static int is_planned(FastPath *path)
 {
-    return lane->plan != NULL && __atomic_load_n(lane->plan, __ATOMIC_RELAXED) != lane->planned;
+    return path->plan != NULL && __atomic_load_n(path->plan, __ATOMIC_RELAXED) != path->planned;
 }
 
-static int call_method(Lane *lane, const char *name)
+static int call_method(FastPath *path, const char *name)
 {
-    PyObject *result = PyObject_CallMethod((PyObject *)lane, name, NULL);
+    PyObject *result = PyObject_CallMethod((PyObject *)path, name, NULL);
     Py_XDECREF(result);
     return result == NULL ? -1 : 0;
 }
 
 /* Whether the step may end here at ``end``, where all but ``n_left`` of its events have happened; -1 with
-   an error. The lane may be closed when this returns 0. */
-static int may_end(Lane *lane, int64_t end, int n_left)
+   an error. The fast path may be closed when this returns 0. */
+static int may_end(FastPath *path, int64_t end, int n_left)
 {
-    int64_t start = lane->step_start;
-    int going_on = lane->going_on;
-    Py_ssize_t pauses = length(lane->pauses);
+    int64_t start = path->step_start;
+    int going_on = path->going_on;
+    Py_ssize_t pauses = length(path->pauses);
     if (pauses < 0)
         return -1;
-    if (end >= lane->usual_until || end - start > lane->slow_after || pauses > 0 || is_planned(lane))
+    if (end >= path->usual_until || end - start > path->slow_after || pauses > 0 || is_planned(path))
         return 0;
-    if (!lane->is_sampling)
+    if (!path->is_sampling)
         return 1;
-    if (call_method(lane, "end_sample") < 0)
+    if (call_method(path, "end_sample") < 0)
         return -1;
-    /* Somebody may have closed the lane meanwhile, and opened it in another step. */
-    if (!lane->is_open || lane->step_start != start || lane->going_on != going_on)
+    /* Somebody may have closed the fast path meanwhile, and opened it in another step. */
+    if (!path->is_open || path->step_start != start || path->going_on != going_on)
         return 0;
-    return lane->is_usual && lane->n_events + n_left == lane->n_usual;
+    return path->is_usual && path->n_events + n_left == path->n_usual;
 }
 
-/* The step is written, and the next one begins. -1 with an error; the lane may be closed when this
+/* The step is written, and the next one begins. -1 with an error; the fast path may be closed when this
    returns. */
-static int end_step(Lane *lane, int64_t end, int was_sampling)
+static int end_step(FastPath *path, int64_t end, int was_sampling)
 {
-    int64_t start = lane->step_start;
-    int64_t hooks = (int64_t)((double)lane->calls * lane->call_ns);
-    write_record(lane, STEP, start, end, lane->micro_batches, hooks);
-    lane->index++;
-    lane->step_start = end;
-    lane->steps++;
-    lane->steps_ns += end - start;
-    lane->steps_hooks += hooks;
-    lane->calls = 0;
-    lane->n_events = lane->n_told = lane->optimizer_steps = 0;
-    lane->is_usual = 1;
-    if (!was_sampling && --lane->until_sample == 0)
-        return call_method(lane, "begin_sample");
+    int64_t start = path->step_start;
+    int64_t hooks = (int64_t)((double)path->calls * path->call_ns);
+    write_record(path, STEP, start, end, path->micro_batches, hooks);
+    path->index++;
+    path->step_start = end;
+    path->steps++;
+    path->steps_ns += end - start;
+    path->steps_hooks += hooks;
+    path->calls = 0;
+    path->n_events = path->n_reported = path->optimizer_steps = 0;
+    path->is_usual = 1;
+    if (!was_sampling && --path->until_sample == 0)
+        return call_method(path, "begin_sample");
     return 0;
 }
 
 /* iterator: it is asked for a batch. When, or 0 where that is for the session. */
-static PyObject *enter_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_fetch(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane) || !lane->is_fed || referent(lane->iterator) != args[0])
+    if (!is_here(path) || !path->is_fed || referent(path->iterator) != args[0])
         return PyLong_FromLong(0);
-    if (lane->is_usual && lane->n_events == lane->n_usual) {
+    if (path->is_usual && path->n_events == path->n_usual) {
         int64_t end = clock_ns(CLOCK_MONOTONIC);
-        int was_sampling = lane->is_sampling, taken = may_end(lane, end, 0);
-        if (taken < 0 || (taken && end_step(lane, end, was_sampling) < 0))
-            return failed(lane);
-        if (!taken || !lane->is_open)
+        int was_sampling = path->is_sampling, taken = may_end(path, end, 0);
+        if (taken < 0 || (taken && end_step(path, end, was_sampling) < 0))
+            return failed(path);
+        if (!taken || !path->is_open)
             return PyLong_FromLong(0);
-        lane->calls++;
-    } else if (is_next(lane, ASKED)) {
+        path->calls++;
+    } else if (is_next(path, ASKED)) {
         /* The next of several micro batches. */
-        push(lane, ASKED);
+        push(path, ASKED);
     } else {
         return PyLong_FromLong(0);
     }
-    lane->is_fetching = 1;
-    if (lane->has_workers) {
-        PyObject *ready = PyObject_CallFunctionObjArgs(lane->batches_ready, args[0], NULL);
+    path->is_fetching = 1;
+    if (path->has_workers) {
+        PyObject *ready = PyObject_CallFunctionObjArgs(path->batches_ready, args[0], NULL);
         if (ready == NULL)
-            return failed(lane);
-        lane->ready = PyLong_AsLongLong(ready);
+            return failed(path);
+        path->ready = PyLong_AsLongLong(ready);
         Py_DECREF(ready);
         if (PyErr_Occurred())
-            return failed(lane);
+            return failed(path);
     } else {
-        lane->cpu_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        path->cpu_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
 /* iterator, start: it has given a batch. Whether that is all. */
-static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *leave_fetch(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     int64_t start, end;
     if (!takes(n_args, 2))
@@ -268,51 +268,51 @@ static PyObject *leave_fetch(Lane *lane, PyObject *const *args, Py_ssize_t n_arg
     start = PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
-    if (!is_here(lane) || !lane->is_fed || !has_room(lane) || referent(lane->iterator) != args[0])
+    if (!is_here(path) || !path->is_fed || !has_room(path) || referent(path->iterator) != args[0])
         return counted(Py_False);
-    lane->is_fetching = 0;
+    path->is_fetching = 0;
     end = clock_ns(CLOCK_MONOTONIC);
-    write_record(lane, INPUT_WAIT, start, end, lane->ready, 0);
-    if (!lane->has_workers) {
-        int64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - lane->cpu_start;
-        write_record(lane, INPUT_CPU, end, end, used, 0);
-        lane->calls += lane->fetch_calls;
+    write_record(path, INPUT_WAIT, start, end, path->ready, 0);
+    if (!path->has_workers) {
+        int64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - path->cpu_start;
+        write_record(path, INPUT_CPU, end, end, used, 0);
+        path->calls += path->fetch_calls;
     }
-    push(lane, FETCHED);
+    push(path, FETCHED);
     return counted(Py_True);
 }
 
 /* The outermost module is called. When, or 0 where that is for the session. */
-static PyObject *enter_forward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_forward(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     PyObject *enabled;
     (void)args;
     if (!takes(n_args, 0))
         return NULL;
-    if (!is_here(lane) || !has_room(lane) || is_broken_off(lane))
+    if (!is_here(path) || !has_room(path) || is_broken_off(path))
         return PyLong_FromLong(0);
-    enabled = PyObject_CallObject(lane->is_grad_enabled, NULL);
+    enabled = PyObject_CallObject(path->is_grad_enabled, NULL);
     if (enabled == NULL)
-        return failed(lane);
-    push(lane, enabled == Py_True ? WITH_GRADIENTS : WITHOUT);
+        return failed(path);
+    push(path, enabled == Py_True ? WITH_GRADIENTS : WITHOUT);
     Py_DECREF(enabled);
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
 /* The autograd engine is called. */
-static PyObject *enter_backward(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_backward(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     (void)args;
     if (!takes(n_args, 0))
         return NULL;
-    if (!is_here(lane) || !has_room(lane) || is_broken_off(lane))
+    if (!is_here(path) || !has_room(path) || is_broken_off(path))
         return PyLong_FromLong(0);
-    push(lane, WENT_BACK);
+    push(path, WENT_BACK);
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
 /* kind, start: a forward or backward pass has returned or raised. Whether that is all. */
-static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *leave(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     long kind;
     int64_t start;
@@ -322,75 +322,75 @@ static PyObject *leave(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
     start = PyErr_Occurred() ? -1 : PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
-    if (!is_here(lane))
+    if (!is_here(path))
         return counted(Py_False);
-    write_record(lane, (int)kind, start, clock_ns(CLOCK_MONOTONIC), 0, 0);
-    lane->calls++;
+    write_record(path, (int)kind, start, clock_ns(CLOCK_MONOTONIC), 0, 0);
+    path->calls++;
     return counted(Py_True);
 }
 
 /* optimizer: its step begins. Whether it is known, and no other's goes on. */
-static PyObject *enter_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_optimizer(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     int i;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane) || lane->going_on >= 0 || is_broken_off(lane))
+    if (!is_here(path) || path->going_on >= 0 || is_broken_off(path))
         return counted(Py_False);
-    for (i = 0; i < lane->n_optimizers; i++)
-        if (referent(lane->optimizers[i].reference) == args[0]) {
-            lane->going_on = i;
-            lane->optimizer_start = clock_ns(CLOCK_MONOTONIC);
-            lane->calls++;
+    for (i = 0; i < path->n_optimizers; i++)
+        if (referent(path->optimizers[i].reference) == args[0]) {
+            path->going_on = i;
+            path->optimizer_start = clock_ns(CLOCK_MONOTONIC);
+            path->calls++;
             return counted(Py_True);
         }
     return counted(Py_False);
 }
 
 /* The optimizer that steps has done so at ``end``. */
-static void write_optimizer(Lane *lane, int64_t end, int event)
+static void write_optimizer(FastPath *path, int64_t end, int event)
 {
-    write_record(lane, OPTIMIZER, lane->optimizer_start, end, 0, 0);
-    lane->going_on = -1;
-    lane->finished++;
-    lane->optimizer_steps++;
-    push(lane, event);
+    write_record(path, OPTIMIZER, path->optimizer_start, end, 0, 0);
+    path->going_on = -1;
+    path->finished++;
+    path->optimizer_steps++;
+    push(path, event);
 }
 
 /* optimizer: its step is done. Whether it began here, and all was as usual where that may end a step. */
-static PyObject *leave_optimizer(Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *leave_optimizer(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     Optimizer *optimizer;
     int64_t end;
-    int event, was_sampling = lane->is_sampling, taken;
+    int event, was_sampling = path->is_sampling, taken;
     if (!takes(n_args, 1))
         return NULL;
-    if (!is_here(lane) || !has_room(lane))
+    if (!is_here(path) || !has_room(path))
         return counted(Py_False);
-    if (lane->going_on < 0 || lane->going_on >= lane->n_optimizers)
+    if (path->going_on < 0 || path->going_on >= path->n_optimizers)
         return counted(Py_False);
-    optimizer = &lane->optimizers[lane->going_on];
-    if (referent(optimizer->reference) != args[0] || lane->optimizer_steps >= MOST_OPTIMIZER_STEPS)
+    optimizer = &path->optimizers[path->going_on];
+    if (referent(optimizer->reference) != args[0] || path->optimizer_steps >= MOST_OPTIMIZER_STEPS)
         return counted(Py_False);
     event = STEPPED + optimizer->number;
     end = clock_ns(CLOCK_MONOTONIC);
-    if (!lane->is_fed) {
+    if (!path->is_fed) {
         /* One within a backward pass ends no step before that has ended. */
-        if (lane->head.inside || !is_next(lane, event))
+        if (path->head.inside || !is_next(path, event))
             return counted(Py_False);
-        if (lane->n_events + 1 == lane->n_usual) {
-            taken = may_end(lane, end, 1);
+        if (path->n_events + 1 == path->n_usual) {
+            taken = may_end(path, end, 1);
             if (taken < 0)
-                return failed(lane);
+                return failed(path);
             if (!taken)
                 return counted(Py_False);
-            write_optimizer(lane, end, event);
-            if (end_step(lane, end, was_sampling) < 0)
-                return failed(lane);
+            write_optimizer(path, end, event);
+            if (end_step(path, end, was_sampling) < 0)
+                return failed(path);
             return counted(Py_True);
         }
     }
-    write_optimizer(lane, end, event);
+    write_optimizer(path, end, event);
     return counted(Py_True);
 }
 
@@ -413,57 +413,57 @@ static int numbers(PyObject *list, uint16_t *values)
     return (int)n;
 }
 
-static PyObject *get_events(Lane *lane, void *unused)
+static PyObject *get_events(FastPath *path, void *unused)
 {
-    int i, n = lane->n_events;
+    int i, n = path->n_events;
     PyObject *list = PyList_New(n);
     (void)unused;
     for (i = 0; list != NULL && i < n; i++) {
-        PyObject *event = PyLong_FromLong(lane->events[i]);
+        PyObject *event = PyLong_FromLong(path->events[i]);
         if (event == NULL || PyList_SetItem(list, i, event) < 0)
             Py_CLEAR(list);
     }
     return list;
 }
 
-static int set_events(Lane *lane, PyObject *list, void *unused)
+static int set_events(FastPath *path, PyObject *list, void *unused)
 {
-    int i, n = numbers(list, lane->events);
+    int i, n = numbers(list, path->events);
     (void)unused;
     if (n < 0)
         return -1;
-    lane->n_events = n;
-    lane->optimizer_steps = 0;
+    path->n_events = n;
+    path->optimizer_steps = 0;
     /* A step of which the machine has been told ends there, or what it was told would stay. */
-    lane->is_usual = n == 0;
+    path->is_usual = n == 0;
     for (i = 0; i < n; i++)
-        lane->optimizer_steps += lane->events[i] >= STEPPED;
+        path->optimizer_steps += path->events[i] >= STEPPED;
     return 0;
 }
 
-static int set_usual(Lane *lane, PyObject *list, void *unused)
+static int set_usual(FastPath *path, PyObject *list, void *unused)
 {
     (void)unused;
-    lane->n_usual = list == Py_None ? -1 : numbers(list, lane->usual);
+    path->n_usual = list == Py_None ? -1 : numbers(list, path->usual);
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static void forget_optimizers(Lane *lane)
+static void forget_optimizers(FastPath *path)
 {
-    while (lane->n_optimizers > 0) {
-        lane->n_optimizers--;
-        Py_CLEAR(lane->optimizers[lane->n_optimizers].reference);
+    while (path->n_optimizers > 0) {
+        path->n_optimizers--;
+        Py_CLEAR(path->optimizers[path->n_optimizers].reference);
     }
 }
 
 /* A list of weak references to optimizers, each with its number. */
-static int set_optimizers(Lane *lane, PyObject *list, void *unused)
+static int set_optimizers(FastPath *path, PyObject *list, void *unused)
 {
     Py_ssize_t i, n = length(list);
     (void)unused;
     if (n < 0)
         return -1;
-    forget_optimizers(lane);
+    forget_optimizers(path);
     for (i = 0; i < n && i < MOST_OPTIMIZERS; i++) {
         PyObject *pair = PyList_GetItem(list, i), *reference;
         int number;
@@ -474,63 +474,63 @@ static int set_optimizers(Lane *lane, PyObject *list, void *unused)
             return -1;
         }
         Py_INCREF(reference);
-        lane->optimizers[lane->n_optimizers++] = (Optimizer){reference, number};
+        path->optimizers[path->n_optimizers++] = (Optimizer){reference, number};
     }
     return 0;
 }
 
-static int traverse(Lane *lane, visitproc visit, void *arg)
+static int traverse(FastPath *path, visitproc visit, void *arg)
 {
     int i;
-    for (i = 0; i < lane->n_optimizers; i++)
-        Py_VISIT(lane->optimizers[i].reference);
-    Py_VISIT(lane->iterator);
-    Py_VISIT(lane->pauses);
-    Py_VISIT(lane->is_grad_enabled);
-    Py_VISIT(lane->batches_ready);
-    Py_VISIT(lane->keeps);
-    Py_VISIT(Py_TYPE(lane));
+    for (i = 0; i < path->n_optimizers; i++)
+        Py_VISIT(path->optimizers[i].reference);
+    Py_VISIT(path->iterator);
+    Py_VISIT(path->pauses);
+    Py_VISIT(path->is_grad_enabled);
+    Py_VISIT(path->batches_ready);
+    Py_VISIT(path->guards);
+    Py_VISIT(Py_TYPE(path));
     return 0;
 }
 
-static int clear(Lane *lane)
+static int clear(FastPath *path)
 {
-    lane->is_open = 0;
-    forget_optimizers(lane);
-    Py_CLEAR(lane->iterator);
-    Py_CLEAR(lane->pauses);
-    Py_CLEAR(lane->is_grad_enabled);
-    Py_CLEAR(lane->batches_ready);
-    Py_CLEAR(lane->keeps);
+    path->is_open = 0;
+    forget_optimizers(path);
+    Py_CLEAR(path->iterator);
+    Py_CLEAR(path->pauses);
+    Py_CLEAR(path->is_grad_enabled);
+    Py_CLEAR(path->batches_ready);
+    Py_CLEAR(path->guards);
     return 0;
 }
 
-static void dealloc(Lane *lane)
+static void dealloc(FastPath *path)
 {
-    let_go((PyObject *)lane, (inquiry)clear);
+    let_go((PyObject *)path, (inquiry)clear);
 }
 
-typedef PyObject *Hook(Lane *lane, PyObject *const *args, Py_ssize_t n_args);
+typedef PyObject *Hook(FastPath *path, PyObject *const *args, Py_ssize_t n_args);
 
 /* The hook, with what it costs added up. The one that ends a measured step is not counted, nor the one
    that begins it: both do more than the others. */
-static PyObject *measured(Hook *hook, Lane *lane, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *measured(Hook *hook, FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 {
     int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    long long steps = lane->steps;
-    PyObject *result = hook(lane, args, n_args);
-    if (lane->is_sampling && lane->steps == steps) {
+    long long steps = path->steps;
+    PyObject *result = hook(path, args, n_args);
+    if (path->is_sampling && path->steps == steps) {
         int64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        lane->sampled_ns += end - start - (start - before);
-        lane->sampled_calls++;
+        path->sampled_ns += end - start - (start - before);
+        path->sampled_calls++;
     }
     return result;
 }
 
 #define MEASURED(name) \
-    static PyObject *name##_hook(Lane *lane, PyObject *const *args, Py_ssize_t n_args) \
+    static PyObject *name##_hook(FastPath *path, PyObject *const *args, Py_ssize_t n_args) \
     { \
-        return lane->is_sampling ? measured(name, lane, args, n_args) : name(lane, args, n_args); \
+        return path->is_sampling ? measured(name, path, args, n_args) : name(path, args, n_args); \
     }
 
 MEASURED(enter_fetch)
@@ -555,45 +555,45 @@ static PyMethodDef methods[] = {
 };
 
 static PyMemberDef members[] = {
-    {"inside", T_BOOL, offsetof(Lane, head.inside), 0, NULL},
-    {"is_off", T_BOOL, offsetof(Lane, head.is_off), 0, NULL},
-    {"goes_back", T_BOOL, offsetof(Lane, head.goes_back), 0, NULL},
-    MEMBER(Lane, is_open, T_BOOL),
-    MEMBER(Lane, is_fed, T_BOOL),
-    MEMBER(Lane, is_sampling, T_BOOL),
-    MEMBER(Lane, is_fetching, T_BOOL),
-    MEMBER(Lane, has_workers, T_BOOL),
-    MEMBER(Lane, own_thread, T_ULONG),
-    MEMBER(Lane, ready, T_LONGLONG),
-    MEMBER(Lane, cpu_start, T_LONGLONG),
-    MEMBER(Lane, n_told, T_INT),
-    MEMBER(Lane, capacity, T_LONGLONG),
-    MEMBER(Lane, ring, T_ULONGLONG),
-    MEMBER(Lane, plan, T_ULONGLONG),
-    MEMBER(Lane, planned, T_LONGLONG),
-    MEMBER(Lane, index, T_LONGLONG),
-    MEMBER(Lane, step_start, T_LONGLONG),
-    MEMBER(Lane, usual_until, T_LONGLONG),
-    MEMBER(Lane, slow_after, T_LONGLONG),
-    MEMBER(Lane, micro_batches, T_LONGLONG),
-    MEMBER(Lane, last_activity, T_LONGLONG),
-    MEMBER(Lane, steps, T_LONGLONG),
-    MEMBER(Lane, steps_ns, T_LONGLONG),
-    MEMBER(Lane, steps_hooks, T_LONGLONG),
-    MEMBER(Lane, calls, T_LONGLONG),
-    MEMBER(Lane, fetch_calls, T_LONGLONG),
-    MEMBER(Lane, until_sample, T_LONGLONG),
-    MEMBER(Lane, sampled_ns, T_LONGLONG),
-    MEMBER(Lane, sampled_calls, T_LONGLONG),
-    MEMBER(Lane, call_ns, T_DOUBLE),
-    MEMBER(Lane, going_on, T_INT),
-    MEMBER(Lane, optimizer_start, T_LONGLONG),
-    MEMBER(Lane, finished, T_LONGLONG),
-    MEMBER(Lane, iterator, T_OBJECT_EX),
-    MEMBER(Lane, pauses, T_OBJECT_EX),
-    MEMBER(Lane, is_grad_enabled, T_OBJECT_EX),
-    MEMBER(Lane, batches_ready, T_OBJECT_EX),
-    MEMBER(Lane, keeps, T_OBJECT_EX),
+    {"inside", T_BOOL, offsetof(FastPath, head.inside), 0, NULL},
+    {"is_off", T_BOOL, offsetof(FastPath, head.is_off), 0, NULL},
+    {"goes_back", T_BOOL, offsetof(FastPath, head.goes_back), 0, NULL},
+    MEMBER(FastPath, is_open, T_BOOL),
+    MEMBER(FastPath, is_fed, T_BOOL),
+    MEMBER(FastPath, is_sampling, T_BOOL),
+    MEMBER(FastPath, is_fetching, T_BOOL),
+    MEMBER(FastPath, has_workers, T_BOOL),
+    MEMBER(FastPath, own_thread, T_ULONG),
+    MEMBER(FastPath, ready, T_LONGLONG),
+    MEMBER(FastPath, cpu_start, T_LONGLONG),
+    MEMBER(FastPath, n_reported, T_INT),
+    MEMBER(FastPath, capacity, T_LONGLONG),
+    MEMBER(FastPath, ring, T_ULONGLONG),
+    MEMBER(FastPath, plan, T_ULONGLONG),
+    MEMBER(FastPath, planned, T_LONGLONG),
+    MEMBER(FastPath, index, T_LONGLONG),
+    MEMBER(FastPath, step_start, T_LONGLONG),
+    MEMBER(FastPath, usual_until, T_LONGLONG),
+    MEMBER(FastPath, slow_after, T_LONGLONG),
+    MEMBER(FastPath, micro_batches, T_LONGLONG),
+    MEMBER(FastPath, last_activity, T_LONGLONG),
+    MEMBER(FastPath, steps, T_LONGLONG),
+    MEMBER(FastPath, steps_ns, T_LONGLONG),
+    MEMBER(FastPath, steps_hooks, T_LONGLONG),
+    MEMBER(FastPath, calls, T_LONGLONG),
+    MEMBER(FastPath, fetch_calls, T_LONGLONG),
+    MEMBER(FastPath, until_sample, T_LONGLONG),
+    MEMBER(FastPath, sampled_ns, T_LONGLONG),
+    MEMBER(FastPath, sampled_calls, T_LONGLONG),
+    MEMBER(FastPath, call_ns, T_DOUBLE),
+    MEMBER(FastPath, going_on, T_INT),
+    MEMBER(FastPath, optimizer_start, T_LONGLONG),
+    MEMBER(FastPath, finished, T_LONGLONG),
+    MEMBER(FastPath, iterator, T_OBJECT_EX),
+    MEMBER(FastPath, pauses, T_OBJECT_EX),
+    MEMBER(FastPath, is_grad_enabled, T_OBJECT_EX),
+    MEMBER(FastPath, batches_ready, T_OBJECT_EX),
+    MEMBER(FastPath, guards, T_OBJECT_EX),
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -615,14 +615,14 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    "perftui.agent.native._compiled.CompiledLane",
-    sizeof(Lane),
+    "perftui.agent.native._compiled.CompiledFastPath",
+    sizeof(FastPath),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     slots,
 };
 
-PyObject *lane_type(void)
+PyObject *fast_path_type(void)
 {
     return PyType_FromSpec(&spec);
 }

@@ -1,10 +1,10 @@
-"""The short way through the hooks, for steps that go like the ones before.
+"""The fast path: compiled hooks for steps that go like the ones before.
 
 A hook runs once a millisecond at most, when the caches hold little of it: its cost is not what it
-computes but how many functions and objects it touches. Hooks that each told everybody concerned
-took a tenth of steps of 1.3 ms. In a loop that is known, compiled hooks (``lane.c``) write their
-records and note what has happened, and no more; who decides by that is told when something else
-happens.
+computes but how many functions and objects it touches. Hooks that updated every object concerned
+took a tenth of steps of 1.3 ms. In a loop that is known, compiled hooks (``hooks.c``) only write
+their records and note the events; the step machine and the meter learn of those when something
+else happens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataloader.loader import batches_ready, fetches_itself
 from ..dataloader.worker_times import FETCH_CALLS
-from ..native.compiled import CompiledLane
+from ..native.compiled import CompiledFastPath
 from ..steps.machine import StepMachine
 
 if TYPE_CHECKING:
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 FETCHED, WITH_GRADIENTS, WITHOUT, WENT_BACK, ASKED, STEPPED = range(6)
 """Events of a step: a batch has come, a module is called with gradients or without, a backward pass
 begins, a further batch is asked for, optimizer 0 has stepped. The numbers after it are those of
-other optimizers. As in ``lane.c``."""
+other optimizers. As in ``fast_path.h``."""
 
 MOST_OPTIMIZERS = 8
-"""So many are known to an open lane. As in ``lane.c``."""
+"""Optimizers that an open fast path knows. As in ``fast_path.h``."""
 
 MOST_NUMBERS = (1 << 16) - STEPPED
-"""Optimizers with higher numbers, in scripts that make one for each task, go the long way: an event
-has 16 bits."""
+"""Optimizers with higher numbers, in scripts that make one for each task, take the slow path: an
+event has 16 bits."""
 
 
-class Lane(CompiledLane):
+class FastPath(CompiledFastPath):
     """Open for one thread while its steps end alike: where one iterator is asked for the next
     batch or, where no loader is in use, with the step of an optimizer.
 
-    Whatever happens otherwise closes it first. ``keeps`` is told of errors, as in ``contained``.
+    Whatever else happens closes it first. ``guards`` decides about errors, as in ``guarded``.
     """
 
-    def __init__(self, torch: Any, keeps: Callable[[BaseException], bool]) -> None:
+    def __init__(self, torch: Any, guards: Callable[[BaseException], bool]) -> None:
         self.is_grad_enabled = torch.is_grad_enabled
         self.batches_ready = batches_ready
-        self.keeps = keeps
+        self.guards = guards
         self.finished = 0
         self.reset()
 
@@ -66,7 +66,7 @@ class Lane(CompiledLane):
     def learn(self, events: list[int], micro_batches: int, state: object) -> None:
         """A step of ``micro_batches`` has left the machine in ``state``.
 
-        ``events`` are all of that step, or none if it was not on the lane as a whole.
+        ``events`` are all of that step, or none if it was not on the fast path as a whole.
         """
         if state != self._state:
             self._state, self.usual = state, None
@@ -91,7 +91,7 @@ class Lane(CompiledLane):
         self._known = [one for one in optimizers.known() if one[1] < MOST_NUMBERS]
         self.optimizers = self._known
         self.events = events
-        self.n_told = len(events)
+        self.n_reported = len(events)
         recording.lend(self)
         self._is_lent = True
         self.steps = self.steps_ns = self.steps_hooks = self._known_steps = self.calls = 0
@@ -99,7 +99,7 @@ class Lane(CompiledLane):
         self.is_open = True
 
     def close(self) -> list[int]:
-        """Have everybody told of what happened here; returns the events of the step so far."""
+        """Report to everybody what happened here; returns the events of the step so far."""
         if not self.is_open:
             return []
         self.is_open = False
@@ -118,7 +118,7 @@ class Lane(CompiledLane):
         if self._is_lent:
             self._recording.take_back(self)
             self._is_lent = False
-        # Noted first: steps that the meter is not told of only change which ones it measures.
+        # Noted first: steps that the meter does not hear of only change which ones it measures.
         ended, self._known_steps = self.steps - self._known_steps, self.steps
         self._meter.pass_by(ended)
         calls, self.calls = self.calls, 0
@@ -126,20 +126,20 @@ class Lane(CompiledLane):
         if self.going_on >= 0:
             (optimizer, _), self.going_on = self._known[self.going_on], -1
             self._optimizers.open.append((optimizer, self.optimizer_start))
-        for event in events[self.n_told :]:
-            _tell_one(self._recording.steps, event, self.is_fed)
-            self.n_told += 1
+        for event in events[self.n_reported :]:
+            _report_one(self._recording.steps, event, self.is_fed)
+            self.n_reported += 1
 
     def begin_sample(self) -> None:
         """The step that begins is to be measured."""
-        self._tell_meter()
+        self._update_meter()
 
     def end_sample(self) -> None:
         """The measured step ends."""
         self._meter.learn_compiled(self.sampled_ns, self.sampled_calls)
-        self._tell_meter(and_steps=1)
+        self._update_meter(and_steps=1)
 
-    def _tell_meter(self, and_steps: int = 0) -> None:
+    def _update_meter(self, and_steps: int = 0) -> None:
         """How many steps have ended, with some that are just about to."""
         ended = self.steps + and_steps
         self._meter.pass_by(ended - self._known_steps)
@@ -153,13 +153,13 @@ class Lane(CompiledLane):
         self.sampled_ns = self.sampled_calls = 0
 
 
-def tell(machine: StepMachine, events: list[int], *, is_fed: bool) -> None:
+def report(machine: StepMachine, events: list[int], *, is_fed: bool) -> None:
     """Have ``machine`` see ``events``, none of which ends a step."""
     for event in events:
-        _tell_one(machine, event, is_fed)
+        _report_one(machine, event, is_fed)
 
 
-def _tell_one(machine: StepMachine, event: int, is_fed: bool) -> None:
+def _report_one(machine: StepMachine, event: int, is_fed: bool) -> None:
     if event == FETCHED:
         machine.fetched()
     elif event == ASKED:

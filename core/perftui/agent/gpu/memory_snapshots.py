@@ -61,13 +61,13 @@ class MemorySnapshots:
         self._not_before = 0
         self._failures = 0
         self._number = 0
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     def arm(self) -> None:
         """Begin as soon as the script uses CUDA, at once if it does."""
         self._torch.cuda._lazy_call(self._begin)
 
-    def look(self, peak: int, step: int, now: int) -> bool:
+    def observe(self, peak: int, step: int, now: int) -> bool:
         """Step ``step`` has ended, and ``peak`` bytes are the most that were ever allocated.
 
         Keeps a snapshot if that is a new peak and it is time for one; whether it has.
@@ -89,7 +89,7 @@ class MemorySnapshots:
             return
         self._is_over = True
         if not self._is_recording:
-            self._say("there is no GPU memory to snapshot: the script has not used CUDA")
+            self._warn("there is no GPU memory to snapshot: the script has not used CUDA")
 
     def _begin(self) -> None:
         # torch runs this within the script's first use of CUDA, which must succeed.
@@ -104,7 +104,7 @@ class MemorySnapshots:
             self._is_recording = True
         except Exception as error:  # noqa: BLE001 - see above
             self._is_over = True
-            self._tell(f"no GPU memory is snapshot: {type(error).__name__}: {error}")
+            self._try_to_warn(f"no GPU memory is snapshot: {type(error).__name__}: {error}")
 
     def _ran_out(self, device: int, asked: int, *_: Any) -> None:
         """torch calls this before it raises: whoever catches that must find all as it was."""
@@ -116,7 +116,9 @@ class MemorySnapshots:
 
     def _keep(self, reason: str, peak: int, **more: int) -> None:
         if sum(1 for _ in self._spool.glob(f"memory-{self._owner}-*.pickle")) >= MOST_WAITING:
-            self._tell("a snapshot of GPU memory was left out: the last ones were not taken yet")
+            self._try_to_warn(
+                "a snapshot of GPU memory was left out: the last ones were not taken yet"
+            )
             return
         name = f"memory-{self._owner}-{self._number}.pickle"
         self._number += 1
@@ -128,18 +130,18 @@ class MemorySnapshots:
         except Exception as error:  # noqa: BLE001 - pickle and torch raise what they like
             with suppress(OSError):
                 partial.unlink()
-            self._tell(f"a snapshot of GPU memory was lost: {type(error).__name__}: {error}")
+            self._try_to_warn(f"a snapshot of GPU memory was lost: {type(error).__name__}: {error}")
             return
         data = {"file": name, "reason": reason, "peak": peak or None, "bytes": size, **more}
         Notes(self._spool).write("memory_snapshot", data, step=self._step)
 
-    def _tell(self, message: str) -> None:
+    def _try_to_warn(self, message: str) -> None:
         with suppress(OSError):
-            self._say(message)
+            self._warn(message)
 
-    def _say(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+    def _warn(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
             Notes(self._spool).write("warning", {"message": message})
 
 

@@ -9,9 +9,9 @@ typedef struct {
     PyObject_HEAD
     PyObject *original;
     PyObject *enter, *leave;             /* leave may be NULL */
-    PyObject *short_enter, *short_leave; /* of the lane, or NULL */
+    PyObject *fast_enter, *fast_leave; /* of the fast path, or NULL */
     PyObject *phase;                     /* number, or NULL */
-    LaneHead *lane;                      /* or NULL */
+    FastPathHead *fast_path;             /* or NULL */
     char goes_back, insists, poses;
     PyObject *names, *weak;
 } Around;
@@ -50,9 +50,9 @@ static void raise_over(PyObject *type, PyObject *error, PyObject *trace)
 /* What ``leave`` is told of; None where it is not to be asked. */
 static PyObject *begin(Around *around, PyObject *args, PyObject *named)
 {
-    if (around->short_enter != NULL) {
+    if (around->fast_enter != NULL) {
         PyObject *first = around->phase == NULL ? PyTuple_GetItem(args, 0) : NULL;
-        PyObject *start = PyObject_CallFunctionObjArgs(around->short_enter, first, NULL);
+        PyObject *start = PyObject_CallFunctionObjArgs(around->fast_enter, first, NULL);
         int is_known = start == NULL ? -1 : PyObject_IsTrue(start);
         if (is_known > 0)
             return start;
@@ -64,52 +64,52 @@ static PyObject *begin(Around *around, PyObject *args, PyObject *named)
 }
 
 /* Whether nobody else has to be told, -1 with an error. */
-static int end_shortly(Around *around, PyObject *args, PyObject *token, int arrived)
+static int end_fast(Around *around, PyObject *args, PyObject *token, int arrived)
 {
-    PyObject *first, *told;
+    PyObject *first, *answer;
     int is_all;
     /* A pass has ended however it did; where no batch has come is for the session. */
-    if (around->short_leave == NULL || !(arrived || around->phase != NULL))
+    if (around->fast_leave == NULL || !(arrived || around->phase != NULL))
         return 0;
     first = around->phase == NULL ? PyTuple_GetItem(args, 0) : around->phase;
-    told = PyObject_CallFunctionObjArgs(around->short_leave, first, token, NULL);
-    is_all = told == NULL ? -1 : PyObject_IsTrue(told);
-    Py_XDECREF(told);
+    answer = PyObject_CallFunctionObjArgs(around->fast_leave, first, token, NULL);
+    is_all = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
     return is_all;
 }
 
 static int end(Around *around, PyObject *args, PyObject *token, PyObject *result, int arrived)
 {
-    PyObject *told;
-    int is_all = end_shortly(around, args, token, arrived);
+    PyObject *answer;
+    int is_all = end_fast(around, args, token, arrived);
     if (is_all != 0)
         return is_all < 0 ? -1 : 0;
-    told = PyObject_CallFunctionObjArgs(
+    answer = PyObject_CallFunctionObjArgs(
         around->leave, args, token, arrived ? result : Py_None, arrived ? Py_True : Py_False, NULL);
-    Py_XDECREF(told);
-    return told == NULL ? -1 : 0;
+    Py_XDECREF(answer);
+    return answer == NULL ? -1 : 0;
 }
 
 /* Calls the original, and ``leave`` where there is one to be asked. */
 static PyObject *pass(Around *around, PyObject *args, PyObject *named, PyObject *token)
 {
     PyObject *type, *error, *trace, *result;
-    LaneHead *lane = around->lane;
-    int is_told;
-    if (lane != NULL) {
-        lane->inside = 1;
-        lane->goes_back = around->goes_back;
+    FastPathHead *path = around->fast_path;
+    int is_notified;
+    if (path != NULL) {
+        path->inside = 1;
+        path->goes_back = around->goes_back;
     }
     result = PyObject_Call(around->original, args, named);
-    if (lane != NULL) {
-        lane->inside = lane->is_off;
-        lane->goes_back = 0;
+    if (path != NULL) {
+        path->inside = path->is_off;
+        path->goes_back = 0;
     }
     if (around->leave == NULL)
         return result;
     PyErr_Fetch(&type, &error, &trace);
-    is_told = end(around, args, token, result, result != NULL);
-    if (is_told < 0 && around->insists) {
+    is_notified = end(around, args, token, result, result != NULL);
+    if (is_notified < 0 && around->insists) {
         PyObject *newer_type, *newer, *newer_trace;
         PyErr_Fetch(&newer_type, &newer, &newer_trace);
         if (end(around, args, token, NULL, 0) < 0)
@@ -117,11 +117,11 @@ static PyObject *pass(Around *around, PyObject *args, PyObject *named, PyObject 
         else
             PyErr_Restore(newer_type, newer, newer_trace);
     }
-    if (is_told < 0)
+    if (is_notified < 0)
         Py_CLEAR(result);
     if (type == NULL)
         return result;
-    if (is_told < 0)
+    if (is_notified < 0)
         raise_over(type, error, trace);
     else
         PyErr_Restore(type, error, trace);
@@ -136,7 +136,7 @@ static PyObject *call(Around *around, PyObject *args, PyObject *named)
         return NULL;
     }
     /* Without an argument the original says what is missing. */
-    if ((around->lane != NULL && around->lane->inside) || PyTuple_Size(args) == 0)
+    if ((around->fast_path != NULL && around->fast_path->inside) || PyTuple_Size(args) == 0)
         return PyObject_Call(around->original, args, named);
     token = begin(around, args, named);
     if (token == NULL)
@@ -203,10 +203,10 @@ static int traverse(Around *around, visitproc visit, void *arg)
     Py_VISIT(around->original);
     Py_VISIT(around->enter);
     Py_VISIT(around->leave);
-    Py_VISIT(around->short_enter);
-    Py_VISIT(around->short_leave);
+    Py_VISIT(around->fast_enter);
+    Py_VISIT(around->fast_leave);
     Py_VISIT(around->phase);
-    Py_VISIT(around->lane);
+    Py_VISIT(around->fast_path);
     Py_VISIT(around->names);
     Py_VISIT(Py_TYPE(around));
     return 0;
@@ -217,10 +217,10 @@ static int clear(Around *around)
     Py_CLEAR(around->original);
     Py_CLEAR(around->enter);
     Py_CLEAR(around->leave);
-    Py_CLEAR(around->short_enter);
-    Py_CLEAR(around->short_leave);
+    Py_CLEAR(around->fast_enter);
+    Py_CLEAR(around->fast_leave);
     Py_CLEAR(around->phase);
-    Py_CLEAR(around->lane);
+    Py_CLEAR(around->fast_path);
     Py_CLEAR(around->names);
     return 0;
 }
@@ -242,10 +242,10 @@ static PyMemberDef members[] = {
     MEMBER(Around, original, T_OBJECT_EX),
     MEMBER(Around, enter, T_OBJECT_EX),
     MEMBER(Around, leave, T_OBJECT_EX),
-    MEMBER(Around, short_enter, T_OBJECT_EX),
-    MEMBER(Around, short_leave, T_OBJECT_EX),
+    MEMBER(Around, fast_enter, T_OBJECT_EX),
+    MEMBER(Around, fast_leave, T_OBJECT_EX),
     MEMBER(Around, phase, T_OBJECT_EX),
-    MEMBER(Around, lane, T_OBJECT_EX),
+    MEMBER(Around, fast_path, T_OBJECT_EX),
     MEMBER(Around, goes_back, T_BOOL),
     MEMBER(Around, insists, T_BOOL),
     MEMBER(Around, poses, T_BOOL),

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from ...wire.ring import BACKWARD
-from ..native.compiled import IS_COMPILED, CompiledAround, CompiledLane
+from ..native.compiled import IS_COMPILED, CompiledAround, CompiledFastPath
 from .compiler import pass_by
 from .plain_around import plain_around
 
@@ -23,8 +23,8 @@ Enter = Callable[[tuple[Any, ...], "dict[str, Any] | None"], Any]
 place of those given."""
 
 Leave = Callable[[tuple[Any, ...], Any, Any, bool], object]
-"""Told after the call of its arguments, of what ``Enter`` returned, of the result, None where it
-raised, and of whether it returned. What it raises, which only a signal handler of the script may,
+"""Called afterwards with the arguments, what ``Enter`` returned, the result (None where it raised)
+and whether it returned. What it raises, which only a signal handler of the script may,
 comes in place of the result."""
 
 
@@ -34,35 +34,35 @@ def put_around(
     enter: Enter,
     leave: Leave | None = None,
     *,
-    lane: CompiledLane | None = None,
-    short: tuple[Callable[..., int], Callable[..., bool]] | None = None,
+    fast_path: CompiledFastPath | None = None,
+    fast: tuple[Callable[..., int], Callable[..., bool]] | None = None,
     phase: int | None = None,
     insists: bool = False,
 ) -> Any:
     """What takes the place of ``original``.
 
-    With a ``lane`` the call is a phase: nobody is told of it within another one. ``short`` are two
-    functions of the lane that are asked first, with the first argument of the call, or about a
-    ``phase`` of that number. With ``insists`` ``leave`` is told again, of no result, where a signal
-    handler has raised in it.
+    With a ``fast_path`` the call is a phase, and passes unseen within another one. ``fast`` are two
+    functions of the fast path that are asked first, with the first argument of the call, or about a
+    ``phase`` of that number. With ``insists`` ``leave`` is called again, without a result, where a
+    signal handler has raised in it.
     """
-    for told in (enter, leave):
-        if told is not None:
-            pass_by(torch, told, with_callees=True)
+    for callee in (enter, leave):
+        if callee is not None:
+            pass_by(torch, callee, with_callees=True)
     # Attributes of an object of the script's may be code of its own.
     is_function = isinstance(original, FunctionType)
     if not IS_COMPILED:
-        call = plain_around(original, enter, leave, lane, phase == BACKWARD, insists)
+        call = plain_around(original, enter, leave, fast_path, phase == BACKWARD, insists)
         pass_by(torch, call, with_callees=False)
         return functools.update_wrapper(call, original) if is_function else call
     around: Any = CompiledAround()
     around.original, around.enter = original, enter
     if leave is not None:
         around.leave = leave
-    if lane is not None:
-        around.lane = lane
-    if short is not None:
-        around.short_enter, around.short_leave = short
+    if fast_path is not None:
+        around.fast_path = fast_path
+    if fast is not None:
+        around.fast_enter, around.fast_leave = fast
     if phase is not None:
         around.phase = phase
     around.goes_back, around.insists = phase == BACKWARD, insists

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
-NO_PLACE = 15 << 3
+NO_LOCATION = 15 << 3
 NO_COLUMNS = 13 << 3
 COLUMNS = 14 << 3
 """Kinds of entries in a table of places, from Python 3.11 on, for one instruction each."""
 
 
-def placed(code: CodeType, like: CodeType, methods: tuple[str, ...]) -> CodeType:
+def with_location_of(code: CodeType, like: CodeType, methods: tuple[str, ...]) -> CodeType:
     """``code`` with file and name of ``like``, and with its lines where both call a method of
     ``self`` that is one of ``methods``; all else seems to be where ``like`` begins."""
     theirs = {name: (line, column) for line, name, column in _calls(like, methods)}
@@ -65,7 +65,7 @@ def _table(code: Any, lines: dict[int, tuple[int, int]], first: int) -> bytes:
     now = first
     for line, end_line, column, end_column in code.co_positions():
         if line is None:
-            table.append(0x80 | NO_PLACE)
+            table.append(0x80 | NO_LOCATION)
             continue
         there, shift = lines.get(line, (first, 0))
         is_known = line in lines and None not in (end_line, column, end_column)

@@ -13,14 +13,14 @@ def plain_around(
     original: Callable[..., Any],
     enter: Enter,
     leave: Leave | None,
-    lane: Any,
+    fast_path: Any,
     goes_back: bool,
     insists: bool,
 ) -> Callable[..., Any]:
     """What ``put_around`` makes, with a frame of its own, and without what is asked first."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if (lane is not None and lane.inside) or not args:
+        if (fast_path is not None and fast_path.inside) or not args:
             return original(*args, **kwargs)
         token = enter(args, kwargs)
         if token is None:
@@ -29,14 +29,14 @@ def plain_around(
             args, kwargs = token
         result, arrived = None, False
         try:
-            if lane is not None:
-                lane.inside, lane.goes_back = True, goes_back
+            if fast_path is not None:
+                fast_path.inside, fast_path.goes_back = True, goes_back
             result = original(*args, **kwargs)
             arrived = True
             return result
         finally:
-            if lane is not None:
-                lane.inside, lane.goes_back = lane.is_off, False
+            if fast_path is not None:
+                fast_path.inside, fast_path.goes_back = fast_path.is_off, False
             if leave is not None:
                 try:
                     leave(args, token, result, arrived)

@@ -16,7 +16,7 @@ from ...wire.ring import BACKWARD, FORWARD
 from ..overrides import Overrides
 from ..recording.session import Session
 from .around import put_around
-from .code_location import placed
+from .code_location import with_location_of
 from .compiler import DISPATCH, break_graph, dispatches, pass_by
 
 
@@ -37,31 +37,31 @@ def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[.
     all modules anew, 0.2 ms.
     """
     # The first captured variable by name is that of ``module_ranges``, whose reason it says.
-    is_compiling, lane = torch.compiler.is_compiling, session.lane
+    is_compiling, path = torch.compiler.is_compiling, session.fast_path
 
     def module_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         # First, so that the compiler, to which it is a constant, never looks at the session and
         # makes no guard of what it finds there.
-        if is_compiling() or lane.inside:
+        if is_compiling() or path.inside:
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
-        start = lane.enter_forward() or session.enter_forward(self)
+        start = path.enter_forward() or session.enter_forward(self)
         if not start:
             return original(self, *args, **kwargs)
         try:
-            lane.inside = True
+            path.inside = True
             module_call.__code__ = passing
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs)
         finally:
             module_call.__code__ = listening
-            lane.inside = lane.is_off
-            if not lane.leave(FORWARD, start):
+            path.inside = path.is_off
+            if not path.leave(FORWARD, start):
                 session.leave(FORWARD, start)
 
-    listening = placed(module_call.__code__, original.__code__, DISPATCH)
+    listening = with_location_of(module_call.__code__, original.__code__, DISPATCH)
     # The code of a function may be exchanged for one that captures as many variables.
     passing = original.__code__.replace(co_freevars=listening.co_freevars)
 
@@ -80,20 +80,20 @@ def _wrapping_call(
     torch: Any, original: Callable[..., Any], session: Session
 ) -> Callable[..., Any]:
     """Goes around whatever ``Module.__call__`` is, in a torch that changed it."""
-    is_compiling, lane = torch.compiler.is_compiling, session.lane
+    is_compiling, path = torch.compiler.is_compiling, session.fast_path
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or lane.inside:
+        if is_compiling() or path.inside:
             return original(self, *args, **kwargs)
-        start = lane.enter_forward() or session.enter_forward(self)
+        start = path.enter_forward() or session.enter_forward(self)
         if not start:
             return original(self, *args, **kwargs)
         try:
-            lane.inside = True
+            path.inside = True
             return original(self, *args, **kwargs)
         finally:
-            lane.inside = lane.is_off
-            if not lane.leave(FORWARD, start):
+            path.inside = path.is_off
+            if not path.leave(FORWARD, start):
                 session.leave(FORWARD, start)
 
     pass_by(torch, call, with_callees=False)
@@ -107,7 +107,7 @@ def watch_backward(torch: Any, session: Session) -> None:
         session.notes.write("warning", {"message": "this torch hides the autograd engine"})
         return
 
-    lane = session.lane
+    path = session.fast_path
 
     def enter(*_: Any) -> int | None:
         return session.enter_backward() or None
@@ -120,8 +120,8 @@ def watch_backward(torch: Any, session: Session) -> None:
         original,
         enter,
         leave,
-        lane=lane,
-        short=(lane.enter_backward, lane.leave),
+        fast_path=path,
+        fast=(path.enter_backward, path.leave),
         phase=BACKWARD,
     )
 
@@ -131,14 +131,14 @@ def watch_optimizers(torch: Any, session: Session) -> None:
     # torch.optim hides this submodule behind its own names.
     optimizer_module = sys.modules[torch.optim.Optimizer.__module__]
 
-    lane = session.lane
+    path = session.fast_path
 
     def before(optimizer: Any, *_: Any) -> None:
-        if not lane.enter_optimizer(optimizer):
+        if not path.enter_optimizer(optimizer):
             session.enter_optimizer(optimizer)
 
     def after(optimizer: Any, *_: Any) -> None:
-        if not lane.leave_optimizer(optimizer):
+        if not path.leave_optimizer(optimizer):
             session.leave_optimizer(optimizer)
 
     optimizer_module.register_optimizer_step_pre_hook(break_graph(torch, before))
@@ -168,7 +168,7 @@ def watch_loaders(torch: Any, session: Session) -> None:
 
 
 def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
-    lane = session.lane
+    path = session.fast_path
 
     def enter(args: Any, _: Any) -> int | None:
         return session.enter_fetch(args[0]) or None
@@ -181,8 +181,8 @@ def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
         iterator_class.__next__,
         enter,
         leave,
-        lane=lane,
-        short=(lane.enter_fetch, lane.leave_fetch),
+        fast_path=path,
+        fast=(path.enter_fetch, path.leave_fetch),
     )
 
 
@@ -194,7 +194,7 @@ def _watch_iter(torch: Any, loader_class: Any, session: Session) -> None:
         session.leave_loader_start(args[0], iterator, start)
 
     loader_class.__iter__ = put_around(
-        torch, loader_class.__iter__, enter, leave, lane=session.lane
+        torch, loader_class.__iter__, enter, leave, fast_path=session.fast_path
     )
 
 

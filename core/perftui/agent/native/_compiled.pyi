@@ -1,4 +1,4 @@
-"""What is in the C files: the state of an open lane and the hooks that keep it, and a page."""
+"""What is in the C files."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,16 +14,16 @@ class CompiledAround:
     original: Callable[..., Any]
     enter: Callable[[tuple[Any, ...], dict[str, Any] | None], Any]
     leave: Callable[[tuple[Any, ...], Any, Any, bool], object]
-    short_enter: Callable[..., int]
-    short_leave: Callable[..., bool]
+    fast_enter: Callable[..., int]
+    fast_leave: Callable[..., bool]
     phase: int
-    lane: CompiledLane
+    fast_path: CompiledFastPath
     goes_back: bool
     insists: bool
     poses: bool
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-class CompiledLane:
+class CompiledFastPath:
     inside: bool
     """Whether hooks let all pass: a phase is going on, or recording is off. Set as the first thing
     in a phase and after it, where no call can come in between: what a signal handler raises comes
@@ -47,7 +47,7 @@ class CompiledLane:
     """A weak reference to the one asked last."""
     batches_ready: Callable[[Any], int]
     is_grad_enabled: Callable[[], bool]
-    keeps: Callable[[BaseException], bool]
+    guards: Callable[[BaseException], bool]
     pauses: list[Any]
     """While there is something in it, steps are not ended here."""
 
@@ -58,7 +58,7 @@ class CompiledLane:
 
     events: list[int]
     """What has happened in the step that goes on."""
-    n_told: int
+    n_reported: int
     """So many of them the machine of steps has seen."""
     @property
     def usual(self) -> None:
@@ -95,7 +95,7 @@ class CompiledLane:
     here."""
     planned: int
     steps: int
-    """Ended here since the lane was opened, ``steps_ns`` long, with ``steps_hooks`` of ours."""
+    """Ended here since the fast path opened, ``steps_ns`` long, with ``steps_hooks`` of ours."""
     steps_ns: int
     steps_hooks: int
 

@@ -27,7 +27,7 @@ static int execute(PyObject *module)
 {
     if (add(module, "CompiledAround", around_type()) < 0)
         return -1;
-    if (add(module, "CompiledLane", lane_type()) < 0)
+    if (add(module, "CompiledFastPath", fast_path_type()) < 0)
         return -1;
     if (add(module, "CompiledPage", page_type()) < 0)
         return -1;

@@ -31,11 +31,11 @@ static inline PyObject *counted(PyObject *object)
     return object;
 }
 
-/* How a lane begins, for who stands around a phase: see ``_compiled.pyi``. */
+/* How a fast path begins, for who stands around a phase: see ``_compiled.pyi``. */
 typedef struct {
     PyObject_HEAD
     char inside, is_off, goes_back;
-} LaneHead;
+} FastPathHead;
 
 /* A row of a type's table of members. */
 #define MEMBER(kind, name, type) {#name, type, offsetof(kind, name), 0, NULL}
@@ -45,6 +45,6 @@ void let_go(PyObject *object, inquiry clear);
 
 /* New types, or NULL with an error. */
 PyObject *around_type(void);
-PyObject *lane_type(void);
+PyObject *fast_path_type(void);
 PyObject *page_type(void);
 PyObject *pauses_type(void);

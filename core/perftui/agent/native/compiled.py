@@ -14,7 +14,7 @@ from ..gc_pauses.plain_pauses import PlainPauses
 
 if TYPE_CHECKING:
     from ._compiled import CompiledAround as CompiledAround
-    from ._compiled import CompiledLane as CompiledLane
+    from ._compiled import CompiledFastPath as CompiledFastPath
     from ._compiled import CompiledPage as CompiledPage
     from ._compiled import CompiledPauses as CompiledPauses
 else:
@@ -22,13 +22,13 @@ else:
         # Objects of a Python without its lock are laid out in another way.
         if sys.version_info < (3, 10) or "t" in sys.abiflags:
             raise ImportError
-        from ._compiled import CompiledAround, CompiledLane, CompiledPage, CompiledPauses
+        from ._compiled import CompiledAround, CompiledFastPath, CompiledPage, CompiledPauses
     except ImportError:
         CompiledAround = None
         CompiledPage, CompiledPauses = PlainPage, PlainPauses
 
-        class CompiledLane:
-            """Is never opened: every step goes the long way."""
+        class CompiledFastPath:
+            """Is never opened: every step goes the slow path."""
 
             is_open = is_off = is_fetching = inside = goes_back = False
 
@@ -40,4 +40,4 @@ else:
             enter_optimizer = leave_optimizer = nowhere
 
 
-IS_COMPILED = hasattr(CompiledLane, "own_thread")
+IS_COMPILED = hasattr(CompiledFastPath, "own_thread")

@@ -24,18 +24,18 @@ class Notes:
 
     def __init__(self, spool: Path) -> None:
         self.path = Spool(spool).notes(os.getpid())
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._lost = 0
-        self._tell_lost: Callable[[int], None] | None = None
+        self._report_lost: Callable[[int], None] | None = None
 
-    def begin(self, facts: dict[str, Any], tell_lost: Callable[[int], None]) -> None:
+    def begin(self, facts: dict[str, Any], report_lost: Callable[[int], None]) -> None:
         """Write the first note, of this process; from now on ``tell_lost`` counts the lost ones.
 
         Raises:
             OSError: the spool cannot be written.
         """
         self._append("process", facts, -1, 0)
-        self._tell_lost = tell_lost
+        self._report_lost = report_lost
 
     def write(self, kind: str, data: dict[str, Any], step: int = -1, duration: int = 0) -> None:
         """Append one note, timed now on the wall clock, or count it as lost."""
@@ -45,8 +45,8 @@ class Notes:
             if raised_by_handler(error):
                 raise
             self._lost += 1
-            if self._tell_lost is not None:
-                self._tell_lost(self._lost)
+            if self._report_lost is not None:
+                self._report_lost(self._lost)
             elif self._lost == 1:
                 # A spool that is gone belongs to a recorder that is: there is nobody to tell.
                 with suppress(OSError):
@@ -54,8 +54,8 @@ class Notes:
 
     def warn(self, message: str) -> None:
         """Write a warning, once."""
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._warned:
+            self._warned.add(message)
             self.write("warning", {"message": message})
 
     def _append(self, kind: str, data: dict[str, Any], step: int, duration: int) -> None:

@@ -26,7 +26,8 @@ limit ``/dev/shm`` to 64 MB for all processes together."""
 class RingWriter:
     """Writes records into ``memory``, which holds a header page and ``capacity`` slots.
 
-    One thread writes, here or in ``lane.c``: the memory alone knows how many records there are.
+    One thread writes, here or in C (``fast_path.h``): only the memory knows how many records there
+    are.
     An interrupt between the two stores loses that record and no other.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from ..safety.guarded import contained
+from ..safety.guarded import guarded
 from .meter import Meter
 
 ROUNDS = 5
@@ -38,7 +38,7 @@ class _Hooked:
     def __init__(self) -> None:
         self.meter = Meter()
 
-    @contained
+    @guarded
     def hook(self) -> None:
         """Do nothing."""
 

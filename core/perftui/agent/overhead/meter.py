@@ -102,7 +102,7 @@ class Meter:
         """So many steps have ended of which somebody else has counted what they cost."""
         if steps:
             self._steps += steps
-            self._look_at_number()
+            self._update_sampling()
 
     def learn_compiled(self, spent: int, calls: int) -> None:
         """In a step ``calls`` of compiled hooks were measured, which took ``spent``."""
@@ -163,10 +163,10 @@ class Meter:
         else:
             cost = self._take_measured(is_usual)
         self._steps += 1
-        self._look_at_number()
+        self._update_sampling()
         return max(cost, 0)
 
-    def _look_at_number(self) -> None:
+    def _update_sampling(self) -> None:
         self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
 
     def _take_measured(self, is_usual: bool) -> int:

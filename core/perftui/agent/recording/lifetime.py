@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 
 from ...wire.options import AgentOptions
 from ..dataloader.loaders import Loaders, Origins
-from ..fast_path.fast_path import Lane
+from ..fast_path.fast_path import FastPath
 from ..gpu.memory_snapshots import MemorySnapshots
 from ..output.notes import Notes
 from ..overhead.meter import Meter
 from ..safety.forked_exit import leave_without_destructors, never_destroy
-from ..safety.guarded import contained_apart
+from ..safety.guarded import guarded_and_timed
 from ..safety.signal_handlers import raised_by_handler
-from ..safety.try_lock import Turn
+from ..safety.try_lock import TryLock
 from ..steps.machine import StepMachine
 from ..steps.optimizers import Optimizers
 from ..steps.weights import Weights
@@ -44,14 +44,14 @@ class Lifetime:
         self._spool = spool
         self._options = options
         self._origins: Origins = WeakKeyDictionary()
-        self.lane = Lane(torch, self.keeps)
+        self.fast_path = FastPath(torch, self.guards)
         self.inner_calls_cost = False
         """Whether the hooks are asked at calls of modules inside others, too."""
         self.reset()
 
     def reset(self) -> None:
         """Be as at the start: a forked child shares nothing with its parent's recording."""
-        self.lane.reset()
+        self.fast_path.reset()
         self.meter = Meter()
         self.notes = Notes(self._spool)
         self.loaders = Loaders(self._torch, self.notes, self._origins)
@@ -60,15 +60,15 @@ class Lifetime:
         self.recording: Recording | None = None
         """None before there is anything to record, and after it has ended."""
         self._failed: Recording | None = None
-        self._beginning = Turn()
+        self._begin_lock = TryLock()
 
-    @contained_apart
+    @guarded_and_timed
     def before_fork(self) -> None:
         """End the open window: a child would go on recording into it without end."""
         if self.recording is not None:
             self.recording.end_window()
 
-    @contained_apart
+    @guarded_and_timed
     def after_fork(self) -> None:
         """This is a new child of the process that recorded."""
         recording = self.recording
@@ -80,7 +80,7 @@ class Lifetime:
             if recording.has_profiled:
                 leave_without_destructors()
 
-    def keeps(self, error: BaseException) -> bool:
+    def guards(self, error: BaseException) -> bool:
         """Stop for an error of ours; pass on what handlers of the script raise, Ctrl-C first."""
         if isinstance(error, Exception) and not raised_by_handler(error):
             self.fail(error)
@@ -99,7 +99,7 @@ class Lifetime:
                 self._failed = recording
                 recording.end_window()
 
-    @contained_apart
+    @guarded_and_timed
     def finish(self) -> None:
         """The process ends."""
         recording = self.switch_off()
@@ -111,9 +111,9 @@ class Lifetime:
 
     def switch_off(self) -> Recording | None:
         """Record no more; returns what was recorded so far."""
-        self.lane.close()
+        self.fast_path.close()
         recording, self.recording = self.recording, None
-        self.lane.is_off = self.lane.inside = True
+        self.fast_path.is_off = self.fast_path.inside = True
         self.meter.is_sampling = False
         if recording is not None:
             recording.silence()
@@ -124,21 +124,21 @@ class Lifetime:
         recording = self.recording or self._begin()
         if recording is None or not self._is_followed(recording):
             return None
-        self._leave_lane()
+        self._leave_fast_path()
         return recording
 
-    def _leave_lane(self) -> None:
-        """Something happens that is not for the lane."""
-        lane = self.lane
-        lane.close()
-        if lane.is_fetching and not lane.inside:
+    def _leave_fast_path(self) -> None:
+        """Something happens that is not for the fast path."""
+        fast_path = self.fast_path
+        fast_path.close()
+        if fast_path.is_fetching and not fast_path.inside:
             # What a signal handler raised kept the end of the fetch from us, as torch's does for
             # each worker that dies; no step will end there.
-            lane.is_fetching = False
-            self.loaders.exhausted(lane.iterator())
+            fast_path.is_fetching = False
+            self.loaders.exhausted(fast_path.iterator())
 
     def _begin(self) -> Recording | None:
-        if self.recording is not None or self.lane.is_off:
+        if self.recording is not None or self.fast_path.is_off:
             return self.recording
         if self._torch.utils.data.get_worker_info() is not None:
             # A worker of a DataLoader: its modules are transforms.
@@ -150,11 +150,11 @@ class Lifetime:
         try:
             # Several threads may make the first call of theirs at once, and a signal handler one
             # within another's: one begins, and what the others do meanwhile is not recorded.
-            if not self._beginning.take(beginner):
+            if not self._begin_lock.acquire(beginner):
                 return None
             return self._start()
         finally:
-            self._beginning.give_back(beginner)
+            self._begin_lock.release(beginner)
 
     def _start(self) -> Recording | None:
         if self.recording is not None:
@@ -187,7 +187,7 @@ class Lifetime:
         if recording.thread == get_ident():
             return True
         task = getattr(self._torch._C, "_current_graph_task_id", None)
-        return self.lane.goes_back and task is not None and task() >= 0
+        return self.fast_path.goes_back and task is not None and task() >= 0
 
     def _adopt_thread(self, recording: Recording) -> bool:
         """Follow the calling thread if none has stepped yet, or the one that did is gone."""
@@ -199,7 +199,7 @@ class Lifetime:
                 return False
             recording.follow(thread)
             self.loaders.leave_behind()
-        self._leave_lane()
+        self._leave_fast_path()
         recording.has_stepped = True
         return True
 

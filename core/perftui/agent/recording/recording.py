@@ -14,7 +14,7 @@ from ..gc_pauses.pauses import GcPauses
 from ..gpu.device import Device
 from ..gpu.memory import MemoryReading
 from ..gpu.memory_snapshots import MemorySnapshots
-from ..native.compiled import CompiledLane
+from ..native.compiled import CompiledFastPath
 from ..output.notes import Notes
 from ..output.ring import RingWriter, create_ring
 from ..overhead.hook_cost import calibrate, inner_call_ns
@@ -158,26 +158,26 @@ class Recording:
             return False
         return self.device is None or not self.device.is_timing
 
-    def lend(self, lane: CompiledLane) -> None:
-        """Let ``lane`` write steps and phases for a while."""
-        lane.own_thread = self.thread
-        lane.ring, lane.capacity = self.ring.address, self.ring.capacity
-        lane.index, lane.step_start = self.index, self._step_start
-        lane.last_activity = self.steps.last_activity
-        lane.pauses = self.pauses.found if self.pauses is not None else []
-        lane.usual_until = self._usual_until
-        lane.slow_after, lane.plan, lane.planned = NEVER, 0, 0
+    def lend(self, fast_path: CompiledFastPath) -> None:
+        """Let ``fast_path`` write steps and phases for a while."""
+        fast_path.own_thread = self.thread
+        fast_path.ring, fast_path.capacity = self.ring.address, self.ring.capacity
+        fast_path.index, fast_path.step_start = self.index, self._step_start
+        fast_path.last_activity = self.steps.last_activity
+        fast_path.pauses = self.pauses.found if self.pauses is not None else []
+        fast_path.usual_until = self._usual_until
+        fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
-            lane.slow_after = self.windows.slow_after
-            lane.plan, lane.planned = self.windows.together
+            fast_path.slow_after = self.windows.slow_after
+            fast_path.plan, fast_path.planned = self.windows.rank_plan
 
-    def take_back(self, lane: CompiledLane) -> None:
-        """Go on where ``lane`` has come to."""
-        self.index, self._step_start = lane.index, lane.step_start
-        self.steps.last_activity = lane.last_activity
-        self._usual_steps += lane.steps
-        self._usual_ns += lane.steps_ns
-        self._usual_hooks += lane.steps_hooks
+    def take_back(self, fast_path: CompiledFastPath) -> None:
+        """Go on where ``fast_path`` has come to."""
+        self.index, self._step_start = fast_path.index, fast_path.step_start
+        self.steps.last_activity = fast_path.last_activity
+        self._usual_steps += fast_path.steps
+        self._usual_ns += fast_path.steps_ns
+        self._usual_hooks += fast_path.steps_hooks
 
     def follow(self, thread: int) -> None:
         """Another thread turns out to be the one that trains."""
@@ -271,14 +271,14 @@ class Recording:
         if device is not None:
             device.begin_step(is_recorded=self._is_marked)
         if reading is not None and self.snapshots is not None:
-            self._look_at_memory(self.snapshots, reading)
+            self._snapshot_memory(self.snapshots, reading)
 
-    def _look_at_memory(self, snapshots: MemorySnapshots, reading: MemoryReading) -> None:
+    def _snapshot_memory(self, snapshots: MemorySnapshots, reading: MemoryReading) -> None:
         if self._is_marked:
             # It would stand in the window; the peak stays one until the next step.
             return
         mark = self._meter.mark()
-        if snapshots.look(reading.peak_allocated, self.index - 1, mark.wall):
+        if snapshots.observe(reading.peak_allocated, self.index - 1, mark.wall):
             if self.windows is not None:
                 self.windows.pay(perf_counter_ns() - mark.wall)
             self._write_profiler(mark)

@@ -10,10 +10,10 @@ from ...wire import ring as rings
 from ..dataloader.loader import batches_ready, fetches_itself
 from ..dataloader.worker_times import FETCH_CALLS
 from ..fast_path.fast_path import ASKED
-from ..fast_path.opening import ShortWay
+from ..fast_path.opening import FastPathOpening
 from ..hooks.call_site import find_call_site
 from ..overrides import Arguments, Overrides
-from ..safety.guarded import contained, contained_apart
+from ..safety.guarded import guarded, guarded_and_timed
 from ..steps.machine import TRAIN, Boundary
 from .recording import Recording
 
@@ -21,7 +21,7 @@ STEPS_WITHOUT_FORWARD = 10
 """Training steps in a row in which no module was called: then it is said that there is none."""
 
 
-class Session(ShortWay):
+class Session(FastPathOpening):
     """The agent in one process: what each hook means for the recording.
 
     ``enter_...`` returns when the phase began, 0 where it is not recorded.
@@ -45,45 +45,45 @@ class Session(ShortWay):
         self._override(overrides, loader, passed)
         return passed
 
-    @contained
+    @guarded
     def enter_fetch(self, iterator: Any) -> int:
         """The script asks ``iterator`` for a batch."""
-        if self._is_on_lane():
-            return self._fetch_off_lane(iterator)
+        if self._is_on_fast_path():
+            return self._fetch_slow(iterator)
         return self._fetch(iterator, [], is_same=False)
 
-    @contained
+    @guarded
     def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
         """``__next__`` has returned a batch, or raised."""
-        if self.lane.cpu_start >= 0:
+        if self.fast_path.cpu_start >= 0:
             self.meter.calls += FETCH_CALLS
         # Where none has come, only once that is known to all.
-        self.lane.is_fetching = not arrived
-        if self._is_on_lane():
-            self.lane.close()
+        self.fast_path.is_fetching = not arrived
+        if self._is_on_fast_path():
+            self.fast_path.close()
         recording = self.recording
         if recording is None:
             return
-        now = recording.end(self._fetch_kind, start, self.lane.ready)
-        if self.lane.cpu_start >= 0:
-            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.lane.cpu_start)
+        now = recording.end(self._fetch_kind, start, self.fast_path.ready)
+        if self.fast_path.cpu_start >= 0:
+            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.fast_path.cpu_start)
         if not arrived:
             self.loaders.exhausted(iterator)
-            self.lane.is_fetching = False
+            self.fast_path.is_fetching = False
             return
         recording.steps.fetched()
         self.loaders.use(iterator)
 
-    @contained_apart
+    @guarded_and_timed
     def enter_loader_start(self) -> int:
         """The script begins an epoch: the loader makes its iterator and its workers."""
         recording = self._on_this_thread()
-        if recording is None or self.lane.inside:
+        if recording is None or self.fast_path.inside:
             return 0
         self._ended(recording, recording.steps.fetch(recording.now()))
         return recording.begin(rings.LOADER_START)
 
-    @contained_apart
+    @guarded_and_timed
     def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
         """``__iter__`` has returned ``iterator``, None where it raised."""
         recording = self.recording
@@ -93,11 +93,11 @@ class Session(ShortWay):
         if iterator is not None:
             self.loaders.started(loader, iterator)
 
-    @contained
+    @guarded
     def enter_forward(self, module: Any) -> int:
         """The outermost module is called."""
         recording = self._on_this_thread()
-        if recording is None or self.lane.inside:
+        if recording is None or self.fast_path.inside:
             return 0
         now = recording.now()
         gradients = self._torch.is_grad_enabled()
@@ -112,18 +112,18 @@ class Session(ShortWay):
         recording.called(modules)
         return recording.begin(rings.FORWARD, module)
 
-    @contained
+    @guarded
     def enter_backward(self) -> int:
         """The autograd engine is called."""
         recording = self._on_this_thread()
-        if recording is None or self.lane.inside:
+        if recording is None or self.fast_path.inside:
             return 0
         recording.steps.backward()
         if not recording.steps.has_optimized:
             self.weights.remember()
         return recording.begin(rings.BACKWARD)
 
-    @contained
+    @guarded
     def leave(self, kind: int, start: int) -> None:
         """A forward or backward pass that was entered has returned or raised."""
         recording = self.recording
@@ -134,7 +134,7 @@ class Session(ShortWay):
             number, self._stepped_inside = self._stepped_inside, None
             self._optimizer_done(recording, number, now)
 
-    @contained
+    @guarded
     def enter_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` begins; the thread that does this is the one that trains."""
         recording = self._begin()
@@ -144,10 +144,10 @@ class Session(ShortWay):
         recording.steps.has_optimized = True
         self.optimizers.entered(optimizer, recording.begin(rings.OPTIMIZER))
 
-    @contained
+    @guarded
     def leave_optimizer(self, optimizer: Any) -> None:
         """``optimizer.step`` has done its work."""
-        events = self._close_lane(is_fed=False)
+        events = self._close_fast_path(is_fed=False)
         recording = self._on_this_thread()
         start = self.optimizers.left(optimizer) if recording is not None else 0
         if recording is None or not start:
@@ -155,29 +155,29 @@ class Session(ShortWay):
         now = recording.end(rings.OPTIMIZER, start)
         self._optimizer_left(recording, optimizer, now, events)
 
-    @contained
+    @guarded
     def skipped_optimizer(self, optimizer: Any) -> None:
         """A gradient scaler left out ``optimizer.step`` because gradients were not finite."""
-        events = self._close_lane(is_fed=False)
+        events = self._close_fast_path(is_fed=False)
         recording = self._begin()
         if recording is not None and self._adopt_thread(recording):
             self._optimizer_left(recording, optimizer, recording.now(), events)
 
-    @contained_apart
+    @guarded_and_timed
     def foreign_profiler_begins(self, profiler: Any) -> None:
         """The script starts a profiler of its own."""
         recording = self.recording
         if recording is not None:
             recording.foreign_profiler_begins(profiler)
 
-    @contained_apart
+    @guarded_and_timed
     def foreign_profiler_ends(self, profiler: Any) -> None:
         """The script's profiler has ended."""
         recording = self.recording
         if recording is not None:
             recording.foreign_profiler_ends(profiler)
 
-    @contained_apart
+    @guarded_and_timed
     def _override(self, overrides: Overrides, loader: Any, passed: Arguments) -> None:
         site = find_call_site()
         passed.args, passed.kwargs, outcome = overrides.apply(
@@ -188,33 +188,33 @@ class Session(ShortWay):
     @property
     def optimizer_steps(self) -> int:
         """How many were seen to end."""
-        return self.optimizers.finished + self.lane.finished
+        return self.optimizers.finished + self.fast_path.finished
 
-    @contained_apart
-    def _fetch_off_lane(self, iterator: Any) -> int:
+    @guarded_and_timed
+    def _fetch_slow(self, iterator: Any) -> int:
         """A step has not ended as the ones before, or it is time to plan."""
-        is_same = self.lane.is_fed and self.lane.iterator() is iterator
-        return self._fetch(iterator, self._close_lane(is_fed=True), is_same)
+        is_same = self.fast_path.is_fed and self.fast_path.iterator() is iterator
+        return self._fetch(iterator, self._close_fast_path(is_fed=True), is_same)
 
     def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
-        """``events`` of the step were on the lane, by the same iterator or another one."""
-        lane = self.lane
-        if lane.is_fetching and lane.iterator() is iterator:
+        """``events`` of the step were on the fast path, by the same iterator or another one."""
+        fast_path = self.fast_path
+        if fast_path.is_fetching and fast_path.iterator() is iterator:
             # Broken off before, and asked again: it goes on.
-            lane.is_fetching = False
+            fast_path.is_fetching = False
         recording = self._on_this_thread()
-        if recording is None or lane.inside:
+        if recording is None or fast_path.inside:
             return 0
-        lane.iterator, lane.is_fetching = ref(iterator), True
+        fast_path.iterator, fast_path.is_fetching = ref(iterator), True
         ended = recording.steps.fetch(recording.now())
         if ended:
             self._ended(recording, ended)
-            self._open_lane(recording, ended[-1], events, is_fed=True)
+            self._open_fast_path(recording, ended[-1], events, is_fed=True)
         elif events and is_same:
-            lane.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
-        lane.ready = batches_ready(iterator)
+            fast_path.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
+        fast_path.ready = batches_ready(iterator)
         # With workers the thread only waits, which uses nothing worth a system call.
-        lane.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
+        fast_path.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
         is_starting = self.loaders.is_starting(iterator)
         self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
         return recording.begin(self._fetch_kind)
@@ -229,11 +229,11 @@ class Session(ShortWay):
     def _optimizer_left(
         self, recording: Recording, optimizer: Any, now: int, events: list[int]
     ) -> None:
-        """``events`` of the step were on the lane before."""
+        """``events`` of the step were on the fast path before."""
         number = self.optimizers.number(optimizer)
-        if not self.lane.goes_back:
+        if not self.fast_path.goes_back:
             ended = self._optimizer_done(recording, number, now)
-            self._open_lane_without_loader(recording, ended, number, now, events)
+            self._open_without_loader(recording, ended, number, now, events)
             return
         # Hooks of parameters step while the gradients of others are still to come, hundreds of
         # them in one pass, which is one step of the loop. Nor may torch's profiler start or end
@@ -250,10 +250,10 @@ class Session(ShortWay):
     def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
         if boundaries:
             self.loaders.step_ended(boundaries[-1].kind)
-            self._look_for_forward(boundaries[-1])
+            self._check_forward(boundaries[-1])
             recording.ended(boundaries)
 
-    def _look_for_forward(self, boundary: Boundary) -> None:
+    def _check_forward(self, boundary: Boundary) -> None:
         if boundary.forwards or boundary.kind != TRAIN:
             self._without_forward = 0
             return

@@ -18,11 +18,11 @@ class Owner(Protocol):
     def meter(self) -> Meter:
         """Where the time goes."""
 
-    def keeps(self, error: BaseException) -> bool:
+    def guards(self, error: BaseException) -> bool:
         """Whether ``error``, which ended one of the methods, is ours: then nobody else sees it."""
 
 
-def contained(method: Method) -> Method:
+def guarded(method: Method) -> Method:
     """Turn any error of the agent into a note and the end of the recording, never the script's.
 
     For what happens several times a step: its time is measured in some steps only.
@@ -36,7 +36,7 @@ def contained(method: Method) -> Method:
             try:
                 return method(owner, *args)
             except BaseException as error:
-                if not owner.keeps(error):
+                if not owner.guards(error):
                     raise
                 return 0
             finally:
@@ -45,14 +45,14 @@ def contained(method: Method) -> Method:
         try:
             return method(owner, *args)
         except BaseException as error:
-            if not owner.keeps(error):
+            if not owner.guards(error):
                 raise
             return 0
 
     return cast("Method", call)
 
 
-def contained_apart(method: Method) -> Method:
+def guarded_and_timed(method: Method) -> Method:
     """The same for what is rare and may take long: its time is measured each time."""
 
     @wraps(method)
@@ -62,7 +62,7 @@ def contained_apart(method: Method) -> Method:
         try:
             return method(owner, *args)
         except BaseException as error:
-            if not owner.keeps(error):
+            if not owner.guards(error):
                 raise
             return 0
         finally:
@@ -71,5 +71,5 @@ def contained_apart(method: Method) -> Method:
     return cast("Method", call)
 
 
-CONTAINED = (contained(lambda _: None), contained_apart(lambda _: None))
+GUARDED = (guarded(lambda _: None), guarded_and_timed(lambda _: None))
 """One function of each kind; all of a kind share its code."""

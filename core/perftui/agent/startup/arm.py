@@ -14,7 +14,7 @@ from ..hooks import watch as hooks
 from ..hooks.compiler import pass_by
 from ..options import read_overrides
 from ..recording.session import Session
-from ..safety.guarded import CONTAINED
+from ..safety.guarded import GUARDED
 
 
 def arm(torch: Any, spool: str) -> Session:
@@ -26,7 +26,7 @@ def arm(torch: Any, spool: str) -> Session:
     """
     options = read_options(os.environ)
     requests = read_overrides(os.environ)
-    for function in CONTAINED:
+    for function in GUARDED:
         pass_by(torch, function, with_callees=True)
     session = Session(torch, Path(spool), options)
     try:

@@ -40,13 +40,13 @@ class TrainingRuns:
         self._gaps: deque[int] = deque(maxlen=REMEMBERED)
         self._run = 0
         self._gap = 0
-        self._trains_next = self._is_told = False
+        self._trains_next = self._is_announced = False
 
     def step(self, ended: Boundary) -> None:
         """A step has ended."""
         if ended.kind == TRAIN:
             if self._gap:
-                self.is_foreseen, self._is_told = self.ahead > 0, self._trains_next
+                self.is_foreseen, self._is_announced = self.ahead > 0, self._trains_next
                 self._gaps.append(self._gap)
                 self._gap = 0
             self._run += 1
@@ -66,7 +66,7 @@ class TrainingRuns:
     def ahead(self) -> int:
         """Training steps that are expected to follow at once; ``MANY`` before the first."""
         if self._gap:
-            is_over = self._trains_next or (not self._is_told and self._is_as_long_as_ever)
+            is_over = self._trains_next or (not self._is_announced and self._is_as_long_as_ever)
             return self.shortest if is_over else 0
         ends = [run for run in self._runs if run >= self._run]
         if not ends:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ..safety.signal_handlers import raised_by_handler
 
 
-class Counting(Protocol):
+class CallCounter(Protocol):
     """Who counts; calls of other threads than ``thread`` are let pass."""
 
     thread: int
@@ -28,43 +28,43 @@ class Counting(Protocol):
         """A call could not be counted."""
 
 
-class Counted:
+class CountedCall:
     """Takes the place of ``original``, to which it is equal: tables of functions that tensors of
     their own kind keep (``__torch_function__``) find it under the same key."""
 
     def __init__(
-        self, hunt: Counting, original: Any, name: str, counts: Callable[..., bool]
+        self, counter: CallCounter, original: Any, name: str, counts: Callable[..., bool]
     ) -> None:
-        self._hunt = hunt
+        self._counter = counter
         self._original = original
         self._name = name
         self._counts = counts
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the original, and count that."""
-        hunt = self._hunt
-        if hunt.is_counting or get_ident() != hunt.thread:
+        counter = self._counter
+        if counter.is_counting or get_ident() != counter.thread:
             return self._original(*args, **kwargs)
-        hunt.is_counting = True
-        hunt.has_waited = False
+        counter.is_counting = True
+        counter.has_waited = False
         start = perf_counter_ns()
         try:
             result = self._original(*args, **kwargs)
             self._count(args, kwargs, result, perf_counter_ns() - start)
             return result
         finally:
-            hunt.is_counting = False
+            counter.is_counting = False
 
     def _count(self, args: tuple[Any, ...], kwargs: Any, result: Any, time: int) -> None:
-        hunt = self._hunt
+        counter = self._counter
         try:
-            if hunt.has_waited or self._counts(args, kwargs, result):
-                hunt.add(self._name, sys._getframe(2), time)
+            if counter.has_waited or self._counts(args, kwargs, result):
+                counter.add(self._name, sys._getframe(2), time)
         except Exception as error:
             if raised_by_handler(error):
                 raise
             # The script's call has succeeded.
-            hunt.fail(error)
+            counter.fail(error)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
@@ -76,7 +76,7 @@ class Counted:
         return hash(self._original)
 
 
-class CountedMethod(Counted):
+class CountedMethod(CountedCall):
     """The same of a method."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -12,7 +12,7 @@ from threading import get_ident
 from types import FrameType
 from typing import Any
 
-from .counted_function import Counted, CountedMethod
+from .counted_function import CountedCall, CountedMethod
 from .sites import UNKNOWN, Sites
 from .sync_warnings import SyncWarnings
 
@@ -43,7 +43,7 @@ COMPILED = (
 _MISSING = object()
 
 
-class SyncHunt:
+class SyncCounter:
     """Counts calls of the thread that begins it. What they would do without us they do."""
 
     def __init__(self, torch: Any) -> None:
@@ -137,7 +137,7 @@ class SyncHunt:
         original = getattr(owner, name)
         before = vars(owner).get(name, _MISSING)
         is_method = isinstance(owner, type)
-        made = (CountedMethod if is_method else Counted)(self, original, _shown(name), counts)
+        made = (CountedMethod if is_method else CountedCall)(self, original, _shown(name), counts)
         setattr(owner, name, made)
         self._replaced.append((owner, name, before))
 

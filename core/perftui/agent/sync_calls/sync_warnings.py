@@ -24,9 +24,9 @@ _WARNS = 1
 class SyncWarnings:
     """Calls ``told`` with the frame from which each operation was called that waited."""
 
-    def __init__(self, torch: Any, told: Callable[[FrameType | None], object]) -> None:
+    def __init__(self, torch: Any, report: Callable[[FrameType | None], object]) -> None:
         self._torch = torch
-        self._told = told
+        self._report = report
         self._filter = ("always", _TEXT, Warning, None, 0)
         self._show = self._shown
         self._before: Callable[..., Any] = warnings.showwarning
@@ -63,4 +63,4 @@ class SyncWarnings:
         if not _TEXT.search(str(message)):
             self._before(message, *args, **kwargs)
         elif self._is_on and "called" in str(message):
-            self._told(sys._getframe(1))
+            self._report(sys._getframe(1))

@@ -20,7 +20,7 @@ MUCH_MORE = 2
 
 
 class ModuleCalls:
-    """Counts calls of modules where hooks go the long way, as they do in all of a window.
+    """Counts calls of modules where hooks go the slow path, as they do in all of a window.
 
     An outermost call counts as one of every module inside.
     """
@@ -43,7 +43,7 @@ class ModuleCalls:
     def end_step(self, forwards: int, *, is_sought: bool) -> None:
         """A step with so many outermost calls has ended; whether windows are for such steps.
 
-        Those that went the short way are taken to hold as many modules as others. A step that ended
+        Those that went the fast path are taken to hold as many modules as others. A step that ended
         long ago, before anything showed it, is not remembered: calls of the next one were counted.
         """
         if self._outermost:

@@ -11,11 +11,11 @@ from typing import Any
 from ...wire.control_page import ControlPage
 from ...wire.options import AgentOptions
 from ...wire.spool import Spool
-from ..sync_calls.counter import SyncHunt
-from .stack_sampler import InnerLooks
+from ..sync_calls.counter import SyncCounter
+from .stack_sampler import StackSampler
 
 
-class Witnesses:
+class WindowObservers:
     """Begins with a window and ends with it; outside windows there is nothing of it.
 
     What has been seen is taken with the window that it belongs to. Where it fails the window goes
@@ -23,26 +23,26 @@ class Witnesses:
     """
 
     def __init__(
-        self, torch: Any, spool: Path, options: AgentOptions, say: Callable[[str], object]
+        self, torch: Any, spool: Path, options: AgentOptions, warn: Callable[[str], object]
     ) -> None:
         self._torch = torch
         self._spool = spool
-        self._hunts = options.syncs
-        self._say = say
+        self._counts_syncs = options.syncs
+        self._warn = warn
         self._control = ControlPage(Spool(spool).control)
-        self._looks: InnerLooks | None = None
-        self._hunt: SyncHunt | None = None
-        self._running: list[InnerLooks | SyncHunt] = []
+        self._sampler: StackSampler | None = None
+        self._counter: SyncCounter | None = None
+        self._running: list[StackSampler | SyncCounter] = []
 
     def begin(self, has_stacks: bool) -> None:
         """A window of the calling thread has begun; ``has_stacks`` where it records all lines."""
-        self._looks = self._hunt = None
+        self._sampler = self._counter = None
         every = self._control.sample_every
         # Python frames are recorded of all threads: ours would be among them.
         if every and not has_stacks:
-            self._begin_looks(every)
-        if self._hunts:
-            self._begin_hunt()
+            self._begin_sampling(every)
+        if self._counts_syncs:
+            self._begin_counting()
 
     def end(self) -> None:
         """Watch no more. Any thread may ask, several times."""
@@ -51,7 +51,7 @@ class Witnesses:
             try:
                 running.end()
             except RuntimeError as error:
-                self._say(f"{error}: {error.__cause__ or 'nobody knows why'}")
+                self._warn(f"{error}: {error.__cause__ or 'nobody knows why'}")
 
     def take(self, number: int) -> dict[str, Any]:
         """What was seen in window ``number``, as data of its note.
@@ -61,28 +61,28 @@ class Witnesses:
         """
         data: dict[str, Any] = {}
         name = f"looks-{os.getpid()}-{number}.json"
-        if self._looks is not None and self._looks.save(self._spool / name):
+        if self._sampler is not None and self._sampler.save(self._spool / name):
             data["looks"] = name
-        if self._hunt is not None:
-            data["syncs"] = {"gpu": self._hunt.uses_gpu, "calls": self._hunt.found()}
-        self._looks = self._hunt = None
+        if self._counter is not None:
+            data["syncs"] = {"gpu": self._counter.uses_gpu, "calls": self._counter.found()}
+        self._sampler = self._counter = None
         return data
 
-    def _begin_looks(self, every: int) -> None:
-        looks = InnerLooks(get_ident(), every)
+    def _begin_sampling(self, every: int) -> None:
+        sampler = StackSampler(get_ident(), every)
         try:
-            looks.start()
+            sampler.start()
         except RuntimeError as error:
-            self._say(f"the main thread was not looked at: {error}")
+            self._warn(f"the main thread was not looked at: {error}")
             return
-        self._looks = looks
-        self._running.append(looks)
+        self._sampler = sampler
+        self._running.append(sampler)
 
-    def _begin_hunt(self) -> None:
-        hunt = SyncHunt(self._torch)
-        refusal = hunt.begin()
+    def _begin_counting(self) -> None:
+        counter = SyncCounter(self._torch)
+        refusal = counter.begin()
         if refusal is not None:
-            self._say(refusal)
+            self._warn(refusal)
             return
-        self._hunt = hunt
-        self._running.append(hunt)
+        self._counter = counter
+        self._running.append(counter)

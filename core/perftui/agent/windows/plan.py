@@ -12,8 +12,8 @@ from ..steps.machine import EVAL, TRAIN, Boundary
 from ..steps.training_runs import TrainingRuns
 from .length import window_steps
 from .module_calls import ModuleCalls
-from .rank_sync import RanksTogether, usual_lead
-from .triggers import ASKED, CHOSEN, JOINT, Occasions
+from .rank_sync import RankSync, usual_lead
+from .triggers import ASKED, CHOSEN, JOINT, WindowTriggers
 
 MOST_ATTEMPTS = 3
 """Windows in a row that are ended from outside before a step is whole: a training that forks its
@@ -45,8 +45,8 @@ class WindowPlan:
         self._options = options
         control = ControlPage(Spool(spool).control)
         self._budget = Budget(options.overhead)
-        self._occasions = Occasions(self._budget, control, options.first_step)
-        self._together = RanksTogether(control)
+        self._triggers = WindowTriggers(self._budget, control, options.first_step)
+        self._rank_sync = RankSync(control)
         self._now = 0
         """When the last step ended."""
         self._has_trained = False
@@ -95,25 +95,25 @@ class WindowPlan:
             return
         self._counted += 1
         if not is_open:
-            self._occasions.step(undisturbed)
-        elif self._occasions.typical:
-            self._budget.slow(undisturbed - self._occasions.typical)
+            self._triggers.step(undisturbed)
+        elif self._triggers.typical:
+            self._budget.slow(undisturbed - self._triggers.typical)
 
     @property
     def can_wait(self) -> bool:
         """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
         is_idle = self._wanted is None and not self._attempts and not self._waited
-        return is_idle and self._occasions.is_settled and self._together.can_wait(self._counted)
+        return is_idle and self._triggers.is_settled and self._rank_sync.can_wait(self._counted)
 
     @property
-    def together(self) -> tuple[int, int]:
+    def rank_plan(self) -> tuple[int, int]:
         """Where ranks plan windows in memory, 0 for nowhere, and which plan is known."""
-        return self._together.plan
+        return self._rank_sync.plan
 
     @property
     def slow_after(self) -> int:
         """What a step takes at most that is not slow, in ns."""
-        return self._occasions.slow_after
+        return self._triggers.slow_after
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual.
@@ -123,18 +123,18 @@ class WindowPlan:
         self._counted += steps
         self._runs.usual(steps)
         self._budget.add_hooks(hooks)
-        self._occasions.step(whole // steps)
+        self._triggers.step(whole // steps)
 
     def is_due(self, next_step: int) -> bool:
         """Whether to prepare a window, which opens at the step after the next, or at the next."""
         if self._wanted is None:
-            self._wanted = self._occasions.next(self._now, next_step, self._price)
+            self._wanted = self._triggers.next(self._now, next_step, self._price)
             self._wanted_at, self._wanted_after = self._now, self._runs.gaps
-        elif self._wanted != CHOSEN and self._occasions.is_asked_for():
+        elif self._wanted != CHOSEN and self._triggers.is_asked_for():
             self._wanted, self._wanted_at = ASKED, self._now
         is_wanted = self._wanted is not None
         lead = self._lead(next_step) if is_wanted else 0
-        if not self._together.is_due(self._counted, is_wanted, lead):
+        if not self._rank_sync.is_due(self._counted, is_wanted, lead):
             return False
         # The first time starts the tracing library, which any step may see.
         return not self._prepared or self._has_room(self._wanted or JOINT)
@@ -157,7 +157,7 @@ class WindowPlan:
         at_once = was_prepared or self._attempts > 0 or is_tight
         if self.reason == CHOSEN:
             at_once = not self._until_chosen(next_step)
-        return self._has_room(self.reason) and self._together.may_start(self._counted, at_once)
+        return self._has_room(self.reason) and self._rank_sync.may_start(self._counted, at_once)
 
     @property
     def may_stay(self) -> bool:
@@ -185,13 +185,13 @@ class WindowPlan:
     @property
     def is_postponed(self) -> bool:
         """Whether the first window is due, and would cost too much by now."""
-        return self._occasions.is_postponed
+        return self._triggers.is_postponed
 
     def pay(self, waited: int) -> None:
         """The training has waited so many ns for a window."""
         self._waited += waited
         self._budget.wait(waited)
-        self._together.pay(self._budget)
+        self._rank_sync.pay(self._budget)
 
     def saved(self, steps: int, stall: int) -> None:
         """A window of ``steps`` has been saved; it made the training wait ``stall`` ns in all."""
@@ -200,7 +200,7 @@ class WindowPlan:
         self._last_steps = steps
         self._stall_per_step = stall // steps
         is_too_short = is_first and min(self._length(), self._room) >= MUCH_LONGER * steps
-        self._occasions.ended(self._now, is_too_short or self._lacks_training)
+        self._triggers.ended(self._now, is_too_short or self._lacks_training)
 
     def cut_short(self) -> bool:
         """A window has ended before a step was whole; whether there will be another attempt."""
@@ -216,11 +216,11 @@ class WindowPlan:
         one that was ended ``is_too_short``."""
         self._attempts = 0
         self._wanted = None
-        self._occasions.ended(self._now, is_too_short)
+        self._triggers.ended(self._now, is_too_short)
 
     def _length(self) -> int:
         return self._options.window_steps or window_steps(
-            self._occasions.typical, self._stall_per_step, self._options.in_detail
+            self._triggers.typical, self._stall_per_step, self._options.in_detail
         )
 
     def _fitting(self) -> int:
@@ -238,8 +238,8 @@ class WindowPlan:
         if not self._has_trained or reason == CHOSEN:
             return True
         ahead = self._runs.ahead
-        if self._together.is_one_of_many:
-            has_come = self._together.may_start(self._counted, at_once=False)
+        if self._rank_sync.is_one_of_many:
+            has_come = self._rank_sync.may_start(self._counted, at_once=False)
             return not self._runs.is_foreseen or ahead > (0 if has_come else 1)
         if ahead >= (1 if reason == ASKED else min(self._length(), self._runs.shortest)):
             return True
@@ -258,11 +258,11 @@ class WindowPlan:
             # Ranks count alike from here on, though one alone may have done that check.
             self._counted = self._last_steps = 0
             self._stall_per_step = None
-            self._occasions.begin_anew()
+            self._triggers.begin_anew()
 
     def _price(self) -> int:
         """What the next window will cost, if its steps cost as much as those of the last one."""
-        self._together.learn(self._budget)
+        self._rank_sync.learn(self._budget)
         if not self._last_steps:
             if self._options.window_steps:
                 # Asked for, like those of a viewer.
@@ -273,7 +273,7 @@ class WindowPlan:
     def _lead(self, next_step: int) -> int:
         if self._wanted == CHOSEN:
             return self._until_chosen(next_step)
-        return usual_lead(self._occasions.typical)
+        return usual_lead(self._triggers.typical)
 
     def _until_chosen(self, next_step: int) -> int:
         return max((self._options.first_step or 0) - next_step, 0)

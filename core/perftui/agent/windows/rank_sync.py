@@ -19,7 +19,7 @@ LEAD_NS = 1_000_000_000
 where steps are short and only queued on a GPU. Long steps are not counted by the dozen."""
 
 
-class RanksTogether:
+class RankSync:
     """A process that trains alone is never kept waiting, and never looks at plans of others."""
 
     def __init__(self, control: ControlPage) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-MOST_LOOKS = 4096
+MOST_SAMPLES = 4096
 """After which it ends by itself: no window is meant to last that long."""
 
 SWITCH_SECONDS = 0.0001
@@ -22,7 +22,7 @@ STOP_SECONDS = 1.0
 """It has nothing to wait for but the interpreter, which whoever ends it gives way."""
 
 
-class InnerLooks:
+class StackSampler:
     """Notes the stack of ``thread`` at random moments, ``every`` ns apart in the mean.
 
     A look waits until the interpreter gives way, which pure Python does after the switch interval.
@@ -40,7 +40,7 @@ class InnerLooks:
     def __init__(self, thread: int, every: int) -> None:
         self._thread = thread
         self._every = every
-        self._looks: list[tuple[int, tuple[tuple[Any, int], ...]]] = []
+        self._samples: list[tuple[int, tuple[tuple[Any, int], ...]]] = []
         self._error: Exception | None = None
         self._stopping = _thread.allocate_lock()
         self._ended = _thread.allocate_lock()
@@ -83,18 +83,18 @@ class InnerLooks:
         Raises:
             OSError: it cannot be written.
         """
-        if not self._looks:
+        if not self._samples:
             return False
         numbers: dict[tuple[Any, int], int] = {}
-        looks = [
+        samples = [
             [at, [numbers.setdefault(frame, len(numbers)) for frame in reversed(stack)]]
-            for at, stack in self._looks
+            for at, stack in self._samples
         ]
         frames = [
             [getattr(code, "co_qualname", code.co_name), code.co_filename, line]
             for code, line in numbers
         ]
-        content = {"every": self._every, "end": self._end_ns, "frames": frames, "looks": looks}
+        content = {"every": self._every, "end": self._end_ns, "frames": frames, "looks": samples}
         temporary = path.with_name(f"{path.name}.new")
         temporary.write_text(json.dumps(content))
         temporary.chmod(0o600)
@@ -104,17 +104,17 @@ class InnerLooks:
     def _run(self) -> None:
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            self._look_until_stopped()
+            self._sample_until_stopped()
         except Exception as error:  # noqa: BLE001 - told by whoever ends it
             self._error = error
         finally:
             self._ended.release()
 
-    def _look_until_stopped(self) -> None:
+    def _sample_until_stopped(self) -> None:
         # A generator of its own: the script's random numbers stay as they are.
         draw = random.Random().expovariate  # noqa: S311 - nothing secret
         rate = 1e9 / self._every
-        for _ in range(MOST_LOOKS):
+        for _ in range(MOST_SAMPLES):
             if self._stopping.acquire(timeout=draw(rate)):
                 return
             frame = sys._current_frames().get(self._thread)
@@ -124,4 +124,4 @@ class InnerLooks:
                 stack.append((frame.f_code, frame.f_lineno or 0))
                 frame = frame.f_back
             if stack:
-                self._looks.append((at, tuple(stack)))
+                self._samples.append((at, tuple(stack)))

@@ -28,7 +28,7 @@ SLOW_PAUSE = 4
 """After a slow step a quarter of the pause is enough."""
 
 
-class Occasions:
+class WindowTriggers:
     """Asks for a window once the training is warm, then as often as ``budget`` allows.
 
     The first one is opened on credit, if it is not expected to be dear; so are those that a viewer

@@ -19,7 +19,7 @@ from ..safety.signal_handlers import insist, raised_by_handler
 from ..steps.machine import Boundary
 from ..steps.usual_step import NEVER
 from .nsys_window import NsysWindow
-from .observers import Witnesses
+from .observers import WindowObservers
 from .plan import MOST_ATTEMPTS, WindowPlan
 from .torch_window import EmptyWindowError, Window, is_profiling, may_record_stacks
 
@@ -58,7 +58,7 @@ class Windows:
         self._options = options
         self._notes = notes
         self._plan = WindowPlan(spool, options)
-        self._witnesses = Witnesses(torch, spool, options, notes.warn)
+        self._observers = WindowObservers(torch, spool, options, notes.warn)
         self._foreign = 0
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
@@ -118,10 +118,10 @@ class Windows:
         return self._plan.slow_after if self._options.profile else NEVER
 
     @property
-    def together(self) -> tuple[int, int]:
+    def rank_plan(self) -> tuple[int, int]:
         """Where ranks plan windows in memory, 0 for nowhere, and which plan is known: after
         another one steps are to be told of at once."""
-        return self._plan.together if self._options.profile else (0, 0)
+        return self._plan.rank_plan if self._options.profile else (0, 0)
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual, ``whole`` ns with ``hooks`` of the agent."""
@@ -140,7 +140,7 @@ class Windows:
         what watches it besides the profiler. If it is not the ``is_last`` chance, it may be saved
         a step later.
         """
-        self._witnesses.end()
+        self._observers.end()
         if self._unsaved is not None:
             return self._save_unsaved()
         if self._window is None or self._thread != get_ident():
@@ -164,7 +164,7 @@ class Windows:
         """
         self._foreign += 1
         self._is_taken_over = self._window is not None
-        self._say_foreign()
+        self._warn_foreign()
 
     def foreign_ends(self) -> None:
         """A profiler of the script has ended."""
@@ -208,7 +208,7 @@ class Windows:
             self._refuse("no window was recorded: the last ones have not been taken yet")
             return False
         if is_profiling(self._torch):
-            self._say_foreign()
+            self._warn_foreign()
             return False
         return not self._foreign
 
@@ -271,14 +271,14 @@ class Windows:
             self.modules = ModuleRanges(self._torch, ranges, self._lost_modules)
             self.modules.open(self.marks)
         if not nsys:
-            self._witnesses.begin(self._has_stacks)
+            self._observers.begin(self._has_stacks)
 
     def _finish(self, is_last: bool = False) -> None:
         window, marks = self._window, self.marks
         if window is None or marks is None:
             return
         started = perf_counter_ns()
-        self._witnesses.end()
+        self._observers.end()
         self._end_ranges(marks)
         window.stop()
         self._window = None
@@ -326,7 +326,7 @@ class Windows:
         window, marks = self._window, self.marks
         if window is None or self._is_taken_over:
             return
-        raised = insist(self._witnesses.end)
+        raised = insist(self._observers.end)
         if marks is not None:
             raised = insist(lambda: self._end_ranges(marks)) or raised
         raised = insist(window.drop) or raised
@@ -339,7 +339,7 @@ class Windows:
         window, marks = self._window, self.marks
         self._window = None
         self._is_taken_over = False
-        self._witnesses.end()
+        self._observers.end()
         self._plan.give_up()
         self._notes.warn("a window was lost: the script profiled another of its threads meanwhile")
         if window is not None and marks is not None:
@@ -361,7 +361,7 @@ class Windows:
         self.number += 1
         try:
             size = window.save(self._spool / name)
-            seen = self._witnesses.take(number)
+            seen = self._observers.take(number)
         except (EmptyWindowError, OSError) as error:
             self._plan.give_up()
             if raised_by_handler(error):
@@ -379,7 +379,7 @@ class Windows:
         data["reason"] = self._plan.reason
         self._notes.write(kind, data, step=self._first_step, duration=stall)
 
-    def _say_foreign(self) -> None:
+    def _warn_foreign(self) -> None:
         if self._options.profile:
             self._notes.warn(
                 "the script runs a profiler of its own: meanwhile there are no windows"

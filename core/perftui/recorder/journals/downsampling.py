@@ -14,18 +14,18 @@ from perftui.run.pieces import Pieces, Thinned, write_thinned
 from perftui.run.sums import Sums, sums_of
 from perftui.run.table import GrowingTable
 
-PIECE_BYTES = 8 * 1024 * 1024
+SEGMENT_BYTES = 8 * 1024 * 1024
 """Of a piece: some 80,000 steps or seven hours of samples. With the first, those kept and the one
 being written, a journal takes four times that."""
 
-KEPT_PIECES = 2
+KEPT_SEGMENTS = 2
 """Complete pieces besides the first that are kept row by row."""
 
 ROWS_AT_ONCE = 4096
 """Rows that are summed together: each time costs some hundreds of microseconds."""
 
 
-class ThinningSink:
+class DownsamplingSink:
     """Appends rows as a ``JournalSink`` does, and replaces old pieces by their sums.
 
     ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A piece ends after a
@@ -41,21 +41,21 @@ class ThinningSink:
         *,
         floats: bool = False,
         text: frozenset[str] = frozenset(),
-        piece_bytes: int | None = None,
+        segment_bytes: int | None = None,
         makes_directory: bool = True,
     ) -> None:
         self._columns = tuple(columns)
         self._faults = faults
         self._floats, self._text = floats, text
-        self._piece_bytes = piece_bytes or PIECE_BYTES
-        self._pieces = Pieces(path)
+        self._segment_bytes = segment_bytes or SEGMENT_BYTES
+        self._segments = Pieces(path)
         self._number = 0
         self._sink = JournalSink(path, columns, faults, makes_directory=makes_directory)
         self._lost_before = 0
         self._rows = self._no_rows()
-        self._sums = Sums()
+        self._aggregates = Sums()
         self._kept: deque[Sums] = deque()
-        self._thinned = Thinned()
+        self._downsampled = Thinned()
         names = [column.name for column in columns]
         self._profiled = names.index("profiled") if "profiled" in names else None
 
@@ -74,7 +74,7 @@ class ThinningSink:
         if self._number:
             self._rows.extend(rows)
             if len(self._rows) >= ROWS_AT_ONCE and self._may_end(rows[-1]):
-                self._sum()
+                self._aggregate()
         if self._may_end(rows[-1]) and self._is_full():
             self._begin_next()
 
@@ -90,35 +90,35 @@ class ThinningSink:
 
     def _is_full(self) -> bool:
         try:
-            return self._sink.size >= self._piece_bytes
+            return self._sink.size >= self._segment_bytes
         except OSError as error:
-            self._faults.say(self._pieces.first.name, error)
+            self._faults.report(self._segments.first.name, error)
             return False
 
-    def _sum(self) -> None:
-        self._sums = self._sums.plus(sums_of(self._rows.freeze()))
+    def _aggregate(self) -> None:
+        self._aggregates = self._aggregates.plus(sums_of(self._rows.freeze()))
         self._rows = self._no_rows()
 
     def _begin_next(self) -> None:
         if self._number:
-            self._sum()
-            self._kept.append(self._sums)
-            self._sums = Sums()
+            self._aggregate()
+            self._kept.append(self._aggregates)
+            self._aggregates = Sums()
         self._lost_before += self._sink.lost
         self._sink.close()
         self._number += 1
-        self._sink = JournalSink(self._pieces.path(self._number), self._columns, self._faults)
+        self._sink = JournalSink(self._segments.path(self._number), self._columns, self._faults)
         try:
-            while len(self._kept) > KEPT_PIECES:
-                self._thin()
+            while len(self._kept) > KEPT_SEGMENTS:
+                self._downsample()
         except OSError as error:
-            self._faults.say(f"{self._pieces.root.name}", f"{error}; it is tried again later")
+            self._faults.report(f"{self._segments.root.name}", f"{error}; it is tried again later")
 
-    def _thin(self) -> None:
+    def _downsample(self) -> None:
         """Replace the oldest piece but the first by its sums."""
-        oldest = self._thinned.pieces + 1
-        thinned = Thinned(oldest, self._thinned.sums.plus(self._kept[0]))
-        write_thinned(self._pieces, thinned)
-        self._thinned = thinned
+        oldest = self._downsampled.pieces + 1
+        thinned = Thinned(oldest, self._downsampled.sums.plus(self._kept[0]))
+        write_thinned(self._segments, thinned)
+        self._downsampled = thinned
         self._kept.popleft()
-        self._pieces.path(oldest).unlink(missing_ok=True)
+        self._segments.path(oldest).unlink(missing_ok=True)

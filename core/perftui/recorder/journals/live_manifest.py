@@ -32,7 +32,7 @@ class LiveManifest:
             try:
                 write_manifest(self._path, self._manifest)
             except OSError as error:
-                self._faults.say(self._path.name, error)
+                self._faults.report(self._path.name, error)
                 self._overwrite()
 
     def note(self, name: str, fact: Any) -> None:
@@ -45,4 +45,4 @@ class LiveManifest:
         try:
             overwrite_manifest(self._path, self._manifest)
         except OSError as error:
-            self._faults.say(f"{self._path.name} in place", error)
+            self._faults.report(f"{self._path.name} in place", error)

@@ -10,7 +10,7 @@ from perftui.recorder.spool.ring import Record
 ONE_BY_ONE = 1000
 """Pauses that get a row each; of a long run only sums are asked for."""
 
-TOGETHER_NS = 300_000_000_000
+SHARED_ROW_NS = 300_000_000_000
 """Later ones share a row for each generation and five minutes: 1 MB in a week at most."""
 
 
@@ -22,7 +22,7 @@ class Pauses:
 
     def __init__(self) -> None:
         self._written = 0
-        self._together: dict[int, list[Any]] = {}
+        self._shared: dict[int, list[Any]] = {}
 
     def rows(self, records: Iterable[Record]) -> list[list[Any]]:
         """The rows that ``records`` complete; those of other kinds are passed over."""
@@ -41,15 +41,15 @@ class Pauses:
 
     def rest(self) -> list[list[Any]]:
         """What still waits for others to share its row."""
-        done, self._together = list(self._together.values()), {}
+        done, self._shared = list(self._shared.values()), {}
         return done
 
     def _add(self, record: Record, row: list[Any]) -> list[list[Any]]:
-        together = self._together.get(record.value)
-        if together is not None and record.start - together[0] < TOGETHER_NS:
-            together[2] += record.duration
-            together[4]["count"] += 1
+        shared = self._shared.get(record.value)
+        if shared is not None and record.start - shared[0] < SHARED_ROW_NS:
+            shared[2] += record.duration
+            shared[4]["count"] += 1
             return []
         row[4]["count"] = 1
-        self._together[record.value] = row
-        return [] if together is None else [together]
+        self._shared[record.value] = row
+        return [] if shared is None else [shared]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import ThinningSink
+from perftui.recorder.journals.downsampling import DownsamplingSink
 from perftui.recorder.journals.pauses import Pauses
 from perftui.recorder.journals.sink import JournalSink
 from perftui.recorder.journals.steps import MAX_INTERVALS, StepAssembler
@@ -17,7 +17,7 @@ from perftui.recorder.spool.notes import Note
 from perftui.recorder.spool.ring import Record
 from perftui.recorder.spool.window_kernels import count_kernels
 from perftui.recorder.spool.windows import WindowError, keep_window, limit_windows
-from perftui.recorder.stacks.inside import take_looks
+from perftui.recorder.stacks.inside import take_samples
 from perftui.recorder.stacks.journal import stack_journal
 from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
@@ -32,14 +32,14 @@ class RankJournals:
         self.layout = layout
         self._spool = spool
         self._faults = faults
-        self._steps = ThinningSink(layout.steps, STEP_COLUMNS, faults, text=STEP_TEXT)
+        self._steps = DownsamplingSink(layout.steps, STEP_COLUMNS, faults, text=STEP_TEXT)
         self._events = JournalSink(layout.events, EVENT_COLUMNS, faults)
-        self._looks = stack_journal(layout.window_stacks, STACK_COLUMNS, faults)
+        self._samples = stack_journal(layout.window_stacks, STACK_COLUMNS, faults)
         self._assembler = StepAssembler()
         self._pauses = Pauses()
         self.last_end = 0
         """When the latest of its records ended, wall clock in ns."""
-        self._missed = self._missed_told = 0
+        self._missed = self._missed_reported = 0
         self._warned: set[str] = set()
 
     def records(self, records: Sequence[Record]) -> None:
@@ -73,8 +73,8 @@ class RankJournals:
         Said at the first, whenever they have doubled, and at the end.
         """
         self._missed += count
-        if self._missed > 2 * self._missed_told:
-            self._tell_missed()
+        if self._missed > 2 * self._missed_reported:
+            self._report_missed()
 
     def follow(self, rank: int) -> None:
         """The process calls itself ``rank`` as one before it did, which had ended."""
@@ -89,18 +89,18 @@ class RankJournals:
     def finish(self) -> None:
         """Write what was still waiting, say what was lost, and close."""
         self._write_waiting()
-        if self._missed > self._missed_told:
-            self._tell_missed()
+        if self._missed > self._missed_reported:
+            self._report_missed()
         self._events.append(self._pauses.rest())
-        lost = self._steps.lost + self._events.lost + self._looks.lost
+        lost = self._steps.lost + self._events.lost + self._samples.lost
         if lost:
             self.warn(f"{lost} journal rows could not be written")
         self._steps.close()
         self._events.close()
-        self._looks.close()
+        self._samples.close()
 
-    def _tell_missed(self) -> None:
-        self._missed_told = self._missed
+    def _report_missed(self) -> None:
+        self._missed_reported = self._missed
         self.warn(
             f"{self._missed} records of the training were lost: the recorder was held up for "
             "longer than they are kept; steps are missing"
@@ -123,24 +123,24 @@ class RankJournals:
             except WindowError as error:
                 return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
             if data.get("cuda"):
-                self._tell_missing_kernels(kept)
+                self._report_missing_kernels(kept)
             self._limit_windows()
             data = {**data, "file": str(kept.relative_to(self.layout.root))}
             if "looks" in data:
-                self._keep_looks(data.pop("looks"))
+                self._keep_samples(data.pop("looks"))
         return [note.time, note.kind, note.duration, note.step, data]
 
-    def _keep_looks(self, name: Any) -> None:
+    def _keep_samples(self, name: Any) -> None:
         try:
-            self._looks.append(take_looks(self._spool, name))
+            self._samples.append(take_samples(self._spool, name))
         except WindowError as error:
             self.warn(str(error))
 
-    def _tell_missing_kernels(self, window: Path) -> None:
+    def _report_missing_kernels(self, window: Path) -> None:
         try:
             problem = count_kernels(window).problem
         except OSError as error:
-            self._faults.say("windows", f"{error}; its kernels were not counted")
+            self._faults.report("windows", f"{error}; its kernels were not counted")
             return
         if problem is not None:
             self.warn(problem)
@@ -149,7 +149,7 @@ class RankJournals:
         try:
             limit_windows(self.layout)
         except OSError as error:
-            self._faults.say("windows", f"{error}; older ones stay")
+            self._faults.report("windows", f"{error}; older ones stay")
 
 
 def _is_for_recorder(note: Note) -> bool:

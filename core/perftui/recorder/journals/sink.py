@@ -45,7 +45,7 @@ class JournalSink:
         except (OSError, ValueError) as error:
             self.lost += len(rows)
             name = f"{self._path.parent.name}/{self._path.name}"
-            self._faults.say(name, f"{error}; rows are lost, the training goes on")
+            self._faults.report(name, f"{error}; rows are lost, the training goes on")
 
     @property
     def size(self) -> int:

@@ -29,7 +29,7 @@ Values = dict[str, int | str]
 _PARTS = frozenset(PHASES) - {OTHER}
 
 
-class _Held(NamedTuple):
+class _Pending(NamedTuple):
     """A step that is complete but for its times on the GPU."""
 
     step: int
@@ -52,7 +52,7 @@ class StepAssembler:
         self._fetch_cpu: dict[int, int] = {}
         self._waiting: Record | None = None
         self._waits_since = 0
-        self._held: deque[_Held] = deque()
+        self._pending: deque[_Pending] = deque()
         self._device: dict[int, Record] = {}
 
     def add(self, record: Record, now: int) -> list[list[int | str]]:
@@ -98,7 +98,7 @@ class StepAssembler:
         fetch_cpu = self._fetch_cpu.get(step.step, UNKNOWN)
         self._fetch_cpu = {at: cpu for at, cpu in self._fetch_cpu.items() if at > step.step}
         values = _values(step, phases, _fewest_ready(step, inside), fetch_cpu, self._memory)
-        self._held.append(_Held(step.step, values, bool(step.flag & DEVICE_FLAG), now))
+        self._pending.append(_Pending(step.step, values, bool(step.flag & DEVICE_FLAG), now))
         # Those of the steps to come stay: an agent writes them before the record of their step.
         self._memory = {key: one for key, one in self._memory.items() if key[1] > step.step}
         while self._intervals and self._intervals[0][0].end <= end:
@@ -109,15 +109,15 @@ class StepAssembler:
         rows = []
         # The training learns the times in the order of the steps.
         newest = max(self._device, default=UNKNOWN)
-        while self._held:
-            held = self._held[0]
-            is_late = newest > held.step or now - held.since >= hold
-            device = self._device.get(held.step)
-            if held.awaits_device and device is None and not is_late:
+        while self._pending:
+            pending = self._pending[0]
+            is_late = newest > pending.step or now - pending.since >= hold
+            device = self._device.get(pending.step)
+            if pending.awaits_device and device is None and not is_late:
                 break
-            self._held.popleft()
-            rows.append(_row(held.values, device))
-            self._device = {at: one for at, one in self._device.items() if at > held.step}
+            self._pending.popleft()
+            rows.append(_row(pending.values, device))
+            self._device = {at: one for at, one in self._device.items() if at > pending.step}
         return rows
 
 

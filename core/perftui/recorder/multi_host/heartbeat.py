@@ -25,7 +25,7 @@ class Heartbeat:
         Raises:
             OSError: the disk does not take it.
         """
-        self._say(self._beat.pid)
+        self._beat_as(self._beat.pid)
 
     def end(self) -> None:
         """Give the last one: the training has ended.
@@ -33,9 +33,9 @@ class Heartbeat:
         Raises:
             OSError: the disk does not take it.
         """
-        self._say(None)
+        self._beat_as(None)
 
-    def _say(self, pid: int | None) -> None:
+    def _beat_as(self, pid: int | None) -> None:
         old = self._beat
         self._beat = Beat(old.count + 1, time.time_ns(), old.host, pid, old.spool)
         write_beat(self._path, self._beat)

@@ -20,7 +20,7 @@ RETRY_SECONDS = 5.0
 """Between two tries to take over: the lock may be one of a network disk."""
 
 
-class Election:
+class LeaderElection:
     """``is_won`` by one of the recorders on ``host`` at a time.
 
     Where the disk knows no locks everybody wins, and readers take one of them.
@@ -57,5 +57,5 @@ class Election:
         except BlockingIOError:
             return False
         except OSError as error:
-            self._faults.say("sampling", f"{error}; every recorder of this host samples it")
+            self._faults.report("sampling", f"{error}; every recorder of this host samples it")
         return True

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import ThinningSink
+from perftui.recorder.journals.downsampling import DownsamplingSink
 from perftui.recorder.journals.live_manifest import LiveManifest
 from perftui.recorder.multi_host.heartbeat import others_here
-from perftui.recorder.multi_host.leader_election import Election
+from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
 from perftui.telemetry.machine import look_around
@@ -35,9 +35,9 @@ class MachineSampling:
         self._manifest = manifest
         self._faults = faults
         self._sampler: Sampler | None = None
-        self._journal: ThinningSink | None = None
+        self._journal: DownsamplingSink | None = None
         self._host = socket.gethostname()
-        self._election = Election(layout, self._host, faults)
+        self._election = LeaderElection(layout, self._host, faults)
         self._beside: list[Beat] = []
         """Signs of life of the recorders beside this one."""
         self._beside_due = 0.0
@@ -74,7 +74,7 @@ class MachineSampling:
     def _others(self) -> list[int]:
         return [beat.pid for beat in self._beside if beat.pid is not None]
 
-    def _begin(self) -> tuple[Sampler, ThinningSink]:
+    def _begin(self) -> tuple[Sampler, DownsamplingSink]:
         machine = look_around(self._pid, roles=self._roles, others=self._others)
         facts: dict[str, Any] = {}
         if machine.no_gpu is not None:
@@ -82,9 +82,9 @@ class MachineSampling:
         if machine.gpus and not self._manifest.current.gpus:
             facts["gpus"] = machine.gpus
         self._manifest.update(**facts)
-        sampler = Sampler(machine.sources, self._faults.say)
+        sampler = Sampler(machine.sources, self._faults.report)
         path = self._layout.telemetry(self._host)
         # It lies in the run directory itself, which may have been removed by the first sample.
-        return sampler, ThinningSink(
+        return sampler, DownsamplingSink(
             path, sampler.columns, self._faults, floats=True, makes_directory=False
         )

@@ -25,7 +25,7 @@ PATIENCE = 5.0
 """Seconds to wait for the directory that another is making: it takes milliseconds, or it died."""
 
 
-def join_key(environment: Mapping[str, str], command: Sequence[str]) -> str | None:
+def merge_key(environment: Mapping[str, str], command: Sequence[str]) -> str | None:
     """What all recorders of one run have in common; None where there is but one.
 
     A Slurm step of several tasks is one run if its command is known to train on several hosts:
@@ -44,7 +44,7 @@ def join_key(environment: Mapping[str, str], command: Sequence[str]) -> str | No
     return f"slurm {job}.{step}.{environment.get('SLURM_RESTART_COUNT', '0')}"
 
 
-def make_or_join(runs: Path, key: str, host: str, make: Callable[[], RunLayout]) -> RunLayout:
+def make_or_merge(runs: Path, key: str, host: str, make: Callable[[], RunLayout]) -> RunLayout:
     """The directory to record into: a new run's by ``make``, or one inside the run of ``key``.
 
     A run that is over is not joined, nor one whose recorder has been silent for minutes: the same

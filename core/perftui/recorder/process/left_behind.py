@@ -41,7 +41,7 @@ def _below(pid: int) -> set[int]:
     return set()
 
 
-def words(left: Collection[int]) -> str:
+def left_behind_message(left: Collection[int]) -> str:
     """What is said of ``left``; empty where all of them have ended meanwhile."""
     named = [name for pid in sorted(left) if (name := _name(pid))]
     if not named:

@@ -46,7 +46,7 @@ class Repeating:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 - a bug here must not end the recording
-                self._faults.say(f"{self._name}: {type(error).__name__}", error)
+                self._faults.report(f"{self._name}: {type(error).__name__}", error)
             # Turns that were missed are left out, not caught up with.
             due = max(due + self._seconds, time.monotonic())
 

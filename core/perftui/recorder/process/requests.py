@@ -30,14 +30,14 @@ class RequestServer:
         try:
             return take_requests(self._recording.layout)
         except OSError as error:
-            self._recording.faults.say("requests", f"{error}; the training goes on")
+            self._recording.faults.report("requests", f"{error}; the training goes on")
             return []
 
     def _try(self, request: Request) -> None:
         try:
             self._serve(request)
         except (TypeError, ValueError, OSError) as error:
-            self._recording.faults.say(f"request {request.kind}", error)
+            self._recording.faults.report(f"request {request.kind}", error)
 
     def _serve(self, request: Request) -> None:
         data = request.data

@@ -12,7 +12,7 @@ import psutil
 
 from perftui.wire.spool import SPOOL_VARIABLE
 
-FIRST_LOOK = 1.0
+FIRST_CHECK = 1.0
 LONGEST_PAUSE = 600.0
 """Seconds: looks come at 1, 2, 4, 8... after the start, until a training process answers. One asks
 the system for a few files of each process of the run."""
@@ -55,16 +55,16 @@ class Silence:
     def __init__(
         self,
         pid: int,
-        tell: Callable[[str | None], object],
+        report: Callable[[str | None], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pid = pid
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self._began = clock()
-        self._due = self._began + FIRST_LOOK
+        self._due = self._began + FIRST_CHECK
         self._is_over = False
-        self._is_told = False
+        self._is_reported = False
 
     def end(self) -> None:
         """A training process reports."""
@@ -73,18 +73,18 @@ class Silence:
     def turn(self) -> None:
         """Look if it is time to."""
         if self._is_over:
-            if self._is_told:
-                self._is_told = False
-                self._tell(None)
+            if self._is_reported:
+                self._is_reported = False
+                self._report(None)
             return
         now = self._clock()
-        if now < self._due or self._is_told:
+        if now < self._due or self._is_reported:
             return
-        self._due = now + min(max(now - self._began, FIRST_LOOK), LONGEST_PAUSE)
+        self._due = now + min(max(now - self._began, FIRST_CHECK), LONGEST_PAUSE)
         reason = next(self._reasons(), None)
         if reason is not None:
-            self._is_told = True
-            self._tell(reason)
+            self._is_reported = True
+            self._report(reason)
 
     def _reasons(self) -> Iterator[str]:
         try:

@@ -123,7 +123,7 @@ class SpoolDrain:
             work(process, *arguments)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the other recordings
             problem = f"{type(error).__name__}: {error}"
-            self._faults.say(f"process {process.pid}: {type(error).__name__}", error)
+            self._faults.report(f"process {process.pid}: {type(error).__name__}", error)
             self._journals(process).warn(
                 f"some of what process {process.pid} recorded is lost: {problem}"
             )
@@ -197,7 +197,7 @@ class SpoolDrain:
         try:
             ring = RingReader(path)
         except (RingError, OSError) as error:
-            self._faults.say(path.name, error)
+            self._faults.report(path.name, error)
             process.refused = str(error)
             return
         journals = process.journals or self._begin(process, ring.header)
@@ -211,10 +211,10 @@ class SpoolDrain:
         layout = self._layout.rank(rank)
         journals = process.journals = RankJournals(layout, self._spool, self._faults)
         process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
-        self._tell_apart(journals, header, rank)
+        self._identify(journals, header, rank)
         return journals
 
-    def _tell_apart(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
+    def _identify(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
         """Say of a process that was not given the rank it calls itself why that is so."""
         wanted = max(header.rank, 0)
         before = self._processes.get(self._holders.get(wanted, -1))
@@ -254,7 +254,7 @@ class SpoolDrain:
         try:
             notes = tail.poll()
         except OSError as error:
-            self._faults.say(tail.path.name, error)
+            self._faults.report(tail.path.name, error)
             return []
         for note in notes:
             if note.kind == "process":

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import ThinningSink
+from perftui.recorder.journals.downsampling import DownsamplingSink
 from perftui.recorder.spool.notes import Note
 from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
 from perftui.run.columns import WORKER_COLUMNS
@@ -56,7 +56,7 @@ class LoaderWorkers:
         self._spool = spool
         self._owner = owner
         self._faults = faults
-        self._journal = ThinningSink(path, WORKER_COLUMNS, faults)
+        self._journal = DownsamplingSink(path, WORKER_COLUMNS, faults)
         self._pages: dict[Path, _Page] = {}
         self._refused: set[Path] = set()
         self._loaders: dict[int, int] = {}
@@ -120,7 +120,7 @@ class LoaderWorkers:
                 reader = WorkerPageReader(path)
             except (PageError, OSError) as error:
                 self._refused.add(path)
-                self._faults.say(path.name, error)
+                self._faults.report(path.name, error)
                 continue
             header = reader.header
             page = _Page(reader, header.loader, header.monotonic_ns, WorkerCounts())

@@ -40,7 +40,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class StackInterval:
     """From ``start`` to ``end`` (ns) every look found ``stack``, outermost frame first."""
 
     start: int
@@ -52,7 +52,7 @@ class StackError(ValueError):
     """The file holds no stacks that can be read."""
 
 
-def read_stretches(content: bytes, pid: int, begun_ns: int) -> list[Stretch]:
+def read_intervals(content: bytes, pid: int, begun_ns: int) -> list[StackInterval]:
     """Stretches of the main thread of ``pid`` in order; ``begun_ns`` is the time of ``ts`` 0.
 
     Empty where no main thread was seen.
@@ -68,19 +68,21 @@ def read_stretches(content: bytes, pid: int, begun_ns: int) -> list[Stretch]:
     for event in events:
         if event.pid == pid:
             threads[event.tid].append(event)
-    found = [list(_stretches(of_thread, begun_ns)) for of_thread in threads.values()]
+    found = [list(_intervals(of_thread, begun_ns)) for of_thread in threads.values()]
     mains = [one for one in found if one and one[0].stack[0].function in _MAIN]
     return max(mains, key=lambda one: sum(each.end - each.start for each in one), default=[])
 
 
-def _stretches(events: Iterable[_Event], begun_ns: int) -> Iterator[Stretch]:
+def _intervals(events: Iterable[_Event], begun_ns: int) -> Iterator[StackInterval]:
     """Every event of one look has the same time; the stack is whole again before the next."""
     stack: list[Frame] = []
     since = 0
     for event in events:
         if event.ts > since:
             if stack:
-                yield Stretch(begun_ns + since * 1000, begun_ns + event.ts * 1000, tuple(stack))
+                yield StackInterval(
+                    begun_ns + since * 1000, begun_ns + event.ts * 1000, tuple(stack)
+                )
             since = event.ts
         if event.ph == "B":
             stack.append(Frame(event.name, event.args.filename, event.args.line or 0))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perftui.recorder.spool.windows import WindowError
-from perftui.recorder.stacks.events import Frame, Stretch
+from perftui.recorder.stacks.events import Frame, StackInterval
 from perftui.recorder.stacks.places import main_place, stays
 from perftui.run.damage import DAMAGE
 from perftui.wire.spool import Spool
@@ -26,7 +26,7 @@ class _Looks(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Looks)
 
 
-def take_looks(spool: Spool, name: Any) -> list[list[Any]]:
+def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
     """Rows by ``STACK_COLUMNS`` of the file of the spool that a window's note names; it is removed.
 
     Raises:
@@ -37,18 +37,18 @@ def take_looks(spool: Spool, name: Any) -> list[list[Any]]:
         raise WindowError(f"the agent named looks that are not there: {name!r}")
     try:
         looks = _DECODER.decode(path.read_bytes())
-        rows = [stay.row(looks.every) for stay in stays(_stretches(looks), main_place)]
+        rows = [stay.row(looks.every) for stay in stays(_intervals(looks), main_place)]
         path.unlink()
     except (OSError, IndexError, *DAMAGE) as error:
         raise WindowError(f"{path.name}: {error}") from error
     return rows
 
 
-def _stretches(looks: _Looks) -> list[Stretch]:
+def _intervals(looks: _Looks) -> list[StackInterval]:
     frames = [Frame(function, file, line) for function, file, line in looks.frames]
     ends = [*(at for at, _ in looks.looks[1:]), looks.end]
     return [
-        Stretch(at, max(end, at), tuple(frames[number] for number in stack))
+        StackInterval(at, max(end, at), tuple(frames[number] for number in stack))
         for (at, stack), end in zip(looks.looks, ends, strict=True)
         if stack
     ]

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 import perftui
-from perftui.recorder.stacks.events import Frame, Stretch
+from perftui.recorder.stacks.events import Frame, StackInterval
 from perftui.run.stacks import COLLATE, FETCH, WAIT
 
 LONGEST_TEXT = 300
@@ -52,25 +52,25 @@ class Stay:
     start: int
     end: int
     place: Place
-    looks: int = 1
+    samples: int = 1
 
     def row(self, every: int) -> list[Any]:
         """By ``STACK_COLUMNS``; ``every`` is the mean time between looks in ns."""
         place = self.place
         named = [place.file, place.line, place.function, place.inner]
-        return [self.start, self.end - self.start, self.looks, *named, every, place.stage]
+        return [self.start, self.end - self.start, self.samples, *named, every, place.stage]
 
 
-def stays(stretches: Iterable[Stretch], locate: Locate) -> list[Stay]:
+def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
     """Stretches as stays, those of one place that follow each other as one."""
     found: list[Stay] = []
-    for stretch in stretches:
-        place = locate(stretch.stack)
+    for interval in intervals:
+        place = locate(interval.stack)
         last = found[-1] if found else None
-        if last is not None and last.place == place and last.end == stretch.start:
-            found[-1] = replace(last, end=stretch.end, looks=last.looks + 1)
+        if last is not None and last.place == place and last.end == interval.start:
+            found[-1] = replace(last, end=interval.end, samples=last.samples + 1)
         else:
-            found.append(Stay(stretch.start, stretch.end, place))
+            found.append(Stay(interval.start, interval.end, place))
     return found
 
 
@@ -120,10 +120,10 @@ def _place(stack: Sequence[Frame]) -> Place:
     theirs = [frame for frame in reversed(stack) if not frame.file.startswith(OURS)]
     own = next((frame for frame in theirs if is_own(frame.file)), None)
     inner = theirs[0] if theirs else stack[-1]
-    said = _text(f"{_short(inner.file)}:{inner.line} {inner.function}")
+    text = _text(f"{_short(inner.file)}:{inner.line} {inner.function}")
     if own is None:
-        return Place("", -1, "", said)
-    return Place(_text(own.file), own.line, _text(own.function), said)
+        return Place("", -1, "", text)
+    return Place(_text(own.file), own.line, _text(own.function), text)
 
 
 def is_own(file: str) -> bool:

@@ -42,12 +42,12 @@ class Outcome:
     pid: int
     begun_ns: int
     content: bytes | None
-    said: str
+    message: str
 
     @property
     def is_refused(self) -> bool:
         """Whether the system does not let it look."""
-        return REFUSED in self.said
+        return REFUSED in self.message
 
 
 class PySpy:
@@ -106,12 +106,12 @@ class PySpy:
             self._remove()
             return self._outcome(None, "it did not end, and was ended")
         content = self._read() if self._process.returncode == 0 else None
-        return self._outcome(content, _last_words(errors), _begun(errors))
+        return self._outcome(content, _last_line(errors), _begun(errors))
 
-    def _outcome(self, content: bytes | None, said: str, begun_ns: int | None = None) -> Outcome:
+    def _outcome(self, content: bytes | None, message: str, begun_ns: int | None = None) -> Outcome:
         known = begun_ns is not None and self._before_ns <= begun_ns <= time.time_ns()
         begun = begun_ns if known and begun_ns is not None else self._after_ns
-        return Outcome(self.pid, begun, content, said)
+        return Outcome(self.pid, begun, content, message)
 
     def _read(self) -> bytes | None:
         try:
@@ -135,9 +135,9 @@ def _begun(errors: bytes) -> int | None:
     return int(second.timestamp()) * 1_000_000_000 + int(fraction)
 
 
-def _last_words(errors: bytes) -> str:
+def _last_line(errors: bytes) -> str:
     """Its message, without the lines of its log and the way it came to it."""
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines()]
-    said = [line for line in lines if line.startswith(("Error:", REFUSED))]
+    message = [line for line in lines if line.startswith(("Error:", REFUSED))]
     causes = [line[3:] for line in lines if line.startswith("0: ") and " (os error" in line]
-    return " ".join([*said, *causes])[:LONGEST]
+    return " ".join([*message, *causes])[:LONGEST]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from perftui.recorder.stacks.events import StackError, Stretch, read_stretches
+from perftui.recorder.stacks.events import StackError, StackInterval, read_intervals
 from perftui.recorder.stacks.pyspy import Outcome, PySpy, find_pyspy
 from perftui.run.layout import RankLayout
 
@@ -43,7 +43,7 @@ class Failed(Exception):  # noqa: N818 - as above
     """It failed too often; the message is its own."""
 
 
-class Looking:
+class Sampler:
     """Looks ``rate`` times a second at what ``choose`` returns, one process at a time.
 
     ``keep`` is given what was seen of each. The output of py-spy goes to ``directory``.
@@ -54,7 +54,7 @@ class Looking:
         name: str,
         rate: int,
         choose: Callable[[], Target | None],
-        keep: Callable[[Target, list[Stretch]], object],
+        keep: Callable[[Target, list[StackInterval]], object],
         directory: Path,
     ) -> None:
         self._name = name
@@ -114,7 +114,7 @@ class Looking:
             return
         (pyspy, target), self._running = self._running, None
         outcome = pyspy.collect(END_SECONDS)
-        problem = outcome.said if outcome.content is None else self._read(target, outcome)
+        problem = outcome.message if outcome.content is None else self._read(target, outcome)
         if problem is None:
             self._failures = 0
         elif psutil.pid_exists(outcome.pid) and not self._is_ending:
@@ -126,8 +126,8 @@ class Looking:
     def _read(self, target: Target, outcome: Outcome) -> str | None:
         """Hand on what was seen; None, or why it cannot be read."""
         try:
-            stretches = read_stretches(outcome.content or b"", outcome.pid, outcome.begun_ns)
+            intervals = read_intervals(outcome.content or b"", outcome.pid, outcome.begun_ns)
         except StackError as error:
             return str(error)
-        self._keep(target, stretches)
+        self._keep(target, intervals)
         return None

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import ThinningSink
-from perftui.recorder.stacks.events import Stretch
+from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.stacks.events import StackInterval
 from perftui.recorder.stacks.journal import stack_journal
 from perftui.recorder.stacks.places import main_place, stays, worker_place
 from perftui.recorder.stacks.pyspy import REFUSED
-from perftui.recorder.stacks.sampler import Absent, Failed, Looking, Target
+from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Target
 from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
@@ -57,14 +57,14 @@ class StackSampling:
         self._has_ended = False
         self._every = 1_000_000_000 // rate
         self._every_worker = 1_000_000_000 // slower
-        self._journals: dict[Path, ThinningSink] = {}
-        self._training = Looking(
+        self._journals: dict[Path, DownsamplingSink] = {}
+        self._training = Sampler(
             "training", rate, TrainingTurns(processes), self._keep_main, directory
         )
-        self._workers = Looking(
+        self._workers = Sampler(
             "worker", slower, WorkerTurns(workers), self._keep_worker, directory
         )
-        self._looks_at_workers = True
+        self._samples_workers = True
 
     def turn(self) -> None:
         """Take what is complete and begin what is due."""
@@ -95,25 +95,25 @@ class StackSampling:
 
     def _turn_workers(self) -> None:
         """Workers that cannot be looked at are no reason to leave the training alone."""
-        if self._looks_at_workers:
+        if self._samples_workers:
             try:
                 self._workers.turn()
             except Failed as error:
-                self._looks_at_workers = False
-                self._faults.say("looks at workers", f"{error}; they end")
+                self._samples_workers = False
+                self._faults.report("looks at workers", f"{error}; they end")
 
     def _end(self, why: str) -> None:
         self._has_ended = True
         self.interrupt()
         self._give_up(why)
 
-    def _keep_main(self, target: Target, stretches: list[Stretch]) -> None:
-        rows = [stay.row(self._every) for stay in stays(stretches, main_place)]
+    def _keep_main(self, target: Target, intervals: list[StackInterval]) -> None:
+        rows = [stay.row(self._every) for stay in stays(intervals, main_place)]
         self._append(target.layout.stacks, STACK_COLUMNS, rows)
 
-    def _keep_worker(self, target: Target, stretches: list[Stretch]) -> None:
+    def _keep_worker(self, target: Target, intervals: list[StackInterval]) -> None:
         whose = [target.pid, target.loader]
-        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(stretches, worker_place)]
+        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(intervals, worker_place)]
         self._append(target.layout.worker_stacks, WORKER_STACK_COLUMNS, rows)
 
     def _append(self, path: Path, columns: Sequence[Column], rows: list[list[Any]]) -> None:

@@ -107,7 +107,7 @@ class OutputLog:
             while written < len(data):
                 written += os.write(self._file, data[written:])
         except OSError as error:
-            self._faults.say(self._path.name, f"{error.strerror}; the training goes on")
+            self._faults.report(self._path.name, f"{error.strerror}; the training goes on")
         return written
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftui.recorder.spool.windows import WindowError
-from perftui.recorder.stacks.inside import take_looks
+from perftui.recorder.stacks.inside import take_samples
 from perftui.wire.control_page import SIZE
 from perftui.wire.spool import Spool
 from tests.core.agent.conftest import Run, Train
@@ -84,7 +84,7 @@ def test_looks_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
     assert set(printed(run, "known")) == {1}
     assert printed(run, "same") is True
     (window,) = run.notes("window")
-    rows = take_looks(run.spool, window["looks"])
+    rows = take_samples(run.spool, window["looks"])
     # One row where every look found the same line.
     assert sum(row[2] for row in rows) >= 5
     held: dict[tuple[str, int], int] = {}
@@ -258,7 +258,7 @@ def test_tensors_of_their_own_kind_keep_their_behaviour(train: Train) -> None:
 def test_looks_that_are_damaged_are_told_of(tmp_path: Path, content: str) -> None:
     (tmp_path / "looks-1-0.json").write_text(content)
     with pytest.raises(WindowError, match=r"looks-1-0\.json"):
-        take_looks(Spool(tmp_path), "looks-1-0.json")
+        take_samples(Spool(tmp_path), "looks-1-0.json")
 
 
 @pytest.mark.parametrize("name", ["absent.json", None, "../looks.json"])
@@ -266,4 +266,4 @@ def test_looks_outside_the_spool_are_refused(tmp_path: Path, name: str | None) -
     (tmp_path / "looks.json").write_text("{}")
     (tmp_path / "spool").mkdir()
     with pytest.raises(WindowError):
-        take_looks(Spool(tmp_path / "spool"), name)
+        take_samples(Spool(tmp_path / "spool"), name)

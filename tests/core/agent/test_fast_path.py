@@ -1,4 +1,4 @@
-"""The short way through the hooks writes what the long way does."""
+"""The fast path through the hooks writes what the slow path does."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from perftui.agent.fast_path.fast_path import (
     WENT_BACK,
     WITH_GRADIENTS,
     WITHOUT,
-    Lane,
-    tell,
+    FastPath,
+    report,
 )
 from perftui.agent.native.compiled import IS_COMPILED
 from perftui.agent.output.ring import RingWriter
@@ -85,8 +85,8 @@ def no_error(error: BaseException) -> bool:
     raise AssertionError(error)
 
 
-class OnLane:
-    """Has its steps end as the session does, and every event go by the lane where that takes it."""
+class OnFastPath:
+    """Has its steps end as the session does, and every event go by the fast path if it can."""
 
     def __init__(self, keeps: Callable[[BaseException], bool] = no_error) -> None:
         self.torch = Torch()
@@ -98,33 +98,33 @@ class OnLane:
         self.all_optimizers = [Optimizer(), Optimizer()]
         for number, optimizer in enumerate(self.all_optimizers):
             assert self.optimizers.number(optimizer) == number
-        self.lane = Lane(self.torch, keeps)
+        self.fast_path = FastPath(self.torch, keeps)
         self.iterator = Iterator()
         self.short = 0
-        """Steps that ended on the lane."""
+        """Steps that ended on the fast path."""
         self.ended: list[tuple[str, int]] = []
 
     def open(self, events: list[int]) -> None:
-        self.lane.iterator = cast("Any", weakref.ref(self.iterator))
-        self.lane.open(self.recording, self.meter, self.optimizers, events, is_fed=True)
+        self.fast_path.iterator = cast("Any", weakref.ref(self.iterator))
+        self.fast_path.open(self.recording, self.meter, self.optimizers, events, is_fed=True)
 
     def fetch(self) -> None:
         """Ask for a batch."""
-        lane, recording = self.lane, self.recording
-        index = lane.index
-        if lane.is_open and lane.enter_fetch(self.iterator):
-            if lane.index > index:
+        fast_path, recording = self.fast_path, self.recording
+        index = fast_path.index
+        if fast_path.is_open and fast_path.enter_fetch(self.iterator):
+            if fast_path.index > index:
                 self.short += 1
-                self.ended.append((TRAIN, lane.micro_batches))
+                self.ended.append((TRAIN, fast_path.micro_batches))
             return
-        covered = lane.close()
+        covered = fast_path.close()
         ended = recording.steps.fetch(recording.now())
         self.ended += [(one.kind, one.micro_batches) for one in ended]
         recording.ended(ended)
         if ended and ended[-1].kind == TRAIN and ended[-1].forwards:
             # So that none is ever planned for.
             recording._usual_until = 1 << 62
-            lane.learn(covered, ended[-1].micro_batches, recording.steps.state())
+            fast_path.learn(covered, ended[-1].micro_batches, recording.steps.state())
             self.open([])
         elif covered and not ended:
             self.open([*covered, ASKED])
@@ -134,20 +134,20 @@ class OnLane:
         for event in step:
             if event == ASKED:
                 self.fetch()
-            elif not (self.lane.is_open and self._on_lane(event)):
-                self.lane.close()
-                tell(self.recording.steps, [event], is_fed=True)
+            elif not (self.fast_path.is_open and self._on_fast_path(event)):
+                self.fast_path.close()
+                report(self.recording.steps, [event], is_fed=True)
 
-    def _on_lane(self, event: int) -> bool:
-        lane = self.lane
+    def _on_fast_path(self, event: int) -> bool:
+        fast_path = self.fast_path
         if event == FETCHED:
-            return lane.leave_fetch(self.iterator, 1)
+            return fast_path.leave_fetch(self.iterator, 1)
         if event >= STEPPED:
             optimizer = self.all_optimizers[event - STEPPED]
-            return lane.enter_optimizer(optimizer) and lane.leave_optimizer(optimizer)
+            return fast_path.enter_optimizer(optimizer) and fast_path.leave_optimizer(optimizer)
         self.torch.has_gradients = event == WITH_GRADIENTS
-        start = lane.enter_backward() if event == WENT_BACK else lane.enter_forward()
-        return bool(start) and lane.leave(BACKWARD if event == WENT_BACK else FORWARD, start)
+        start = fast_path.enter_backward() if event == WENT_BACK else fast_path.enter_forward()
+        return bool(start) and fast_path.leave(BACKWARD if event == WENT_BACK else FORWARD, start)
 
     @property
     def written(self) -> list[tuple[int, int]]:
@@ -162,8 +162,8 @@ class OnLane:
         return found
 
 
-def check(ours: OnLane, plain: StepMachine, ended: list[Boundary]) -> None:
-    """The lane is closed, and all is as with ``plain``, where these steps have ended."""
+def check(ours: OnFastPath, plain: StepMachine, ended: list[Boundary]) -> None:
+    """The fast path is closed, and all is as with ``plain``, where these steps have ended."""
     assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
     last = [one._replace(end=0) for one in ours.recording.steps.finish()]
     assert last == [one._replace(end=0) for one in plain.finish()]
@@ -174,7 +174,7 @@ def check(ours: OnLane, plain: StepMachine, ended: list[Boundary]) -> None:
 @given(loops)
 def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int]]) -> None:
     plain, ended = machine(), list[Boundary]()
-    ours = OnLane()
+    ours = OnFastPath()
     for step, times in loop:
         for _ in range(times):
             ended += plain.fetch(1)
@@ -183,26 +183,26 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
                 if event == ASKED:
                     ended += plain.fetch(1)
                 else:
-                    tell(plain, [event], is_fed=True)
+                    report(plain, [event], is_fed=True)
             ours.play(step)
-    ours.lane.close()
+    ours.fast_path.close()
     check(ours, plain, ended)
 
 
-class WithoutLoader(OnLane):
+class WithoutLoader(OnFastPath):
     """The same where nothing is fetched, and steps end with optimizers."""
 
     def play(self, step: list[int]) -> None:
         for event in step:
-            index = self.lane.index
-            if self.lane.is_open and self._on_lane(event):
-                if self.lane.index > index:
+            index = self.fast_path.index
+            if self.fast_path.is_open and self._on_fast_path(event):
+                if self.fast_path.index > index:
                     self.short += 1
-                    self.ended.append((TRAIN, self.lane.micro_batches))
+                    self.ended.append((TRAIN, self.fast_path.micro_batches))
                 continue
-            self._off_lane(event, self.lane.close())
+            self._off_fast_path(event, self.fast_path.close())
 
-    def _off_lane(self, event: int, covered: list[int]) -> None:
+    def _off_fast_path(self, event: int, covered: list[int]) -> None:
         recording = self.recording
         ended, now = happen(recording.steps, event, recording.now())
         self.ended += [(one.kind, one.micro_batches) for one in ended]
@@ -217,11 +217,11 @@ class WithoutLoader(OnLane):
                 self.open(whole)
         elif ended[-1].end == now and ended[-1].forwards:
             recording._usual_until = 1 << 62
-            self.lane.learn(whole, ended[-1].micro_batches, recording.steps.state())
+            self.fast_path.learn(whole, ended[-1].micro_batches, recording.steps.state())
             self.open([])
 
     def open(self, events: list[int]) -> None:
-        self.lane.open(self.recording, self.meter, self.optimizers, events, is_fed=False)
+        self.fast_path.open(self.recording, self.meter, self.optimizers, events, is_fed=False)
 
 
 def happen(machine: StepMachine, event: int, now: int) -> tuple[list[Boundary], int]:
@@ -264,7 +264,7 @@ def test_steps_without_a_loader_end_as_the_machine_says(loop: list[tuple[list[in
             for event in step:
                 ended += happen(plain, event, next(clock))[0]
             ours.play(step)
-    ours.lane.close()
+    ours.fast_path.close()
     check(ours, plain, ended)
 
 
@@ -275,7 +275,7 @@ def test_the_third_step_without_a_loader_goes_the_short_way(step: list[int]) -> 
         ours.play(step)
 
     assert ours.short >= 16
-    ours.lane.close()
+    ours.fast_path.close()
     one = ours.recording.index - 3
     assert sum(index == one for _, index in ours.written) == len(step) + 1
     assert ours.meter._steps == len(ours.ended)
@@ -286,43 +286,43 @@ def test_an_optimizer_ends_no_step_when_it_is_time_to_plan(change: dict[str, Any
     ours = without_loader()
     optimizer = ours.all_optimizers[0]
     ours.play(unfed_usual[0][:-1])
-    assert ours.lane.enter_optimizer(optimizer)
+    assert ours.fast_path.enter_optimizer(optimizer)
     for name, value in change.items():
-        setattr(ours.lane, name, value)
+        setattr(ours.fast_path, name, value)
     written = len(ours.written)
 
-    assert not ours.lane.leave_optimizer(optimizer)
+    assert not ours.fast_path.leave_optimizer(optimizer)
     assert len(ours.written) == written
-    ours.lane.close()
+    ours.fast_path.close()
     assert ours.optimizers.left(optimizer) > 0
 
 
 def test_an_optimizer_within_a_backward_pass_ends_no_step() -> None:
     ours = without_loader()
     ours.play(unfed_usual[0][:-1])
-    assert ours.lane.enter_optimizer(ours.all_optimizers[0])
-    ours.lane.inside = True
+    assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    ours.fast_path.inside = True
 
-    assert not ours.lane.leave_optimizer(ours.all_optimizers[0])
+    assert not ours.fast_path.leave_optimizer(ours.all_optimizers[0])
 
 
 def test_no_loader_is_for_a_lane_without_one() -> None:
     ours = without_loader()
-    ours.lane.iterator = cast("Any", weakref.ref(ours.iterator))
+    ours.fast_path.iterator = cast("Any", weakref.ref(ours.iterator))
 
-    assert ours.lane.enter_fetch(ours.iterator) == 0
-    assert not ours.lane.leave_fetch(ours.iterator, 1)
+    assert ours.fast_path.enter_fetch(ours.iterator) == 0
+    assert not ours.fast_path.leave_fetch(ours.iterator, 1)
 
 
 @pytest.mark.parametrize("step", usual_steps)
 def test_the_third_step_alike_goes_the_short_way(step: list[int]) -> None:
-    ours = OnLane()
+    ours = OnFastPath()
     for _ in range(20):
         ours.fetch()
         ours.play(step)
 
     assert ours.short >= 16
-    ours.lane.close()
+    ours.fast_path.close()
     # Each phase and each step wrote its record, a fetch two.
     passes = sum(event not in (FETCHED, ASKED) for event in step) + 2 * step.count(FETCHED)
     assert ours.written[-passes:] == [
@@ -332,91 +332,95 @@ def test_the_third_step_alike_goes_the_short_way(step: list[int]) -> None:
 
 
 def test_the_meter_knows_of_every_step_and_measures_one_in_31() -> None:
-    ours, measured = OnLane(), []
+    ours, measured = OnFastPath(), []
     for number in range(200):
         ours.fetch()
-        if ours.lane.is_open and ours.lane.is_sampling:
+        if ours.fast_path.is_open and ours.fast_path.is_sampling:
             measured.append(number)
         ours.play(usual_steps[0])
-    ours.lane.close()
+    ours.fast_path.close()
 
     assert ours.meter._steps == 199
     assert measured == [1, 2, 3, 4, 5, 6, 7, 31, 62, 93, 124, 155, 186]
 
 
 def test_another_thread_and_another_iterator_have_no_way_here() -> None:
-    ours = OnLane()
+    ours = OnFastPath()
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
-    lane, answers = ours.lane, list[object]()
+    fast_path, answers = ours.fast_path, list[object]()
 
     def elsewhere() -> None:
-        answers.extend([lane.enter_forward(), lane.enter_backward(), lane.leave(FORWARD, 1)])
-        answers.extend([lane.enter_fetch(ours.iterator), lane.leave_fetch(ours.iterator, 1)])
+        answers.extend(
+            [fast_path.enter_forward(), fast_path.enter_backward(), fast_path.leave(FORWARD, 1)]
+        )
+        answers.extend(
+            [fast_path.enter_fetch(ours.iterator), fast_path.leave_fetch(ours.iterator, 1)]
+        )
 
     thread = Thread(target=elsewhere)
     thread.start()
     thread.join()
 
     assert answers == [0, 0, False, 0, False]
-    assert lane.enter_forward() > 0
-    assert lane.enter_fetch(Iterator()) == 0
-    assert not lane.enter_optimizer(Optimizer())
+    assert fast_path.enter_forward() > 0
+    assert fast_path.enter_fetch(Iterator()) == 0
+    assert not fast_path.enter_optimizer(Optimizer())
 
 
 def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> None:
     plan = ctypes.c_int64(8)
     planned = {"plan": ctypes.addressof(plan), "planned": 7}
     for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}, planned):
-        ours = OnLane()
+        ours = OnFastPath()
         for _ in range(12):
             ours.fetch()
             ours.play(usual_steps[0])
         for name, value in change.items():
-            setattr(ours.lane, name, value)
+            setattr(ours.fast_path, name, value)
 
-        assert ours.lane.enter_fetch(ours.iterator) == 0
+        assert ours.fast_path.enter_fetch(ours.iterator) == 0
 
 
 def test_nothing_is_for_the_lane_after_a_fetch_whose_end_nobody_was_told() -> None:
-    ours = OnLane()
+    ours = OnFastPath()
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
-    assert ours.lane.enter_fetch(ours.iterator)
+    assert ours.fast_path.enter_fetch(ours.iterator)
 
-    assert ours.lane.is_fetching
-    assert (ours.lane.enter_forward(), ours.lane.enter_backward()) == (0, 0)
-    assert not ours.lane.enter_optimizer(ours.all_optimizers[0])
-    assert ours.lane.leave_fetch(ours.iterator, 1)
-    assert ours.lane.enter_forward() > 0
+    assert ours.fast_path.is_fetching
+    assert (ours.fast_path.enter_forward(), ours.fast_path.enter_backward()) == (0, 0)
+    assert not ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    assert ours.fast_path.leave_fetch(ours.iterator, 1)
+    assert ours.fast_path.enter_forward() > 0
 
 
 def test_an_optimizer_that_steps_when_the_lane_closes_goes_on() -> None:
-    ours = OnLane()
+    ours = OnFastPath()
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
-    assert ours.lane.enter_optimizer(ours.all_optimizers[0])
-    ours.lane.close()
+    assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    ours.fast_path.close()
 
     assert ours.optimizers.left(ours.all_optimizers[0]) > 0
 
 
 def test_each_of_two_optimizers_is_known_whenever_the_lane_opens() -> None:
-    ours = OnLane()
+    ours = OnFastPath()
     for number in range(40):
         ours.fetch()
         ours.play([*usual_steps[0], STEPPED + 1] if number % 7 == 5 else usual_steps[0])
 
     assert ours.short >= 20
-    assert ours.lane.finished >= 40
+    assert ours.fast_path.finished >= 40
 
 
 def test_a_step_of_very_many_events_goes_the_long_way() -> None:
     step = [FETCHED, *[WITH_GRADIENTS, WENT_BACK] * 2500, STEPPED]
-    ours = OnLane()
+    ours = OnFastPath()
     for _ in range(4):
         ours.fetch()
         ours.play(step)
@@ -436,12 +440,12 @@ else:
     sys.modules["_perftui.agent.recording.recording"].USUAL_NS = 10**15
     recording = sys.modules["_perftui.agent.recording.recording"].Recording
     original, usual = recording.take_back, []
-    def take_back(self, lane):
-        usual.append(lane.steps)
-        original(self, lane)
+    def take_back(self, fast_path):
+        usual.append(fast_path.steps)
+        original(self, fast_path)
     recording.take_back = take_back
 """
-"""All goes the long way, or all that can the short one; ``usual`` counts steps that did."""
+"""All goes the slow path, or all that can the short one; ``usual`` counts steps that did."""
 
 LOOP = """
 model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
@@ -611,7 +615,7 @@ for _ in range(30):
     model(torch.ones(2, 4)).sum().backward()
     for optimizer in optimizers:
         optimizer.step()
-# Closes the lane.
+# Closes the fast path.
 iter(DataLoader(TensorDataset(torch.ones(4, 4))))
 print(sum(usual) > 20)
 """
@@ -635,20 +639,20 @@ def test_what_a_handler_raises_on_the_lane_ends_no_more_than_the_phase() -> None
         raise Stopped
 
     seen: list[BaseException] = []
-    ours = OnLane(lambda error: bool(seen.append(error)))
+    ours = OnFastPath(lambda error: bool(seen.append(error)))
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
     before = signal.signal(signal.SIGUSR1, stop)
-    ours.lane.is_grad_enabled = lambda: signal.raise_signal(signal.SIGUSR1) or True
+    ours.fast_path.is_grad_enabled = lambda: signal.raise_signal(signal.SIGUSR1) or True
     try:
         with pytest.raises(Stopped):
-            ours.lane.enter_forward()
+            ours.fast_path.enter_forward()
     finally:
         signal.signal(signal.SIGUSR1, before)
 
     assert len(seen) == 1
-    assert not ours.lane.inside
+    assert not ours.fast_path.inside
 
 
 def test_an_error_of_ours_is_kept() -> None:
@@ -658,38 +662,38 @@ def test_an_error_of_ours_is_kept() -> None:
         seen.append(error)
         return True
 
-    ours = OnLane(keep)
+    ours = OnFastPath(keep)
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
-    ours.lane.is_grad_enabled = lambda: 1 // 0 > 0
+    ours.fast_path.is_grad_enabled = lambda: 1 // 0 > 0
 
-    assert ours.lane.enter_forward() == 0
+    assert ours.fast_path.enter_forward() == 0
     assert [type(one) for one in seen] == [ZeroDivisionError]
 
 
-def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnLane:
-    """On the lane, with a whole step done."""
-    ours = OnLane(keeps)
+def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnFastPath:
+    """On the fast path, with a whole step done."""
+    ours = OnFastPath(keeps)
     for _ in range(12):
         ours.fetch()
         ours.play(usual_steps[0])
-    assert ours.lane.is_open
+    assert ours.fast_path.is_open
     return ours
 
 
 def without_loader() -> WithoutLoader:
-    """On the lane, with a whole step done."""
+    """On the fast path, with a whole step done."""
     ours = WithoutLoader()
     for _ in range(12):
         ours.play(unfed_usual[0])
-    assert ours.lane.is_open
+    assert ours.fast_path.is_open
     return ours
 
 
 @pytest.mark.parametrize("number", range(1, 9))
 def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
-    ours = OnLane()
+    ours = OnFastPath()
     ours.all_optimizers = [Optimizer() for _ in range(number)]
     ours.optimizers = Optimizers(ours.torch)
     for optimizer in ours.all_optimizers:
@@ -697,23 +701,23 @@ def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
     for opened in range(6):
         ours.open([])
         for optimizer in ours.all_optimizers:
-            assert ours.lane.enter_optimizer(optimizer)
-            assert ours.lane.leave_optimizer(optimizer)
-        ours.lane.close()
-        assert ours.lane.finished == number * (opened + 1)
+            assert ours.fast_path.enter_optimizer(optimizer)
+            assert ours.fast_path.leave_optimizer(optimizer)
+        ours.fast_path.close()
+        assert ours.fast_path.finished == number * (opened + 1)
 
 
 def test_an_optimizer_whose_number_is_no_event_goes_the_long_way() -> None:
     ours = at_a_fetch()
     first, second = ours.all_optimizers
     ours.optimizers._numbers[second] = MOST_NUMBERS
-    ours.lane.close()
+    ours.fast_path.close()
     ours.open([])
 
-    assert not ours.lane.enter_optimizer(second)
-    assert ours.lane.enter_optimizer(first)
+    assert not ours.fast_path.enter_optimizer(second)
+    assert ours.fast_path.enter_optimizer(first)
     with pytest.raises(ValueError, match="optimizer"):
-        ours.lane.optimizers = [(cast("Any", weakref.ref(second)), MOST_NUMBERS)]
+        ours.fast_path.optimizers = [(cast("Any", weakref.ref(second)), MOST_NUMBERS)]
 
 
 def test_an_error_that_a_handler_raised_is_known_for_that() -> None:
@@ -725,12 +729,12 @@ def test_an_error_that_a_handler_raised_is_known_for_that() -> None:
         return 1
 
     ours = at_a_fetch(lambda error: not raised_by_handler(error))
-    ours.lane.has_workers = True
-    ours.lane.batches_ready = interrupted
+    ours.fast_path.has_workers = True
+    ours.fast_path.batches_ready = interrupted
     before = signal.signal(signal.SIGUSR1, alarm)
     try:
         with pytest.raises(TimeoutError):
-            ours.lane.enter_fetch(ours.iterator)
+            ours.fast_path.enter_fetch(ours.iterator)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -743,24 +747,24 @@ def test_what_is_raised_while_an_error_is_told_is_passed_on() -> None:
         raise Stopped
 
     ours = at_a_fetch(keeps)
-    ours.lane.is_grad_enabled = lambda: 1 // 0 > 0
+    ours.fast_path.is_grad_enabled = lambda: 1 // 0 > 0
 
     with pytest.raises(Stopped):
-        ours.lane.enter_forward()
+        ours.fast_path.enter_forward()
 
 
 def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     ours = at_a_fetch()
-    lane, closed = ours.lane, list[list[int]]()
-    lane.is_sampling = True
+    fast_path, closed = ours.fast_path, list[list[int]]()
+    fast_path.is_sampling = True
 
     def interrupted(spent: int, calls: int) -> None:
-        closed.append(lane.close())
+        closed.append(fast_path.close())
 
     ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
-    index, written = lane.index, len(ours.written)
+    index, written = fast_path.index, len(ours.written)
 
-    assert lane.enter_fetch(ours.iterator) == 0
+    assert fast_path.enter_fetch(ours.iterator) == 0
     assert closed == [usual_steps[0]]
     assert (ours.recording.index, len(ours.written)) == (index, written)
     # The machine has been told of that step, and ends it.
@@ -769,18 +773,18 @@ def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
 
 def test_a_lane_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others() -> None:
     ours = without_loader()
-    lane, closed = ours.lane, list[list[int]]()
+    fast_path, closed = ours.fast_path, list[list[int]]()
     ours.play(unfed_usual[0][:-1])
-    assert lane.enter_optimizer(ours.all_optimizers[0])
-    lane.is_sampling = True
+    assert fast_path.enter_optimizer(ours.all_optimizers[0])
+    fast_path.is_sampling = True
 
     def interrupted(spent: int, calls: int) -> None:
-        closed.append(lane.close())
+        closed.append(fast_path.close())
 
     ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
-    index, written = lane.index, len(ours.written)
+    index, written = fast_path.index, len(ours.written)
 
-    assert not lane.leave_optimizer(ours.all_optimizers[0])
+    assert not fast_path.leave_optimizer(ours.all_optimizers[0])
     assert closed == [unfed_usual[0][:-1]]
     assert (ours.recording.index, len(ours.written)) == (index, written)
     # Who is told of its end next finds when it began, and a step to end.
@@ -788,17 +792,17 @@ def test_a_lane_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others(
     assert len(ours.recording.steps.optimizer(0, 1, False)) == 1
 
 
-def in_a_step() -> OnLane:
-    """On the lane, in the middle of a step: its optimizer goes on."""
+def in_a_step() -> OnFastPath:
+    """On the fast path, in the middle of a step: its optimizer goes on."""
     ours = at_a_fetch()
     ours.fetch()
     ours.play([FETCHED, WITH_GRADIENTS, WENT_BACK])
-    assert ours.lane.enter_optimizer(ours.all_optimizers[0])
+    assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
     return ours
 
 
-def handed_over(ours: OnLane) -> tuple[object, ...]:
-    """What others know of what happened on the lane."""
+def handed_over(ours: OnFastPath) -> tuple[object, ...]:
+    """What others know of what happened on the fast path."""
     recording = ours.recording
     return (
         (recording.index, recording._usual_steps),
@@ -809,14 +813,14 @@ def handed_over(ours: OnLane) -> tuple[object, ...]:
 
 def test_an_interrupt_while_the_lane_closes_keeps_nothing_from_anybody() -> None:
     whole = in_a_step()
-    whole.lane.close()
+    whole.fast_path.close()
     known = handed_over(whole)
     number = 0
     while True:
         ours = in_a_step()
-        was_interrupted = interrupted_at_call(number, ours.lane.close)
+        was_interrupted = interrupted_at_call(number, ours.fast_path.close)
         # As the next hook does.
-        ours.lane.close()
+        ours.fast_path.close()
 
         assert handed_over(ours) == known
         if not was_interrupted:
@@ -839,7 +843,7 @@ HOOKS = {
 
 @pytest.mark.parametrize(("name", "arguments"), HOOKS.items())
 def test_hooks_take_so_many_arguments_and_no_others(name: str, arguments: int) -> None:
-    hook = getattr(at_a_fetch().lane, name)
+    hook = getattr(at_a_fetch().fast_path, name)
     for wrong in {*range(5)} - {arguments, arguments + 1}:
         with pytest.raises(TypeError, match="arguments"):
             hook(*[1] * wrong)
@@ -850,13 +854,13 @@ def test_hooks_take_so_many_arguments_and_no_others(name: str, arguments: int) -
 )
 def test_a_lane_from_which_something_is_missing_takes_no_steps(name: str) -> None:
     ours = at_a_fetch(lambda _: True)
-    delattr(ours.lane, name)
-    ours.lane.has_workers = True
+    delattr(ours.fast_path, name)
+    ours.fast_path.has_workers = True
 
-    assert ours.lane.enter_fetch(ours.iterator) == 0
+    assert ours.fast_path.enter_fetch(ours.iterator) == 0
 
 
 @pytest.mark.parametrize("name", ["events", "usual", "optimizers"])
 def test_what_is_a_list_cannot_be_deleted(name: str) -> None:
     with pytest.raises(TypeError):
-        delattr(at_a_fetch().lane, name)
+        delattr(at_a_fetch().fast_path, name)

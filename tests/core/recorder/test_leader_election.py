@@ -18,7 +18,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.live_manifest import LiveManifest
 from perftui.recorder.multi_host import leader_election as election
 from perftui.recorder.multi_host.heartbeat import FRESH_SECONDS, Heartbeat, others_here
-from perftui.recorder.multi_host.leader_election import Election
+from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.run.heartbeat import Beat, write_beat
 from perftui.run.journal import JournalReader
@@ -53,8 +53,8 @@ def part_of(run: RunLayout, name: str) -> RunLayout:
     return part
 
 
-def candidate(layout: RunLayout, host: str = "h") -> Election:
-    return Election(layout, host, FaultLog(layout.recorder_log))
+def candidate(layout: RunLayout, host: str = "h") -> LeaderElection:
+    return LeaderElection(layout, host, FaultLog(layout.recorder_log))
 
 
 def test_one_on_each_host_wins_and_stays(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:

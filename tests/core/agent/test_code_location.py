@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.hooks.code_location import placed
+from perftui.agent.hooks.code_location import with_location_of
 
 METHODS = ("_fast_impl", "_impl")
 
@@ -100,7 +100,7 @@ def told(call: Callable[..., Any], module: Module, **named: bool) -> list[str]:
 @given(begins=st.sampled_from([1, 2, 60, 130, 1774, 40_000]), is_fast=st.booleans())
 def test_warnings_and_tracebacks_name_the_other_place(begins: int, is_fast: bool) -> None:
     like, module = theirs(begins), (Fast if is_fast else Module)()
-    call = running(placed(ours.__code__, like.__code__, METHODS))
+    call = running(with_location_of(ours.__code__, like.__code__, METHODS))
 
     expected = told(like, module)
     assert f"theirs-{begins}.py" in "".join(expected)
@@ -113,7 +113,7 @@ def test_what_only_ours_does_is_where_theirs_begins() -> None:
         def ended(self) -> None:
             raise KeyboardInterrupt
 
-    call = running(placed(ours.__code__, theirs(700).__code__, METHODS))
+    call = running(with_location_of(ours.__code__, theirs(700).__code__, METHODS))
     with pytest.raises(KeyboardInterrupt) as raised, pytest.warns(UserWarning, match="caller"):
         call(Broken(), False)
 
@@ -123,7 +123,7 @@ def test_what_only_ours_does_is_where_theirs_begins() -> None:
 
 
 def test_it_does_what_it_did() -> None:
-    code = placed(ours.__code__, theirs(9).__code__, METHODS)
+    code = with_location_of(ours.__code__, theirs(9).__code__, METHODS)
 
     assert code.co_code == ours.__code__.co_code
     assert (code.co_name, code.co_filename) == ("dispatch", "theirs-9.py")

@@ -14,7 +14,7 @@ import pytest
 
 from perftui.recorder.launch import Launch, prepare
 from perftui.recorder.multi_host import merge as joining
-from perftui.recorder.multi_host.merge import JOIN_VARIABLE, join_key, make_or_join
+from perftui.recorder.multi_host.merge import JOIN_VARIABLE, make_or_merge, merge_key
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.control import CAPTURE, RESIZE, request, take_requests
 from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat
@@ -44,7 +44,7 @@ SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 def test_what_the_recorders_of_a_run_have_in_common(
     environment: dict[str, str], command: list[str], key: str | None
 ) -> None:
-    assert join_key(environment, command) == key
+    assert merge_key(environment, command) == key
 
 
 def manifest(**changes: object) -> Manifest:
@@ -64,7 +64,7 @@ def test_however_many_start_at_once_one_makes_the_run(tmp_path: Path) -> None:
     def join(number: int) -> None:
         barrier.wait()
         found.append(
-            make_or_join(
+            make_or_merge(
                 tmp_path, "job", f"node{number}", lambda: begin(tmp_path, f"r{number}")
             ).root
         )
@@ -81,23 +81,23 @@ def test_however_many_start_at_once_one_makes_the_run(tmp_path: Path) -> None:
 
 
 def test_a_word_that_is_used_again_makes_another_run(tmp_path: Path) -> None:
-    first = make_or_join(tmp_path, "job", "a", lambda: begin(tmp_path, "r1"))
+    first = make_or_merge(tmp_path, "job", "a", lambda: begin(tmp_path, "r1"))
     write_manifest(first.manifest, manifest(status=Status.EXITED, exit_code=0))
-    second = make_or_join(tmp_path, "job", "b", lambda: begin(tmp_path, "r2"))
+    second = make_or_merge(tmp_path, "job", "b", lambda: begin(tmp_path, "r2"))
     assert second.root == tmp_path / "r2"
-    third = make_or_join(tmp_path, "job", "c", lambda: begin(tmp_path, "r3"))
+    third = make_or_merge(tmp_path, "job", "c", lambda: begin(tmp_path, "r3"))
     assert third.root.parent == tmp_path / "r2" / "hosts"
     assert third.root.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_run_whose_host_died_is_not_joined(tmp_path: Path) -> None:
-    first = make_or_join(tmp_path, "job", "a", lambda: begin(tmp_path, "r1"))
+    first = make_or_merge(tmp_path, "job", "a", lambda: begin(tmp_path, "r1"))
     old = time.time_ns() - int(1e9 * (SILENT_SECONDS + 1))
     write_beat(first.heartbeat, Beat(1, time.time_ns(), "a"))
-    assert make_or_join(tmp_path, "job", "b", lambda: begin(tmp_path, "r2")).run.root == first.root
+    assert make_or_merge(tmp_path, "job", "b", lambda: begin(tmp_path, "r2")).run.root == first.root
     write_beat(first.heartbeat, Beat(2, old, "a"))
     os.utime(first.heartbeat, ns=(old, old))
-    second = make_or_join(tmp_path, "job", "b", lambda: begin(tmp_path, "r2"))
+    second = make_or_merge(tmp_path, "job", "b", lambda: begin(tmp_path, "r2"))
     assert second.root == tmp_path / "r2"
 
 
@@ -109,8 +109,8 @@ def test_one_that_died_before_it_made_the_run_is_not_waited_for(
 
     monkeypatch.setattr(joining, "PATIENCE", 0.1)
     with pytest.raises(OSError, match="killed"):
-        make_or_join(tmp_path, "job", "a", die)
-    assert make_or_join(tmp_path, "job", "b", lambda: begin(tmp_path, "r")).root == tmp_path / "r"
+        make_or_merge(tmp_path, "job", "a", die)
+    assert make_or_merge(tmp_path, "job", "b", lambda: begin(tmp_path, "r")).root == tmp_path / "r"
 
 
 def test_only_who_asks_for_it_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

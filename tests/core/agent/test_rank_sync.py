@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.agent.overhead.budget import Budget
-from perftui.agent.windows.rank_sync import MOST_LEAD, RanksTogether, usual_lead
+from perftui.agent.windows.rank_sync import MOST_LEAD, RankSync, usual_lead
 from perftui.wire.control_page import SIZE, ControlPage
 
 MS = 1_000_000
@@ -24,7 +24,7 @@ class Rank:
 
     def __init__(self, spool: Path, lead: int = MOST_LEAD, *, waits: bool = False) -> None:
         self.control = ControlPage(spool / "control")
-        self.together = RanksTogether(self.control)
+        self.together = RankSync(self.control)
         self.lead = lead
         self.trained = 0
         self.wants = False

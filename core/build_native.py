@@ -18,8 +18,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
 _AGENT_PARTS = (
-    *("native/compiled", "hooks/around", "fast_path/fast_path"),
-    *("dataloader/page", "gc_pauses/pauses"),
+    *("native/compiled", "hooks/around", "dataloader/page", "gc_pauses/pauses"),
+    *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),
 )
 LIBRARIES = {
     "core/perftui/trace/_native.so": tuple(f"core/perftui/trace/{name}.c" for name in _PARTS),

@@ -95,9 +95,9 @@ def measure(path: Path) -> None:
     lanes = build_lanes(trace)
     times.append(time.process_time())
     span = int(trace.end.max())
-    for fast_path in lanes:
-        fast_path.index.busy(0, span, 200)
-        fast_path.index.dominant(0, span, 200)
+    for lane in lanes:
+        lane.index.busy(0, span, 200)
+        lane.index.dominant(0, span, 200)
     times.append(time.process_time())
     row_time = time.process_time()
     trace.read_arguments(len(trace) // 2)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.lanes import FastPath, build_lanes
+from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.links import link
 from perftui.analysis.ops import op_table
 from perftui.trace import native
@@ -73,12 +73,12 @@ def trace_of(count: int) -> Trace:
     )  # fmt: skip
 
 
-def draw(lanes: list[FastPath], begin: int, end: int) -> float:
+def draw(lanes: list[Lane], begin: int, end: int) -> float:
     """Milliseconds of CPU to find what fills each column of every lane."""
     began = time.process_time()
-    for fast_path in lanes:
-        fast_path.index.busy(begin, end, COLUMNS)
-        fast_path.index.dominant(begin, end, COLUMNS)
+    for lane in lanes:
+        lane.index.busy(begin, end, COLUMNS)
+        lane.index.dominant(begin, end, COLUMNS)
     return 1000 * (time.process_time() - began)
 
 

@@ -4,8 +4,8 @@ Layout: a header page of JSON, NUL-padded to ``PAGE`` bytes; at ``HEAD_OFFSET`` 
 of records ever written as a little-endian unsigned 64-bit integer, stored after each record, and at
 ``LOST_NOTES_OFFSET`` the number of the agent's notes that could not be written; from ``PAGE`` on,
 slots of ``RECORD``. Record number n (from 0) is in slot ``n % capacity`` and holds n in its first
-field, so that a slot overwritten during the copy shows. ``fast_path/records.h`` of the agent writes
-the same format.
+field, so that a slot overwritten during the copy shows. The agent declares it for C in
+``fast_path/fast_path.h``.
 """
 
 from __future__ import annotations

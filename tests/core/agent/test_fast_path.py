@@ -850,7 +850,7 @@ def test_hooks_take_so_many_arguments_and_no_others(name: str, arguments: int) -
 
 
 @pytest.mark.parametrize(
-    "name", ["pauses", "iterator", "is_grad_enabled", "batches_ready", "keeps"]
+    "name", ["pauses", "iterator", "is_grad_enabled", "batches_ready", "guards"]
 )
 def test_a_lane_from_which_something_is_missing_takes_no_steps(name: str) -> None:
     ours = at_a_fetch(lambda _: True)

@@ -244,7 +244,7 @@ for number in range(3):
 
 LATE = """
 import sys
-sys.modules["_perftui.agent.windows.windows"].LONG_STOP_NS = 0
+sys.modules["_perftui.agent.windows.stages"].LONG_STOP_NS = 0
 """
 
 

@@ -29,11 +29,11 @@ from perftui.wire.spool import Spool
 HOLD = """\
 import sys
 from pathlib import Path
-from perftui.recorder.multi_host.leader_election import Election
+from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.recorder.faults import FaultLog
 from perftui.run.layout import RunLayout
 
-election = Election(RunLayout(Path(sys.argv[1])), "h", FaultLog(Path(sys.argv[1]) / "log"))
+election = LeaderElection(RunLayout(Path(sys.argv[1])), "h", FaultLog(Path(sys.argv[1]) / "log"))
 print(election.is_won(), flush=True)
 input()
 """

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ...wire.worker_page import ENDED, IDLE, PAGE, RECORD, RECORD_OFFSET, VERSION
 from ..native.compiled import CompiledPage
 from .batch_bytes import batch_bytes
-from .plain_page import PlainPage
 
 if TYPE_CHECKING:
-    Page = PlainPage
+    from .plain_page import PlainPage as Page
 else:
     # Either kind of page comes after it.
     Page = object

@@ -22,8 +22,8 @@ class FastPathOpening(Lifetime):
         return recording.thread == get_ident()
 
     def _close_fast_path(self, *, is_fed: bool) -> list[int]:
-        """Close the fast path; the events of the current step, if it knows all of them and its steps
-        end by a loader (``is_fed``) or without one as asked."""
+        """Close the fast path; returns the events of the current step, or none where it does not
+        know all of them, or its steps do not end by a loader or without one as asked."""
         if not self._is_on_fast_path():
             return []
         events = self.fast_path.close()
@@ -59,7 +59,7 @@ class FastPathOpening(Lifetime):
         if not recording.steps.ends_by_optimizers():
             return
         if self.optimizers.count > MOST_OPTIMIZERS:
-            # Each one that it does not know would close the fast path: 0.3 ms a step with 48 of them.
+            # Each one that it does not know would close it: 0.3 ms a step with 48 of them.
             return
         events = [*events, STEPPED + number] if events else []
         if events and not ended:

@@ -15,7 +15,6 @@ from typing import Any
 from ...wire.ring import BACKWARD
 from ..native.compiled import IS_COMPILED, CompiledAround, CompiledFastPath
 from .compiler import pass_by
-from .plain_around import plain_around
 
 Enter = Callable[[tuple[Any, ...], "dict[str, Any] | None"], Any]
 """Asked before a call, with its arguments and those that are named. What it returns is passed on to
@@ -52,6 +51,8 @@ def put_around(
     # Attributes of an object of the script's may be code of its own.
     is_function = isinstance(original, FunctionType)
     if not IS_COMPILED:
+        from .plain_around import plain_around
+
         call = plain_around(original, enter, leave, fast_path, phase == BACKWARD, insists)
         pass_by(torch, call, with_callees=False)
         return functools.update_wrapper(call, original) if is_function else call

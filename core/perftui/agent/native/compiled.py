@@ -9,9 +9,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..dataloader.plain_page import PlainPage
-from ..gc_pauses.plain_pauses import PlainPauses
-
 if TYPE_CHECKING:
     from ._compiled import CompiledAround as CompiledAround
     from ._compiled import CompiledFastPath as CompiledFastPath
@@ -24,6 +21,9 @@ else:
             raise ImportError
         from ._compiled import CompiledAround, CompiledFastPath, CompiledPage, CompiledPauses
     except ImportError:
+        from ..dataloader.plain_page import PlainPage
+        from ..gc_pauses.plain_pauses import PlainPauses
+
         CompiledAround = None
         CompiledPage, CompiledPauses = PlainPage, PlainPauses
 

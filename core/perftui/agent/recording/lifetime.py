@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ...wire.options import AgentOptions
 from ..dataloader.loaders import Loaders, Origins
 from ..fast_path.fast_path import FastPath
-from ..gpu.memory_snapshots import MemorySnapshots
 from ..output.notes import Notes
 from ..overhead.meter import Meter
 from ..safety.forked_exit import leave_without_destructors, never_destroy
@@ -26,6 +25,10 @@ from ..steps.machine import StepMachine
 from ..steps.optimizers import Optimizers
 from ..steps.weights import Weights
 from .recording import Recording, start_recording
+
+if TYPE_CHECKING:
+    from ..gpu.memory_snapshots import MemorySnapshots
+
 
 SEVERAL = "several threads run optimizers: the steps of one of them are recorded"
 

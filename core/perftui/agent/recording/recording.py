@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...wire import ring as rings
 from ...wire.options import AgentOptions
@@ -13,7 +13,6 @@ from ...wire.spool import Spool
 from ..gc_pauses.pauses import GcPauses
 from ..gpu.device import Device
 from ..gpu.memory import MemoryReading
-from ..gpu.memory_snapshots import MemorySnapshots
 from ..native.compiled import CompiledFastPath
 from ..output.notes import Notes
 from ..output.ring import RingWriter, create_ring
@@ -24,6 +23,10 @@ from ..startup.tracer import declare
 from ..steps.machine import EVAL, INFER, TRAIN, Boundary, StepMachine
 from ..steps.usual_step import NEVER
 from ..windows.windows import Windows
+
+if TYPE_CHECKING:
+    from ..gpu.memory_snapshots import MemorySnapshots
+
 
 PHASES = {
     rings.INPUT_WAIT: "input_wait",

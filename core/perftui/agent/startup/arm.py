@@ -9,7 +9,6 @@ from typing import Any
 
 from ...wire.options import read_options
 from ..dataloader import worker_times
-from ..gpu.memory_snapshots import MemorySnapshots
 from ..hooks import watch as hooks
 from ..hooks.compiler import pass_by
 from ..options import read_overrides
@@ -36,6 +35,8 @@ def arm(torch: Any, spool: str) -> Session:
         session.switch_off()
         raise
     if options.memory_snapshot:
+        from ..gpu.memory_snapshots import MemorySnapshots
+
         session.snapshots = MemorySnapshots(torch, Path(spool))
         session.snapshots.arm()
     os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)

@@ -6,13 +6,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...wire.control_page import ControlPage
 from ...wire.options import AgentOptions
 from ...wire.spool import Spool
-from ..sync_calls.counter import SyncCounter
 from .stack_sampler import StackSampler
+
+if TYPE_CHECKING:
+    from ..sync_calls.counter import SyncCounter
 
 
 class WindowObservers:
@@ -28,6 +30,11 @@ class WindowObservers:
         self._torch = torch
         self._spool = spool
         self._counts_syncs = options.syncs
+        if options.syncs:
+            # Imported at the start, since the script may be gone from its directory later.
+            from ..sync_calls.counter import SyncCounter
+
+            self._new_counter = SyncCounter
         self._warn = warn
         self._control = ControlPage(Spool(spool).control)
         self._sampler: StackSampler | None = None
@@ -79,7 +86,7 @@ class WindowObservers:
         self._running.append(sampler)
 
     def _begin_counting(self) -> None:
-        counter = SyncCounter(self._torch)
+        counter = self._new_counter(self._torch)
         refusal = counter.begin()
         if refusal is not None:
             self._warn(refusal)

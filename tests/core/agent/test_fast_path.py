@@ -437,7 +437,7 @@ if sys.argv[1] == "long":
     sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda self: False
 else:
     # On a busy machine it is time to plan after every other step.
-    sys.modules["_perftui.agent.recording.recording"].USUAL_NS = 10**15
+    sys.modules["_perftui.agent.recording.step_writer"].USUAL_NS = 10**15
     recording = sys.modules["_perftui.agent.recording.recording"].Recording
     original, usual = recording.take_back, []
     def take_back(self, fast_path):

@@ -24,7 +24,8 @@ from ..safety.try_lock import TryLock
 from ..steps.machine import StepMachine
 from ..steps.optimizers import Optimizers
 from ..steps.weights import Weights
-from .recording import Recording, start_recording
+from .recording import Recording
+from .start import start_recording
 
 if TYPE_CHECKING:
     from ..gpu.memory_snapshots import MemorySnapshots

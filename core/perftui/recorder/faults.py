@@ -1,4 +1,4 @@
-"""What the recorder could not do, said once for each cause, without ever failing itself."""
+"""What the recorder could not do, reported once for each cause, without ever failing itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 class FaultLog:
     """Appends lines to ``recorder.log``; where even that fails, to stderr.
 
-    Safe to call from every thread. The same ``subject`` is written once.
+    Safe to call from every thread. A ``subject`` is written once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,7 +25,7 @@ class FaultLog:
             self._file = None
 
     def report(self, subject: str, problem: object) -> bool:
-        """Write ``subject: problem`` unless this subject was said before; True if it was new."""
+        """Write ``subject: problem`` unless the subject was reported before; True if it was new."""
         with self._lock:
             if subject in self._reported:
                 return False

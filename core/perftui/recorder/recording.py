@@ -33,7 +33,7 @@ from perftui.run.stacks import INNER_EVERY, NO_STACKS, looks_of
 from perftui.wire.options import AgentOptions
 
 DRAIN_SECONDS = 0.25
-"""Between two looks at the rings: with the second a step may wait for its last records, a
+"""Between two reads of the rings: with the second a step may wait for its last records, a
 recorder that is killed loses little more than a second."""
 
 
@@ -204,7 +204,7 @@ class Recording:
             self._stack_sampling = Repeating("stacks", TURN_SECONDS, turn, self.faults)
 
     def _sample_inside(self, why: str) -> None:
-        """Have the agents look from inside, in their windows: nobody can from outside."""
+        """Have the agents take stack samples inside their windows: nobody can from outside."""
         self.manifest.note(NO_STACKS, why)
         self._spool.control.set_sample_every(INNER_EVERY)
 
@@ -251,7 +251,7 @@ class Recording:
         self._report("silence", reason)
 
     def _report(self, subject: str, message: str | None) -> None:
-        """Tell whoever looks at the run ``words``, or with None no more about ``subject``."""
+        """Show ``message`` about ``subject`` in the run; None takes back the last one."""
         reported = {**self._reported, subject: message or ""}
         if reported != self._reported:
             self._reported = reported

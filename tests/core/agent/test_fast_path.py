@@ -25,7 +25,7 @@ from perftui.agent.fast_path.fast_path import (
     WITH_GRADIENTS,
     WITHOUT,
     FastPath,
-    report,
+    report_event,
 )
 from perftui.agent.native.compiled import IS_COMPILED
 from perftui.agent.output.ring import RingWriter
@@ -136,7 +136,7 @@ class OnFastPath:
                 self.fetch()
             elif not (self.fast_path.is_open and self._on_fast_path(event)):
                 self.fast_path.close()
-                report(self.recording.steps, [event], is_fed=True)
+                report_event(self.recording.steps, event, True)
 
     def _on_fast_path(self, event: int) -> bool:
         fast_path = self.fast_path
@@ -183,7 +183,7 @@ def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int
                 if event == ASKED:
                     ended += plain.fetch(1)
                 else:
-                    report(plain, [event], is_fed=True)
+                    report_event(plain, event, True)
             ours.play(step)
     ours.fast_path.close()
     check(ours, plain, ended)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.startup.tracer import PR_SET_PTRACER, declare
+from perftui.agent.startup.process import PR_SET_PTRACER, declare
 from perftui.recorder.process import tracer
 
 

@@ -1,4 +1,4 @@
-/* The counting of batches on a worker's page: see ``worker_page.py``, whose ``PlainPage`` does the
+/* The counting of batches on a worker's page: see ``worker_page.py``; ``PlainPage`` does the
    same. Compiled, because a loader without workers counts in the training itself, where it took
    15 us of a step of 1 ms in Python. */
 
@@ -24,7 +24,7 @@ static void store(Page *page)
     if (record == NULL)
         return;
     page->number++;
-    /* A reader that finds two numbers, or another record at a second look, looks again. */
+    /* A reader that finds two numbers, or another record when it reads again, tries again. */
     __atomic_store_n(&record[0], page->number, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     record[1] = page->batches;
@@ -122,7 +122,7 @@ static PyObject *enter(Page *page, PyObject *whose)
     Py_INCREF(whose);
     Py_XDECREF(page->whose);
     page->whose = whose;
-    page->stage = IDLE; /* the one before may have told nobody of its end */
+    page->stage = IDLE; /* nobody may have seen the end of the one before */
     enter_stage(page, FETCH);
     return counted(Py_True);
 }

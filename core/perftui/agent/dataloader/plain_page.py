@@ -45,7 +45,7 @@ class PlainPage:
         """A batch begins, known as ``whose``; whether it is counted."""
         if not self._lock.acquire(whose):
             return False
-        # The one before may have told nobody of its end.
+        # Nobody may have seen the end of the one before.
         self.stage = IDLE
         self.mark(FETCH)
         return True
@@ -91,7 +91,7 @@ class PlainPage:
         if not self.address:
             return
         self.number += 1
-        # A reader that finds two numbers, or another record at a second look, looks again.
+        # A reader that finds two numbers, or another record when it reads again, tries again.
         sums = self.batches, self.sized, self.bytes, self.fetch, self.collate
         record = RECORD.pack(self.number, *sums, self.stage, self.since, self.number)
         ctypes.memmove(self.address, record, RECORD.size)

@@ -61,7 +61,7 @@ class PageFile(Page):
         self.mark(IDLE)
 
     def close(self) -> None:
-        """Write no more, and say so."""
+        """Mark the page as ended and write no more."""
         self.is_brief = False
         self.mark(ENDED)
         self._let_go()

@@ -17,7 +17,7 @@ from ...wire.worker_page import COLLATE, FETCH
 from ..hooks.around import put_around
 from ..output.notes import Notes
 from ..safety.signal_handlers import raised_by_handler
-from ..startup.tracer import declare
+from ..startup.process import declare
 from .worker_page import WorkerPage
 
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
@@ -46,7 +46,7 @@ class Owner(Protocol):
 
     @property
     def notes(self) -> Notes:
-        """Where a failure is said; they lie in the spool."""
+        """Where a failure is reported; they lie in the spool."""
 
 
 def watch(torch: Any, owner: Owner, tracer: int) -> None:
@@ -135,7 +135,7 @@ class WorkerTimes:
         return is_followed
 
     def fail(self, error: Exception) -> None:
-        """Count no more for ``error``, and say so; one of the script's handlers is raised."""
+        """Count no more because of ``error``, and warn; one of the script's handlers is raised."""
         if raised_by_handler(error):
             raise error
         self.is_off = True

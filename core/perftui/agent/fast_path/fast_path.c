@@ -42,7 +42,7 @@ static int set_events(FastPath *path, PyObject *list, void *unused)
         return -1;
     path->n_events = n;
     path->optimizer_steps = 0;
-    /* A step of which the machine has been told ends there, or what it was told would stay. */
+    /* A step of which the step machine has seen events ends there, or those events would stay. */
     path->is_usual = n == 0;
     for (i = 0; i < n; i++)
         path->optimizer_steps += path->events[i] >= STEPPED;

@@ -127,7 +127,7 @@ class FastPath(CompiledFastPath):
             (optimizer, _), self.going_on = self._known[self.going_on], -1
             self._optimizers.open.append((optimizer, self.optimizer_start))
         for event in events[self.n_reported :]:
-            _report_one(self._recording.steps, event, self.is_fed)
+            report_event(self._recording.steps, event, self.is_fed)
             self.n_reported += 1
 
     def begin_sample(self) -> None:
@@ -153,13 +153,8 @@ class FastPath(CompiledFastPath):
         self.sampled_ns = self.sampled_calls = 0
 
 
-def report(machine: StepMachine, events: list[int], *, is_fed: bool) -> None:
-    """Have ``machine`` see ``events``, none of which ends a step."""
-    for event in events:
-        _report_one(machine, event, is_fed)
-
-
-def _report_one(machine: StepMachine, event: int, is_fed: bool) -> None:
+def report_event(machine: StepMachine, event: int, is_fed: bool) -> None:
+    """Have ``machine`` see ``event``, which ends no step."""
     if event == FETCHED:
         machine.fetched()
     elif event == ASKED:

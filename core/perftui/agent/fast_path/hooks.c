@@ -29,7 +29,7 @@ static int has_room(FastPath *path)
     return path->n_events < MOST_EVENTS && referent(path->iterator) != Py_None;
 }
 
-/* Whether the batch never came that was asked for: nobody was told of the end of that. */
+/* Whether the batch that was asked for never came, and nobody saw the end of that. */
 static int is_broken_off(FastPath *path)
 {
     return path->is_fetching && !path->head.inside;

@@ -14,14 +14,14 @@ from .phase_times import DevicePhases
 LEAST_PAUSE_NS = 100_000_000
 MOST_PAUSE_NS = 1_000_000_000
 SHARE = 1000
-"""Steps that go like the ones before are not looked at for so long, and in between for so many
-times what the last one cost that was: 0.3 ms in a virtual machine with slow cores."""
+"""Steps that go like the ones before are not measured for so long, and in between for so many times
+what the last measured one cost: 0.3 ms in a virtual machine with slow cores."""
 
 
 class Device:
-    """Writes to ``ring``; what that costs is told to ``meter`` apart from the hooks it happens in.
+    """Writes to ``ring``; what that costs ``meter`` counts apart from the hooks it happens in.
 
-    Only a few steps are looked at, and that costs several times what a hook does.
+    Only a few steps are measured, and that costs several times what a hook does.
     """
 
     def __init__(self, torch: Any, ring: RingWriter, meter: Meter) -> None:
@@ -70,7 +70,7 @@ class Device:
     def pay(self, end: int, hooks: int) -> int:
         """The step that ended at ``end`` took ``hooks`` ns of ours.
 
-        Returns until when steps that go like it need not be looked at.
+        Returns until when steps that go like it need not be measured.
         """
         self.phases.pay(end, hooks)
         if self.phases.pending:

@@ -94,7 +94,7 @@ class DevicePhases:
             return
 
     def abandon(self) -> None:
-        """The phases of this step cannot be told."""
+        """The phases of this step cannot be timed."""
         self.is_timing = False
         self._give_back()
 

@@ -47,7 +47,7 @@ static void raise_over(PyObject *type, PyObject *error, PyObject *trace)
     PyErr_Restore(newer_type, newer, newer_trace);
 }
 
-/* What ``leave`` is told of; None where it is not to be asked. */
+/* What ``leave`` is called with; None where it is not to be called. */
 static PyObject *begin(Around *around, PyObject *args, PyObject *named)
 {
     if (around->fast_enter != NULL) {
@@ -63,7 +63,7 @@ static PyObject *begin(Around *around, PyObject *args, PyObject *named)
     return PyObject_CallFunctionObjArgs(around->enter, args, named == NULL ? Py_None : named, NULL);
 }
 
-/* Whether nobody else has to be told, -1 with an error. */
+/* Whether nobody else has to see the end, -1 with an error. */
 static int end_fast(Around *around, PyObject *args, PyObject *token, int arrived)
 {
     PyObject *first, *answer;

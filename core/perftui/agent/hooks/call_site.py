@@ -24,7 +24,7 @@ FRAMEWORKS = (
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call in a source file; ``end_line`` is ``line`` where the interpreter does not tell."""
+    """A call in a source file; ``end_line`` is ``line`` where the interpreter does not know."""
 
     file: str
     line: int

@@ -1,4 +1,4 @@
-"""Gives code of ours, run in the place of a function of torch's, the place of that in its file.
+"""Copies the code location of a function of torch to the function that takes its place.
 
 Warnings and tracebacks name the lines of code that they come through.
 """
@@ -14,12 +14,15 @@ from typing import Any
 NO_LOCATION = 15 << 3
 NO_COLUMNS = 13 << 3
 COLUMNS = 14 << 3
-"""Kinds of entries in a table of places, from Python 3.11 on, for one instruction each."""
+"""Kinds of entries in a location table of Python 3.11 and later, for one instruction each."""
 
 
 def with_location_of(code: CodeType, like: CodeType, methods: tuple[str, ...]) -> CodeType:
-    """``code`` with file and name of ``like``, and with its lines where both call a method of
-    ``self`` that is one of ``methods``; all else seems to be where ``like`` begins."""
+    """``code`` with file and name of ``like``.
+
+    Lines where both call a method of ``self`` that is one of ``methods`` become those of ``like``;
+    all else seems to be where ``like`` begins.
+    """
     theirs = {name: (line, column) for line, name, column in _calls(like, methods)}
     lines = {
         line: (theirs[name][0], theirs[name][1] - column)
@@ -60,7 +63,7 @@ def _calls(code: CodeType, methods: tuple[str, ...]) -> list[tuple[int, str, int
 
 
 def _table(code: Any, lines: dict[int, tuple[int, int]], first: int) -> bytes:
-    """The table of places as Python has it from 3.11 on."""
+    """The location table as Python has it from 3.11 on."""
     table = bytearray()
     now = first
     for line, end_line, column, end_column in code.co_positions():
@@ -90,7 +93,7 @@ def _add_signed(table: bytearray, number: int) -> None:
 
 
 def _table_of_lines(code: CodeType, lines: dict[int, tuple[int, int]], first: int) -> bytes:
-    """The table of places as Python 3.10 has it: bytes of code, and lines since those before."""
+    """The location table as Python 3.10 has it: bytes of code, and lines since those before."""
     table = bytearray()
     now = first
     for start, end, line in code.co_lines():

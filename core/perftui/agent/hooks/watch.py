@@ -36,7 +36,7 @@ def _dispatching_call(torch: Any, original: Any, session: Session) -> Callable[.
     the code takes 20 ns; exchanging the method would make the interpreter look up the methods of
     all modules anew, 0.2 ms.
     """
-    # The first captured variable by name is that of ``module_ranges``, whose reason it says.
+    # The first captured variable by name must be that of ``module_ranges``, which explains why.
     is_compiling, path = torch.compiler.is_compiling, session.fast_path
 
     def module_call(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -41,7 +41,7 @@ class CompiledFastPath:
     is_sampling: bool
     """Whether the hooks of the step are measured."""
     is_fetching: bool
-    """Whether a batch was asked for, and nobody was told how that ended."""
+    """Whether a batch was asked for, and nobody saw how that ended."""
     has_workers: bool
     iterator: Callable[[], Any]
     """A weak reference to the one asked last."""
@@ -138,7 +138,7 @@ class CompiledPage:
     """The class of plain tensors, and the layout that they have."""
     strided: Any
     modes: Callable[[], int]
-    """How many modes of the script are told of what torch does."""
+    """How many modes of the script see what torch does."""
     batch_bytes: Callable[[Any], int]
     may_be_brief: bool
     is_brief: bool

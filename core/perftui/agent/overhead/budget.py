@@ -49,7 +49,7 @@ class Budget:
         self._hooks += hooks
 
     def add_hooks(self, hooks: int) -> None:
-        """The agent took so much of steps that were not told of."""
+        """The agent took so much of steps that were not passed to ``step``."""
         self._hooks += hooks
 
     def begin_window(self) -> None:

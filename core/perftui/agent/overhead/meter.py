@@ -90,7 +90,7 @@ class Meter:
 
     @property
     def compiled_call_ns(self) -> float:
-        """The same of a compiled hook."""
+        """What a compiled hook is taken to cost that is not measured, ns."""
         return self._compiled_ns + COLD * self.frame_ns
 
     @property
@@ -153,7 +153,7 @@ class Meter:
         """The cost since the last call: a step ends here.
 
         Hooks in a step that is not ``is_usual`` teach nothing of those in others. Of steps of 50 ms
-        that looked at the GPU six times hooks took 450 us, of the others 100.
+        that timed the GPU six times hooks took 450 us, of the others 100.
         """
         if not self._sampled_calls:
             # Most steps: nothing was measured, hence nothing is learned.

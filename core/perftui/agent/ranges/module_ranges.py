@@ -22,7 +22,7 @@ class ModuleRanges:
     windows; replacing it, and having all methods of modules looked up anew, takes 0.5 ms.
     What torch.compile has compiled holds no calls of modules, so those have no ranges.
 
-    ``report`` is told of an error of ours, after which there are no more ranges.
+    An error of ours goes to ``report``, after which there are no more ranges.
     """
 
     def __init__(self, torch: Any, ranges: Ranges, report: Callable[[Exception], None]) -> None:

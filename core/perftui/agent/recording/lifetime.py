@@ -24,8 +24,7 @@ from ..safety.try_lock import TryLock
 from ..steps.machine import StepMachine
 from ..steps.optimizers import Optimizers
 from ..steps.weights import Weights
-from .recording import Recording
-from .start import start_recording
+from .recording import Recording, start_recording
 
 if TYPE_CHECKING:
     from ..gpu.memory_snapshots import MemorySnapshots
@@ -210,7 +209,7 @@ class Lifetime:
 
 @contextmanager
 def _last_attempt() -> Iterator[None]:
-    """Let nothing of ours fail after the agent has: there is nobody left to tell."""
+    """Let nothing of ours fail after the agent has: there is nowhere left to report."""
     try:
         yield
     except Exception as error:

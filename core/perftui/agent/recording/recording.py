@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 from ...wire import ring as rings
+from ...wire.options import AgentOptions
+from ...wire.spool import Spool
+from ..gc_pauses.pauses import GcPauses
+from ..gpu.device import Device
 from ..native.compiled import CompiledFastPath
+from ..output.notes import Notes
+from ..output.ring import create_ring
+from ..overhead.hook_cost import calibrate, inner_call_ns
+from ..overhead.meter import Meter
+from ..startup.process import declare, process_facts
+from ..steps.machine import StepMachine
 from ..steps.usual_step import NEVER
+from ..windows.windows import Windows
 from .step_writer import StepWriter
 
 PHASES = {
@@ -115,3 +128,31 @@ class Recording(StepWriter):
         """The script's ``profiler`` has ended."""
         if self.windows is not None and not self.windows.is_ours(profiler):
             self.windows.foreign_ends()
+
+
+def start_recording(
+    torch: Any,
+    spool: Path,
+    options: AgentOptions,
+    notes: Notes,
+    steps: StepMachine,
+    meter: Meter,
+    thread: int,
+) -> Recording:
+    """Create this process's ring and begin.
+
+    Raises:
+        OSError: the spool is full or gone.
+    """
+    declare(options.tracer)
+    facts = process_facts(torch)
+    header = {name: facts[name] for name in ("pid", "rank", "world_size")}
+    ring = create_ring(Spool(spool).ring(os.getpid()), header)
+    notes.begin(facts, ring.lose_notes)
+    recording = Recording(ring, steps, meter, thread, options.max_steps)
+    recording.windows = Windows(torch, spool, options, notes)
+    recording.device = Device(torch, ring, meter)
+    recording.pauses = GcPauses(thread)
+    calibrate(meter)
+    recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)
+    return recording

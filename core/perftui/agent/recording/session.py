@@ -18,7 +18,7 @@ from ..steps.machine import TRAIN, Boundary
 from .recording import Recording
 
 STEPS_WITHOUT_FORWARD = 10
-"""Training steps in a row in which no module was called: then it is said that there is none."""
+"""Training steps in a row in which no module was called, after which a warning says so."""
 
 
 class Session(FastPathOpening):

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 USUAL_NS = 100_000_000
 USUAL_STEPS = 16
-"""So long, and so many, steps that go like the ones before are kept from whoever plans windows. He
-sees each step that is slow, and need not be asked a thousand times a second. With a GPU ``Device``
-says how long."""
+"""For so long, and so many, the window plan does not see steps that go like the ones before. It
+sees each slow step, and need not see 1,000 a second. With a GPU ``Device`` decides how long."""
 
 STEP_FLAGS = {TRAIN: 0, EVAL: rings.EVAL_FLAG, INFER: rings.INFER_FLAG}
 
@@ -72,9 +71,9 @@ class StepWriter:
         self._was_profiled = False
         """Whether a window was open in the step that goes on, or was saved at its beginning."""
         self._usual_until = 0
-        """When the windows are to be told of steps again."""
+        """When the window plan is to see steps again."""
         self._usual_steps = 0
-        """Steps that they have not been told of, how long those took, and what the agent took."""
+        """Steps that it has not seen, how long those took, and what the agent took of them."""
         self._usual_ns = 0
         self._usual_hooks = 0
 

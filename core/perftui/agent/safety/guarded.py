@@ -1,4 +1,4 @@
-"""Keeps failures of the agent away from the script, and accounts for its time."""
+"""Guarded methods: an error of the agent never reaches the script, and their time is counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Owner(Protocol):
-    """What the contained methods belong to."""
+    """What the guarded methods belong to."""
 
     @property
     def meter(self) -> Meter:
@@ -53,7 +53,10 @@ def guarded(method: Method) -> Method:
 
 
 def guarded_and_timed(method: Method) -> Method:
-    """The same for what is rare and may take long: its time is measured each time."""
+    """Turn any error of the agent into a note and the end of the recording, as ``guarded`` does.
+
+    For rare work that may take long: its time is measured each time.
+    """
 
     @wraps(method)
     def call(owner: Owner, *args: Any) -> Any:

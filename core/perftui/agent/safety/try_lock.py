@@ -1,25 +1,28 @@
-"""Whose turn it is, of several who may only come one at a time and never wait."""
+"""A lock that nobody waits for."""
 
 from __future__ import annotations
 
 
 class TryLock:
-    """What a lock is, but that a holder is known: a signal whose handler raises may come between
-    the taking of a lock and whoever is told of it, and it would be held for ever."""
+    """One holder at a time; who comes meanwhile does without.
+
+    The holder is known, unlike that of a ``threading.Lock``: a signal whose handler raises may come
+    between taking a lock and remembering that, and it would be held for ever.
+    """
 
     def __init__(self) -> None:
         self._holder: dict[None, object] = {}
 
     def acquire(self, holder: object) -> bool:
-        """Whether it is free, and the turn of ``whose`` from now on."""
+        """Take the lock for ``holder`` if it is free; whether ``holder`` has it now."""
         # One call that no other thread comes into.
         return self._holder.setdefault(None, holder) is holder
 
     def is_held_by(self, holder: object) -> bool:
-        """Whether it is the turn of ``whose``."""
+        """Whether ``holder`` has the lock."""
         return self._holder.get(None) is holder
 
     def release(self, holder: object) -> None:
-        """It is free again, if it was the turn of ``whose``."""
+        """Free the lock, if ``holder`` has it."""
         if self.is_held_by(holder):
             self._holder.clear()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import socket
 import sys
 from typing import Any
+
+PR_SET_PTRACER = 0x59616D61
 
 
 def ranks() -> dict[str, int]:
@@ -54,3 +57,13 @@ def _devices(torch: Any) -> list[str]:
 def _variable(name: str, default: int) -> int:
     text = os.environ.get(name, "")
     return int(text) if text.isdecimal() else default
+
+
+def declare(tracer: int) -> None:
+    """Let the descendants (py-spy) of process ``tracer`` read this one's memory; nothing for 0.
+
+    A child does not inherit it. Without Yama in the kernel the call fails, and nothing needs it.
+    """
+    if tracer:
+        # torch has loaded ctypes already.
+        ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0)

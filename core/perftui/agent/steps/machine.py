@@ -28,7 +28,7 @@ class Boundary(NamedTuple):
 
     kind: str
     end: int
-    """``perf_counter_ns``; in the past where the end could only be told later."""
+    """``perf_counter_ns``; in the past where the end only showed later."""
     micro_batches: int
     forwards: int = 1
     """Outermost calls of modules that were seen in it."""
@@ -48,7 +48,7 @@ class _Counts:
     turns: int = 0
     """Times that a backward has followed a forward, before the first optimizer step."""
     turns_after_optimizer: int = 0
-    """The same since the last optimizer step."""
+    """Times that a backward has followed a forward since the last optimizer step."""
 
 
 class StepMachine:

@@ -46,7 +46,7 @@ class Weights:
             return [UNKNOWN if one is None else one._version for one in alive]
 
     def _unseen(self) -> Any:
-        """Keeps the script's modes and subclasses of tensors from being told of our looks."""
+        """Keeps the script's modes and subclasses of tensors from seeing our reads."""
         return self._torch._C.DisableTorchFunction()
 
 

@@ -1,4 +1,4 @@
-"""Stands in for a function of torch and counts its calls."""
+"""Counted calls: stand-ins for functions of torch that count how often they are called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..safety.signal_handlers import raised_by_handler
 
 
 class CallCounter(Protocol):
-    """Who counts; calls of other threads than ``thread`` are let pass."""
+    """Who counts the calls of ``thread``; those of other threads pass uncounted."""
 
     thread: int
     is_counting: bool
@@ -77,7 +77,7 @@ class CountedCall:
 
 
 class CountedMethod(CountedCall):
-    """The same of a method."""
+    """Takes the place of a method, and binds as one."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)

@@ -38,7 +38,7 @@ COMPILED = (
     "the calls that synchronise were not counted: the training runs compiled functions, which "
     "would break into more graphs"
 )
-"""Said without a GPU. With one torch itself says which operations wait, of compiled code too."""
+"""The warning without a GPU. With one, torch itself warns, of compiled operations too."""
 
 _MISSING = object()
 
@@ -57,7 +57,7 @@ class SyncCounter:
         self._sites = Sites(torch)
         self._error: Exception | None = None
         self.has_waited = False
-        """Whether torch has said so of the counted call that goes on."""
+        """Whether torch has warned of the counted call that goes on."""
         self._warnings = SyncWarnings(torch, self._waited) if self.uses_gpu else None
 
     def begin(self) -> str | None:
@@ -166,8 +166,8 @@ def _always(*_: Any) -> bool:
 
 def _shown(name: str) -> str:
     """A name as people write the call."""
-    said = {"__getitem__": "x[mask]", "__setitem__": "x[mask] = y"}
-    return said.get(name) or name.strip("_")
+    shown = {"__getitem__": "x[mask]", "__setitem__": "x[mask] = y"}
+    return shown.get(name) or name.strip("_")
 
 
 def _runs_compiled() -> bool:

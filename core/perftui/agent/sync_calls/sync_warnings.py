@@ -1,4 +1,4 @@
-"""torch's own word on operations that made the host wait for the GPU, for those that no name tells.
+"""torch's own warnings of operations that made the host wait for the GPU, for those without a name.
 
 ``torch.cuda.set_sync_debug_mode`` has torch warn at each of them. Those warnings are taken out of
 the script's: they are counted and never shown, whatever its filters are.
@@ -22,7 +22,7 @@ _WARNS = 1
 
 
 class SyncWarnings:
-    """Calls ``told`` with the frame from which each operation was called that waited."""
+    """Calls ``report`` with the frame from which each operation was called that waited."""
 
     def __init__(self, torch: Any, report: Callable[[FrameType | None], object]) -> None:
         self._torch = torch

@@ -1,4 +1,4 @@
-"""How much a training calls its modules, which tells what recording costs before a window has."""
+"""How often a training calls its modules, which predicts the cost of its first window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from .triggers import CREDIT_NS
 
 CALL_NS = 100_000
-"""What recording a call of a module costs, before any window has told: of some 5,200 calls in
+"""What recording a call of a module costs, before any window was measured: of some 5,200 calls in
 the modules of a small transformer that generates it was 790 ms, of 20,000 linear layers 1.2 s."""
 
 REMEMBERED = 16
@@ -30,7 +30,7 @@ class ModuleCalls:
         self._in_step = 0
         self._outermost = 0
         self._each = 0.0
-        """Modules in an outermost call of the last step that has told of some."""
+        """Modules in an outermost call of the last step that had any."""
         self._in_window = 0
         self._most = sys.maxsize
 

@@ -7,10 +7,10 @@ from typing import Any
 
 
 class NsysWindow:
-    """Tells the nsys that runs the script where the steps begin and end.
+    """Starts and stops the nsys that runs the script.
 
     nsys takes that from any process below it, for all of them: where ranks train side by side,
-    the first one of the machine says it, and all open their windows at the same step.
+    the first one of the machine does it, and all open their windows at the same step.
     """
 
     profiler = None
@@ -38,7 +38,7 @@ class NsysWindow:
             self._cuda.cudart().cudaProfilerStop()
 
     def drop(self) -> None:
-        """The same, if it has begun: else nothing waits for the GPU."""
+        """Have nsys end and write its report if it has begun; else nothing waits for the GPU."""
         if self._has_begun:
             self.stop()
 

@@ -1,4 +1,4 @@
-"""What else is watched while a window is open: the main thread's lines, the calls that wait."""
+"""What else is recorded while a window is open: stack samples, calls that wait for the GPU."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class WindowObservers:
     """Begins with a window and ends with it; outside windows there is nothing of it.
 
-    What has been seen is taken with the window that it belongs to. Where it fails the window goes
-    on without it, and ``say`` is told.
+    What has been seen is taken with the window that it belongs to. Where that fails the window goes
+    on without it, and ``warn`` is called with the reason.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ MOST_WAIT_NS = 30_000_000_000
 
 
 class WindowPlan:
-    """Is told of every step and of what happens to windows; opens none and reads no clock."""
+    """Sees every step and what happens to windows; opens none and reads no clock."""
 
     def __init__(self, spool: Path, options: AgentOptions) -> None:
         self.reason = ""
@@ -101,7 +101,7 @@ class WindowPlan:
 
     @property
     def can_wait(self) -> bool:
-        """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
+        """Whether steps like the ones before may be passed to ``usual`` instead, a while later."""
         is_idle = self._wanted is None and not self._attempts and not self._waited
         return is_idle and self._triggers.is_settled and self._rank_sync.can_wait(self._counted)
 
@@ -212,7 +212,7 @@ class WindowPlan:
         return False
 
     def give_up(self, *, is_too_short: bool = False) -> None:
-        """There will be no window of this occasion; another as soon as the budget allows it, if
+        """There will be no window for this trigger; another as soon as the budget allows it, if
         one that was ended ``is_too_short``."""
         self._attempts = 0
         self._wanted = None

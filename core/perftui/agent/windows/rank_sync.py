@@ -1,4 +1,4 @@
-"""Has all ranks of a host open their windows at the same step.
+"""Rank sync: all ranks of a host open their windows at the same step.
 
 Where one rank is held up by its window, the others wait for it in their next all-reduce, and what
 they record there is that wait. So whoever wants a window plans it some steps ahead on the page that
@@ -20,7 +20,7 @@ where steps are short and only queued on a GPU. Long steps are not counted by th
 
 
 class RankSync:
-    """A process that trains alone is never kept waiting, and never looks at plans of others."""
+    """Plans windows with the other ranks. A process that trains alone never waits for a plan."""
 
     def __init__(self, control: ControlPage) -> None:
         self._control = control

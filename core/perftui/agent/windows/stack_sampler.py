@@ -1,4 +1,7 @@
-"""Looks at a thread from inside, where nothing outside may, and only while a window is open."""
+"""Samples the stack of a thread from inside the process, only while a window is open.
+
+For systems that do not let py-spy read it from outside.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ MOST_SAMPLES = 4096
 """After which it ends by itself: no window is meant to last that long."""
 
 SWITCH_SECONDS = 0.0001
-"""Of pure Python before another thread gets its turn, while looks are made. With it and looks 5 ms
+"""Of pure Python before another thread may run, while samples are taken. With it and samples 5 ms
 apart, they gave a pure Python loop 24 % of the time, where it took 28 %; with 0.5 ms 16 of 26 %."""
 
 STOP_SECONDS = 1.0
@@ -25,9 +28,9 @@ STOP_SECONDS = 1.0
 class StackSampler:
     """Notes the stack of ``thread`` at random moments, ``every`` ns apart in the mean.
 
-    A look waits until the interpreter gives way, which pure Python does after the switch interval.
-    With the usual one of 5 ms looks would fall mostly on calls that give way by themselves: it is
-    shorter meanwhile.
+    A sample waits until the interpreter gives way, which pure Python does after the switch
+    interval. With the usual one of 5 ms samples would fall mostly on calls that give way by
+    themselves: it is shorter meanwhile.
 
     On two cores with a load of 9 to 12 the steps of a window took 1.09 times as long (median of 60
     pairs of turns), of which the thread itself computed for 1.02 times as long: the rest it waited

@@ -43,7 +43,7 @@ class Window:
 
     @property
     def profiler(self) -> Any:
-        """The torch object, to tell it from profilers of the script."""
+        """The torch object, to distinguish it from profilers of the script."""
         return self._profiler
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""When a window is wanted, and why."""
+"""Window triggers: when a window is wanted, and why."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WindowTriggers:
 
     @property
     def is_settled(self) -> bool:
-        """Whether only time, a slow step or a viewer gives another occasion."""
+        """Whether only time, a slow step or a viewer triggers another window."""
         has_begun = self.is_postponed or not self._is_first
         return self._warm_up.is_over and has_begun and self._first_step is None
 
@@ -98,7 +98,7 @@ class WindowTriggers:
     def next(self, now: int, next_step: int, price: Callable[[], int]) -> str | None:
         """Why a window is wanted from the step after ``next_step`` on; None where none is.
 
-        ``price`` tells what it would cost.
+        ``price`` returns what it would cost, ns.
         """
         was_slow, self._was_slow = self._was_slow, False
         if self.is_asked_for():

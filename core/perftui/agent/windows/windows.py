@@ -40,19 +40,19 @@ class Windows(WindowStages):
 
     @property
     def can_wait(self) -> bool:
-        """Whether steps like the ones before may be told of by ``usual`` instead, a while later."""
+        """Whether steps like the ones before may be passed to ``usual`` instead, a while later."""
         is_idle = self._window is None and self._unsaved is None
         return not self._options.profile or (is_idle and self._plan.can_wait)
 
     @property
     def slow_after(self) -> int:
-        """Steps that take longer, in ns, are to be told of at once."""
+        """Steps that take longer, in ns, must be passed to ``boundary`` at once."""
         return self._plan.slow_after if self._options.profile else NEVER
 
     @property
     def rank_plan(self) -> tuple[int, int]:
         """Where ranks plan windows in memory, 0 for nowhere, and which plan is known: after
-        another one steps are to be told of at once."""
+        another one steps must be passed to ``boundary`` at once."""
         return self._plan.rank_plan if self._options.profile else (0, 0)
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:

@@ -1,4 +1,4 @@
-"""A journal that stays small however long the run lasts: see ``run.pieces``."""
+"""Downsampling: a journal that stays small however long the run lasts; see ``run.pieces``."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import JournalSink
 from perftui.run.journal import Column
 from perftui.run.pieces import Pieces, Thinned, write_thinned
+from perftui.run.stacks import STACK_TEXT
 from perftui.run.sums import Sums, sums_of
 from perftui.run.table import GrowingTable
 
 SEGMENT_BYTES = 8 * 1024 * 1024
-"""Of a piece: some 80,000 steps or seven hours of samples. With the first, those kept and the one
+"""Of a segment: some 80,000 steps or seven hours of samples. With the first, those kept and the one
 being written, a journal takes four times that."""
 
+STACK_SEGMENT_BYTES = 2 * 1024 * 1024
+"""Of a segment of stacks: half an hour of ten samples a second that each find a new place."""
+
 KEPT_SEGMENTS = 2
-"""Complete pieces besides the first that are kept row by row."""
+"""Complete segments besides the first that are kept row by row."""
 
 ROWS_AT_ONCE = 4096
-"""Rows that are summed together: each time costs some hundreds of microseconds."""
+"""Rows that are aggregated together: each time costs some hundreds of microseconds."""
 
 
 class DownsamplingSink:
-    """Appends rows as a ``JournalSink`` does, and replaces old pieces by their sums.
+    """Appends rows as a ``JournalSink`` does, and replaces old segments by their aggregates.
 
-    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A piece ends after a
-    step that was not profiled, so that each can be summed without the one before.
-    ``makes_directory`` is as for a ``JournalWriter``, and about the first piece.
+    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A segment ends after
+    a step that was not profiled, so that each can be aggregated without the one before.
+    ``makes_directory`` is as for a ``JournalWriter``, and about the first segment.
     """
 
     def __init__(
@@ -70,7 +74,7 @@ class DownsamplingSink:
         self._sink.append(rows)
         if not rows or self._sink.lost > lost:
             return
-        # The first piece is never removed, and so not summed.
+        # The first segment is never removed, and so not aggregated.
         if self._number:
             self._rows.extend(rows)
             if len(self._rows) >= ROWS_AT_ONCE and self._may_end(rows[-1]):
@@ -115,10 +119,17 @@ class DownsamplingSink:
             self._faults.report(f"{self._segments.root.name}", f"{error}; it is tried again later")
 
     def _downsample(self) -> None:
-        """Replace the oldest piece but the first by its sums."""
+        """Replace the oldest segment but the first by its aggregates."""
         oldest = self._downsampled.pieces + 1
         thinned = Thinned(oldest, self._downsampled.sums.plus(self._kept[0]))
         write_thinned(self._segments, thinned)
         self._downsampled = thinned
         self._kept.popleft()
         self._segments.path(oldest).unlink(missing_ok=True)
+
+
+def stack_journal(path: Path, columns: Sequence[Column], faults: FaultLog) -> DownsamplingSink:
+    """The journal of stacks at ``path``, opened with its first row."""
+    return DownsamplingSink(
+        path, columns, faults, text=STACK_TEXT, segment_bytes=STACK_SEGMENT_BYTES
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.journals.downsampling import DownsamplingSink, stack_journal
 from perftui.recorder.journals.pauses import Pauses
 from perftui.recorder.journals.sink import JournalSink
 from perftui.recorder.journals.steps import MAX_INTERVALS, StepAssembler
@@ -18,7 +18,6 @@ from perftui.recorder.spool.ring import Record
 from perftui.recorder.spool.window_kernels import count_kernels
 from perftui.recorder.spool.windows import WindowError, keep_window, limit_windows
 from perftui.recorder.stacks.inside import take_samples
-from perftui.recorder.stacks.journal import stack_journal
 from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
 from perftui.run.stacks import STACK_COLUMNS

@@ -17,7 +17,7 @@ memory at its end). The next step ends the wait: only the last step of a stalled
 
 DEVICE_HOLD_NS = 10_000_000_000
 """How long a step waits for what its phases took on the GPU, which the training learns when it next
-looks: in the step after, as a rule."""
+asks: in the step after, as a rule."""
 
 MAX_INTERVALS = 100_000
 """Intervals kept while no step ends; a loop that never trains must not fill the memory."""
@@ -105,7 +105,7 @@ class StepAssembler:
             self._intervals.popleft()
 
     def _release(self, now: int, hold: int = DEVICE_HOLD_NS) -> list[list[int | str]]:
-        """Rows of the oldest held steps that need not wait; they come in order."""
+        """Rows of the oldest pending steps that need not wait any longer, in order."""
         rows = []
         # The training learns the times in the order of the steps.
         newest = max(self._device, default=UNKNOWN)

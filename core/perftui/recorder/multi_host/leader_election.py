@@ -1,4 +1,4 @@
-"""Settles which of the recorders of a run on one host samples that machine: all would see the same.
+"""Leader election: one of the recorders of a run on one host samples that machine.
 
 Who holds the lock does. The kernel lets go of it when its holder dies, and the next takes over.
 """

@@ -1,4 +1,4 @@
-"""One run out of several recorders: on other hosts, or several on one, over a shared directory.
+"""Merges several recorders into one run: on several hosts, or on one, over a shared directory.
 
 The first of them makes the run directory; each of the others records into a directory of its own
 inside it, ``hosts/<host>-<number>``, so that nobody writes into a file of somebody else's. Who is
@@ -47,8 +47,8 @@ def merge_key(environment: Mapping[str, str], command: Sequence[str]) -> str | N
 def make_or_merge(runs: Path, key: str, host: str, make: Callable[[], RunLayout]) -> RunLayout:
     """The directory to record into: a new run's by ``make``, or one inside the run of ``key``.
 
-    A run that is over is not joined, nor one whose recorder has been silent for minutes: the same
-    word may be used again, after a host has died, too.
+    A run that is over takes no more recorders, nor does one whose recorder has been silent for
+    minutes: the same key may be used again, after a host has died, too.
 
     Raises:
         OSError: no directory can be made.

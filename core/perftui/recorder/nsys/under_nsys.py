@@ -25,7 +25,7 @@ STREAMS, STARTED, ENDED = "streams.json", "started.json", "ended.json"
 HANDED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
 
 POLL = 0.1
-"""Seconds between two looks at a command whose nsys is gone."""
+"""Seconds between two checks at a command whose nsys is gone."""
 
 
 def lead(directory: Path, log: str, nsys: list[str]) -> int:

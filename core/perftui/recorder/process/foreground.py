@@ -1,4 +1,4 @@
-"""Two ways to put a training in our own place, its output passing through us."""
+"""Two ways to start a training in the foreground, its output passing through us."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TIMEOUT = 5.0
 """Seconds for each git call; a status of a huge tree on a network disk may not answer."""
 
 TURN = 0.05
-"""Seconds between two looks whether anybody still wants to know."""
+"""Seconds between two checks whether anybody still wants to know."""
 
 
 @dataclass(frozen=True)

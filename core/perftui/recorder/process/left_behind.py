@@ -42,7 +42,7 @@ def _below(pid: int) -> set[int]:
 
 
 def left_behind_message(left: Collection[int]) -> str:
-    """What is said of ``left``; empty where all of them have ended meanwhile."""
+    """The message about ``left``; empty where all of them have ended meanwhile."""
     named = [name for pid in sorted(left) if (name := _name(pid))]
     if not named:
         return ""

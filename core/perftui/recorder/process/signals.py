@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 POLL = 0.02
-"""Seconds between two looks where the platform cannot wait for signals with a limit (macOS)."""
+"""Seconds between two checks where the platform cannot wait for signals with a limit (macOS)."""
 
 
 class Received(NamedTuple):

@@ -14,7 +14,7 @@ from perftui.wire.spool import SPOOL_VARIABLE
 
 FIRST_CHECK = 1.0
 LONGEST_PAUSE = 600.0
-"""Seconds: looks come at 1, 2, 4, 8... after the start, until a training process answers. One asks
+"""Seconds: checks come at 1, 2, 4, 8... after the start, until a training process answers. One asks
 the system for a few files of each process of the run."""
 
 _TAKE_A_VALUE = "cmWX"
@@ -47,9 +47,9 @@ def blocking_option(command: Sequence[str]) -> str | None:
 
 
 class Silence:
-    """Looks, ever more seldom, for processes below ``pid`` that use torch and cannot report.
+    """Searches, ever more seldom, for processes below ``pid`` that use torch and cannot report.
 
-    ``tell`` is called with the reason in words, and with None once a training process does report.
+    ``report`` is called with the reason, and with None once a training process does report.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Silence:
         self._is_over = True
 
     def turn(self) -> None:
-        """Look if it is time to."""
+        """Search if it is time to."""
         if self._is_over:
             if self._is_reported:
                 self._is_reported = False

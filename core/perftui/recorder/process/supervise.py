@@ -10,7 +10,7 @@ from perftui.recorder.process.stopping import Stopper
 from perftui.recorder.process.training import Training
 
 TURN = 0.1
-"""Seconds between two looks for requests; the end of the training ends the wait at once."""
+"""Seconds between two checks for requests; the end of the training ends the wait at once."""
 
 
 def supervise(

@@ -82,7 +82,7 @@ class WorkerPageReader:
             raise
 
     def read(self) -> WorkerCounts | None:
-        """The counts now; None where they changed with every look."""
+        """The counts now; None where they changed with every read."""
         before = b""
         for _ in range(TRIES):
             copy = os.pread(self._file, RECORD.size, self.header.record_offset)

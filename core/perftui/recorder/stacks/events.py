@@ -1,4 +1,4 @@
-"""What py-spy writes as a Chrome trace, read as stretches of the main thread of a process."""
+"""What py-spy writes as a Chrome trace, read as intervals of the main thread of a process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class StackInterval:
-    """From ``start`` to ``end`` (ns) every look found ``stack``, outermost frame first."""
+    """From ``start`` to ``end`` (ns) every sample found ``stack``, outermost frame first."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class StackError(ValueError):
 
 
 def read_intervals(content: bytes, pid: int, begun_ns: int) -> list[StackInterval]:
-    """Stretches of the main thread of ``pid`` in order; ``begun_ns`` is the time of ``ts`` 0.
+    """Stack intervals of the main thread of ``pid`` in order; ``begun_ns`` is the time of ``ts`` 0.
 
     Empty where no main thread was seen.
 
@@ -74,7 +74,7 @@ def read_intervals(content: bytes, pid: int, begun_ns: int) -> list[StackInterva
 
 
 def _intervals(events: Iterable[_Event], begun_ns: int) -> Iterator[StackInterval]:
-    """Every event of one look has the same time; the stack is whole again before the next."""
+    """Every event of one sample has the same time; the stack is whole again before the next."""
     stack: list[Frame] = []
     since = 0
     for event in events:

@@ -1,4 +1,4 @@
-"""Reads what the agent saw of its own main thread while a window was open."""
+"""Reads the stack samples that the agent took of its own main thread inside a window."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from perftui.run.damage import DAMAGE
 from perftui.wire.spool import Spool
 
 
-class _Looks(msgspec.Struct):
-    """Times on the wall clock, ns; a look names its frames by number, the outermost first."""
+class _Samples(msgspec.Struct):
+    """Times on the wall clock, ns; a sample names its frames by number, the outermost first."""
 
     every: int
     end: int
@@ -23,7 +23,7 @@ class _Looks(msgspec.Struct):
     looks: list[tuple[int, list[int]]]
 
 
-_DECODER = msgspec.json.Decoder(_Looks)
+_DECODER = msgspec.json.Decoder(_Samples)
 
 
 def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
@@ -36,19 +36,19 @@ def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
     if not isinstance(name, str) or path.is_symlink() or not path.is_file():
         raise WindowError(f"the agent named looks that are not there: {name!r}")
     try:
-        looks = _DECODER.decode(path.read_bytes())
-        rows = [stay.row(looks.every) for stay in stays(_intervals(looks), main_place)]
+        samples = _DECODER.decode(path.read_bytes())
+        rows = [stay.row(samples.every) for stay in stays(_intervals(samples), main_place)]
         path.unlink()
     except (OSError, IndexError, *DAMAGE) as error:
         raise WindowError(f"{path.name}: {error}") from error
     return rows
 
 
-def _intervals(looks: _Looks) -> list[StackInterval]:
-    frames = [Frame(function, file, line) for function, file, line in looks.frames]
-    ends = [*(at for at, _ in looks.looks[1:]), looks.end]
+def _intervals(samples: _Samples) -> list[StackInterval]:
+    frames = [Frame(function, file, line) for function, file, line in samples.frames]
+    ends = [*(at for at, _ in samples.looks[1:]), samples.end]
     return [
         StackInterval(at, max(end, at), tuple(frames[number] for number in stack))
-        for (at, stack), end in zip(looks.looks, ends, strict=True)
+        for (at, stack), end in zip(samples.looks, ends, strict=True)
         if stack
     ]

@@ -1,4 +1,4 @@
-"""Stretches of a thread, told by the line of the user's code that it was at."""
+"""Stack intervals of a thread by the line of the user's code that it was at."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TIMED_COLLATE = ("worker_times.py", "timed")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stretch was: the innermost line of the user's own code, and the innermost frame."""
+    """Where an interval was: the innermost line of the user's own code, and the innermost frame."""
 
     file: str
     line: int
@@ -46,8 +46,8 @@ Locate: TypeAlias = Callable[[Sequence[Frame]], Place]
 
 @dataclass(frozen=True)
 class Stay:
-    """From ``start`` to ``end`` every look found ``place``; ``looks`` of them found another stack
-    than the look before."""
+    """From ``start`` to ``end`` every sample found ``place``; ``samples`` of them found another
+    stack than the sample before."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Stay:
     samples: int = 1
 
     def row(self, every: int) -> list[Any]:
-        """By ``STACK_COLUMNS``; ``every`` is the mean time between looks in ns."""
+        """By ``STACK_COLUMNS``; ``every`` is the mean time between samples in ns."""
         place = self.place
         named = [place.file, place.line, place.function, place.inner]
         return [self.start, self.end - self.start, self.samples, *named, every, place.stage]

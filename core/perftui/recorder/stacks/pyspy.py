@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 GRACE = 10.0
-"""Seconds beyond what was asked for after which it hangs: looks come at random moments."""
+"""Seconds beyond what was asked for after which it hangs: samples come at random moments."""
 
 REFUSED = "Permission Denied"
-"""How its message begins where the system does not let it look."""
+"""How its message begins where the system does not let it read a process."""
 
 LONGEST = 300
 """Characters of its message that are kept."""
@@ -46,14 +46,14 @@ class Outcome:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the system does not let it look."""
+        """Whether the system does not let it read the process."""
         return REFUSED in self.message
 
 
 class PySpy:
-    """Looks at ``pid`` for ``seconds``, ``rate`` times in each, and writes to ``output``.
+    """Samples ``pid`` for ``seconds``, ``rate`` times in each, and writes to ``output``.
 
-    It never stops the process (``--nonblocking``), and looks while it waits, too (``--idle``):
+    It never stops the process (``--nonblocking``), and samples while it waits, too (``--idle``):
     where a main thread waits is what is asked. Its own session keeps the terminal's Ctrl-C from
     it. It ends by itself even where we are killed.
 
@@ -83,7 +83,7 @@ class PySpy:
 
     @property
     def is_running(self) -> bool:
-        """Whether it still looks."""
+        """Whether it still samples."""
         return self._process.poll() is None
 
     @property
@@ -92,7 +92,7 @@ class PySpy:
         return time.monotonic() > self._due
 
     def interrupt(self) -> None:
-        """Have it write what it has; it does so at its next look."""
+        """Have it write what it has; it does so at its next sample."""
         if self.is_running:
             self._process.send_signal(signal.SIGINT)
 

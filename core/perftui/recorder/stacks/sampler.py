@@ -1,4 +1,4 @@
-"""Has py-spy look at one process after the other, each for a while."""
+"""Has py-spy sample one process after the other, each for a while."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ END_SECONDS = 1.0
 """It may take at the end to write what it has: whoever waits for the exit code waits, too."""
 
 SPACING = 5.0
-"""Seconds from the start of a look at a process to the next start. Starting takes py-spy some 40 ms
+"""Seconds from the start of sampling a process to the next start. Starting takes py-spy some 40 ms
 of a core, and workers may live for less than a second."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A process to look at for ``seconds``."""
+    """A process to sample for ``seconds``."""
 
     pid: int
     layout: RankLayout
@@ -44,9 +44,9 @@ class Failed(Exception):  # noqa: N818 - as above
 
 
 class Sampler:
-    """Looks ``rate`` times a second at what ``choose`` returns, one process at a time.
+    """Samples what ``choose`` returns ``rate`` times a second, one process at a time.
 
-    ``keep`` is given what was seen of each. The output of py-spy goes to ``directory``.
+    ``keep`` is called with the target and its samples. The output of py-spy goes to ``directory``.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Sampler:
         self._running: tuple[PySpy, Target] | None = None
 
     def turn(self) -> None:
-        """Take what a look left once it is complete, and begin the next.
+        """Take samples that are complete, and begin the next.
 
         Raises:
             Absent: there is no py-spy.
-            Failed: it does not get on with these processes, or may not look at them.
+            Failed: it does not get on with these processes, or may not read them.
         """
         if self._running is not None:
             pyspy, _ = self._running
@@ -89,7 +89,7 @@ class Sampler:
             self._running[0].interrupt()
 
     def finish(self) -> None:
-        """Take what the last look left."""
+        """Take the last samples."""
         self.interrupt()
         if self._running is not None:
             self._take()

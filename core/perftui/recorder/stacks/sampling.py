@@ -1,4 +1,4 @@
-"""Where the training and its data-loader workers are, by looks from outside, into journals."""
+"""Samples the stacks of the training and its data-loader workers into journals."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.journals.downsampling import DownsamplingSink, stack_journal
 from perftui.recorder.stacks.events import StackInterval
-from perftui.recorder.stacks.journal import stack_journal
 from perftui.recorder.stacks.places import main_place, stays, worker_place
 from perftui.recorder.stacks.pyspy import REFUSED
 from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Target
@@ -19,10 +18,10 @@ from perftui.run.layout import RankLayout
 from perftui.run.stacks import STACK_COLUMNS, WORKER_STACK_COLUMNS
 
 TURN_SECONDS = 0.5
-"""Between two checks whether a look is complete."""
+"""Between two checks whether samples are complete."""
 
 WORKERS_PART = 2
-"""Workers are looked at so many times less often than main threads: they run for longer, and which
+"""Workers are sampled so many times less often than main threads: they run for longer, and which
 line is dear needs no more."""
 
 INSTEAD = "so lines are known in profiled windows only (--looks 0 asks for none)"
@@ -36,10 +35,10 @@ FAILED = "py-spy failed, "
 
 
 class StackSampling:
-    """Looks at what trains and at its workers, as long as py-spy is there and may.
+    """Samples what trains and its workers, as long as py-spy is there and may.
 
     ``processes`` and ``workers`` are those of ``TrainingTurns`` and ``WorkerTurns``. ``give_up`` is
-    told, once, why there is nothing more to come.
+    called, once, with the reason why there is nothing more to come.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class StackSampling:
         self._workers.interrupt()
 
     def finish(self) -> None:
-        """Take what the last looks left and close the journals."""
+        """Take the last samples and close the journals."""
         self.interrupt()
         self._training.finish()
         self._workers.finish()
@@ -94,7 +93,7 @@ class StackSampling:
             journal.close()
 
     def _turn_workers(self) -> None:
-        """Workers that cannot be looked at are no reason to leave the training alone."""
+        """Sample workers; failing there does not end the samples of the training."""
         if self._samples_workers:
             try:
                 self._workers.turn()

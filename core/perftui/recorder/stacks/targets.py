@@ -1,4 +1,4 @@
-"""Whose turn it is to be looked at: the cost of looking must not grow with ranks or workers."""
+"""Which process is sampled next: the cost of sampling must not grow with ranks or workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perftui.recorder.stacks.sampler import Target
 from perftui.run.layout import RankLayout
 
 FIRST_SECONDS = 5
-"""Of the first look at a training: who watches a run waits no longer for its first lines."""
+"""Of the first samples of a training: who watches a run waits no longer for its first lines."""
 
 ALONE_SECONDS = 30
 """Of the others where one process trains: py-spy writes only at the end."""
@@ -31,7 +31,7 @@ class TrainingTurns:
         self._turns = 0
 
     def __call__(self) -> Target | None:
-        """The next to look at; None where nothing trains now."""
+        """The next to sample; None where nothing trains now."""
         known = self._processes().items()
         found = [(pid, layout) for pid, layout in known if psutil.pid_exists(pid)]
         if not found:
@@ -56,7 +56,7 @@ class WorkerTurns:
         self._last = (-1, -1)
 
     def __call__(self) -> Target | None:
-        """The next to look at; None where no worker is known now."""
+        """The next to sample; None where no worker is known now."""
         found = {
             (_rank(layout), pid): (layout, loader)
             for pid, (layout, loader) in self._workers().items()

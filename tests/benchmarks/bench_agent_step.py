@@ -27,10 +27,10 @@ from pathlib import Path
 import torch
 
 from perftui.facts.own_cost import own_cost
-from perftui.recorder.environment import training_environment
-from perftui.recorder.options import AgentOptions
+from perftui.recorder.process.environment import training_environment
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot
+from perftui.wire.options import AgentOptions
 
 HERE = Path(__file__).parent
 

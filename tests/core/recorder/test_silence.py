@@ -13,9 +13,9 @@ import pytest
 
 from perftui.facts.problems import problems
 from perftui.recorder import silence
-from perftui.recorder.silence import Silence, blocking_option
+from perftui.recorder.process.silence import Silence, blocking_option
 from perftui.run.reader import RunReader
-from perftui.run.spool import SPOOL_VARIABLE
+from perftui.wire.spool import SPOOL_VARIABLE
 
 
 @pytest.mark.parametrize(

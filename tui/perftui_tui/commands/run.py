@@ -17,7 +17,7 @@ from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
-    from perftui.recorder.options import AgentOptions
+    from perftui.wire.options import AgentOptions
 
 
 def run(line: CommandLine) -> int:
@@ -93,7 +93,7 @@ def launch_of(line: CommandLine) -> Launch:
 
 
 def _options(line: CommandLine) -> AgentOptions:
-    from perftui.recorder.options import AgentOptions
+    from perftui.wire.options import AgentOptions
 
     flags = line.flags
     first_step, window_steps = line.steps()
@@ -118,7 +118,7 @@ def _options(line: CommandLine) -> AgentOptions:
 
 
 def _check_nsys() -> None:
-    from perftui.recorder.nsys import NsysError, find_nsys
+    from perftui.recorder.nsys.training import NsysError, find_nsys
 
     try:
         find_nsys()

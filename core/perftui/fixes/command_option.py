@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from perftui.fixes.patches.declared_options import DeclaredOption
+from perftui.fixes.source.declared_options import DeclaredOption
 
 
 class CommandOption:

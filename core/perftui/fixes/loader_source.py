@@ -13,13 +13,13 @@ from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import Patch
-from perftui.fixes.patches.declared_options import DeclaredOption, declared_options, option_behind
-from perftui.fixes.patches.edits import Literal
-from perftui.fixes.patches.keyword_value import argument
-from perftui.fixes.patches.loader_arguments import POSITIONS, loader_arguments
-from perftui.fixes.patches.loader_call import loader_call
-from perftui.fixes.patches.program import parse_program, read_source
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.declared_options import DeclaredOption, declared_options, option_behind
+from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.keyword_value import argument
+from perftui.fixes.source.loader_arguments import POSITIONS, loader_arguments
+from perftui.fixes.source.loader_call import loader_call
+from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.refused import PatchRefusedError
 
 
 @dataclass(frozen=True)

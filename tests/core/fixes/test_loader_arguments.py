@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.fixes.patches.loader_arguments import loader_arguments
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.loader_arguments import loader_arguments
+from perftui.fixes.source.refused import PatchRefusedError
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"

@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perftui.fixes.model import Patch
-from perftui.fixes.patches.edits import AddKeyword, Edit, Literal, ReplaceLiteral
-from perftui.fixes.patches.keyword_value import argument, written
-from perftui.fixes.patches.loader_call import loader_call
-from perftui.fixes.patches.program import Program, parse_program, read_source
-from perftui.fixes.patches.refused import PatchRefusedError
-from perftui.fixes.patches.syntax_delta import (
-    Change,
-    KeywordAdded,
-    LiteralReplaced,
-    syntax_delta,
-)
+from perftui.fixes.source.edits import AddKeyword, Edit, Literal, ReplaceLiteral
+from perftui.fixes.source.keyword_value import argument, written
+from perftui.fixes.source.loader_call import loader_call
+from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.fixes.source.refused import PatchRefusedError
+from perftui.fixes.source.syntax_delta import Change, KeywordAdded, LiteralReplaced, syntax_delta
 
 POSITIONS = {"num_workers": 5, "pin_memory": 7}
 """Arguments that may be given by position: dataset, batch_size, shuffle, sampler, batch_sampler,
@@ -64,7 +59,7 @@ def loader_arguments(
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
     # LibCST, a fifth of a second of imports, only where there is something to write.
-    from perftui.fixes.patches.rewriting import edited
+    from perftui.fixes.source.rewriting import edited
 
     after = edited(source, edits)
     _check(source, after, edits)

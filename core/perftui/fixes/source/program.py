@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perftui.fixes.patches.refused import PatchRefusedError
-from perftui.fixes.patches.syntax_tree import syntax_tree
+from perftui.fixes.source.refused import PatchRefusedError
+from perftui.fixes.source.syntax_tree import syntax_tree
 
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 

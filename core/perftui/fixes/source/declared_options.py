@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from perftui.fixes.patches.program import Program, assigned_value, called_name
+from perftui.fixes.source.program import Program, assigned_value, called_name
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from perftui.fixes.patches.call_layout import with_keyword
-from perftui.fixes.patches.edits import AddKeyword, Edit, Literal, ReplaceLiteral
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.call_layout import with_keyword
+from perftui.fixes.source.edits import AddKeyword, Edit, Literal, ReplaceLiteral
+from perftui.fixes.source.refused import PatchRefusedError
 
 
 def edited(source: bytes, edits: Sequence[Edit]) -> bytes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.patches.declared_options import option_behind
-from perftui.fixes.patches.program import Program, assigned_value
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.declared_options import option_behind
+from perftui.fixes.source.program import Program, assigned_value
+from perftui.fixes.source.refused import PatchRefusedError
 
 
 def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:

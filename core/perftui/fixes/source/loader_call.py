@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.patches.program import Program, called_name
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.refused import PatchRefusedError
 
 LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from perftui.fixes.patches.syntax_tree import syntax_tree
+from perftui.fixes.source.syntax_tree import syntax_tree
 
 
 @dataclass(frozen=True)

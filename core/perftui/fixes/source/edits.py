@@ -59,7 +59,7 @@ class WrapBlock(_At):
     """Statements of one block put under ``with items:``."""
 
     last: Span
-    """The last one of them."""
+    """The last one of them; of several on one line the first, which stand for all of these."""
     items: str
 
     @property

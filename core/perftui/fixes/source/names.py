@@ -71,7 +71,9 @@ def _is_bound(program: Program, place: ast.stmt, name: str, before: bool) -> boo
         return False
     inner: ast.AST = place
     for above in program.ancestors(place):
-        ran = _until(above, inner, including=not before or inner is not place)
+        # A class has its name only after its body has run.
+        has_run = not before if inner is place else not isinstance(inner, ast.ClassDef)
+        ran = _until(above, inner, including=has_run)
         # The names of a class are not those of its methods.
         of_class = isinstance(above, ast.ClassDef) and isinstance(inner, _FUNCTIONS)
         if not of_class and any(bindings & set(_binds(statement)) for statement in ran):

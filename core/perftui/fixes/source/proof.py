@@ -16,6 +16,7 @@ from perftui.fixes.source.edits import (
     ReplaceLiteral,
     Span,
     WrapBlock,
+    is_literal,
 )
 from perftui.fixes.source.program import Program, parse_program
 from perftui.fixes.source.refused import PatchRefusedError
@@ -66,7 +67,7 @@ class _Meant(ast.NodeTransformer):
         return None
 
     def _expression(self, edit: Edit, node: ast.expr) -> ast.expr:
-        if isinstance(edit, ReplaceLiteral):
+        if isinstance(edit, ReplaceLiteral) and is_literal(node):
             self.made.append(edit)
             return _expression(edit.text)
         if isinstance(node, ast.Call) and isinstance(edit, (AddKeyword, RemoveKeyword)):
@@ -78,17 +79,21 @@ class _Meant(ast.NodeTransformer):
         spans = [self._span(statement) for statement in body]
         for edit in self._edits:
             if isinstance(edit, InsertLine) and edit.at in spans:
-                at = spans.index(edit.at) + 1
-                while at < len(body) and body[at].lineno == body[at - 1].end_lineno:
-                    at += 1
+                at = _line_end(body, spans.index(edit.at))
                 body[at:at] = _unplaced(edit.text)
                 self.made.append(edit)
             elif isinstance(edit, WrapBlock) and edit.at in spans and edit.last in spans:
-                first, last = spans.index(edit.at), spans.index(edit.last) + 1
+                first, last = spans.index(edit.at), _line_end(body, spans.index(edit.last))
                 (wrapper,) = _unplaced(f"with {edit.items}: pass")
                 wrapper.body = body[first:last]  # type: ignore[attr-defined] # a with
                 body[first:last] = [wrapper]
                 self.made.append(edit)
+
+
+def _line_end(body: list[ast.stmt], at: int) -> int:
+    """The first statement after ``at`` that does not begin where the one before it ends."""
+    after = range(at + 1, len(body))
+    return next((i for i in after if body[i].lineno != body[i - 1].end_lineno), len(body))
 
 
 def _change_keyword(call: ast.Call, edit: AddKeyword | RemoveKeyword) -> None:

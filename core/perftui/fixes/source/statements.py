@@ -64,11 +64,12 @@ def wrap(program: Program, first: int, last: int, items: str) -> WrapBlock:
         raise PatchRefusedError(f"{lines} are not statements of one block")
     if _start(outer[0]) != first or _end(outer[-1]) != last:
         raise PatchRefusedError(f"{lines} begin or end within a statement")
-    if _chain(program, outer[0])[0] is not outer[0] or _chain(program, outer[-1])[-1] != outer[-1]:
+    ending = _chain(program, outer[-1])
+    if _chain(program, outer[0])[0] is not outer[0] or ending[-1] is not outer[-1]:
         raise PatchRefusedError(f"{lines} begin or end within a line of several statements")
     _refuse_unlike(program, outer)
     refuse_unbound(program, outer[0], f"with {items}: pass", before=True)
-    return WrapBlock(program.span(outer[0]), program.span(outer[-1]), items)
+    return WrapBlock(program.span(outer[0]), program.span(ending[0]), items)
 
 
 def _inserted(program: Program, statement: ast.stmt, text: str) -> InsertLine:

@@ -9,7 +9,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts
 from perftui.fixes.loader_source import loader_change
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.patches.edits import Literal
+from perftui.fixes.source.edits import Literal
 from perftui.run.manifest import Override
 
 

@@ -12,14 +12,14 @@ from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
+from perftui.fixes.loader_arguments import LOADER, loader_arguments
 from perftui.fixes.model import Patch
-from perftui.fixes.patches.declared_options import DeclaredOption, declared_options, option_behind
-from perftui.fixes.patches.edits import Literal
-from perftui.fixes.patches.keyword_value import argument
-from perftui.fixes.patches.loader_arguments import POSITIONS, loader_arguments
-from perftui.fixes.patches.loader_call import loader_call
-from perftui.fixes.patches.program import parse_program, read_source
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.call_arguments import argument
+from perftui.fixes.source.calls import call_at
+from perftui.fixes.source.declared_options import DeclaredOption, declared_options, option_behind
+from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.refused import PatchRefusedError
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,17 @@ def _edited_since(facts: Facts, path: Path) -> bool:
 def _command(
     facts: Facts, path: Path, line: int, arguments: Mapping[str, Literal]
 ) -> tuple[tuple[str, ...] | None, str]:
-    """The command with the script's own option for the workers, and why its default must not be
-    changed, empty where it decides."""
-    workers = arguments.get("num_workers")
-    if facts.manifest is None or type(workers) is not int:
+    """The command with the script's own option for the first of ``arguments``, and why its default
+    must not be changed, empty where it decides."""
+    if facts.manifest is None:
         return None, ""
     command = facts.manifest.command
     script = launched_script(command, Path(facts.manifest.cwd))
     # The options of another file's parser are not certain to be those of the command.
     if script is None or script.path.resolve() != path.resolve():
         return None, ""
-    found = _worker_option(path, line)
+    name, value = next(iter(arguments.items()))
+    found = _option(path, line, name, type(value))
     if found is None:
         return None, ""
     option, declared = found
@@ -98,19 +98,21 @@ def _command(
     if given.unsure is not None:
         return None, f"{given.unsure} in the command may give {option.long_flag}: change it there"
     already = f"the command gives {option.long_flag}: change it there" if given.is_given else ""
-    return given.with_value(workers), already
+    return given.with_value(value), already
 
 
-def _worker_option(path: Path, line: int) -> tuple[DeclaredOption, list[DeclaredOption]] | None:
-    """The option that the call's ``num_workers`` reads, also through ``int(...)``, and all options
-    of the file."""
+def _option(
+    path: Path, line: int, name: str, kind: type[object]
+) -> tuple[DeclaredOption, list[DeclaredOption]] | None:
+    """The option that the call's argument reads, also through ``int(...)``, and all options of the
+    file."""
     try:
         program = parse_program(read_source(path))
-        call = loader_call(program, line)
-        value = argument(call, "num_workers", POSITIONS["num_workers"])
+        value = argument(call_at(program, line, LOADER), name, LOADER.positions.get(name))
     except PatchRefusedError:
         return None
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "int" and len(value.args) == 1:
+    converted = isinstance(value, ast.Call) and ast.unparse(value.func) == kind.__name__
+    if isinstance(value, ast.Call) and converted and len(value.args) == 1:
         value = value.args[0]
-    option = option_behind(program, value) if value is not None else ""
+    option = option_behind(program, value, kind) if value is not None else ""
     return None if isinstance(option, str) else (option, declared_options(program))

@@ -13,8 +13,8 @@ from perftui.facts.machine import machine_use, ranks_here
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.loader_option import LoaderFix
 from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.patches.program import parse_program, read_source
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.refused import PatchRefusedError
 from perftui.fixes.worker_count import worker_count
 from perftui.fixes.worker_cpu import worker_cpu
 

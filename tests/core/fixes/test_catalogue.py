@@ -274,6 +274,22 @@ def test_pinning_is_offered_with_a_gpu(script) -> None:
     assert b"pin_memory=True" in option.patch.after
 
 
+def test_a_flag_of_the_script_pins(script) -> None:
+    script.write_text(
+        "from torch.utils.data import DataLoader\n"
+        "loader = DataLoader(data, pin_memory=args.pin)\n"
+        "p.add_argument('--pin', action=argparse.BooleanOptionalAction, default=False)\n"
+        "args = p.parse_args()\n"
+    )
+    option = offered(script, **ON_GPU)["loader-pin"]
+    assert option.argv == ("python", "train.py", "--pin")
+    assert option.patch is not None
+    assert b"default=True" in option.patch.after
+    given = offered(script, command=("python", "train.py", "--no-pin"), **ON_GPU)["loader-pin"]
+    assert given.argv == option.argv
+    assert (given.patch, given.why_not) == (None, "the command gives --pin: change it there")
+
+
 def test_pinning_is_refused_with_the_reason(script) -> None:
     facts = {"num_workers": 0, "file": str(script), "line": 2}
     unused = {"gpus": ("H200",)}

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perftui.fixes.patches.refused import PatchRefusedError
-from perftui.fixes.patches.syntax_tree import syntax_tree
+from perftui.fixes.source.edits import Decided, Span, literal_value
+from perftui.fixes.source.refused import PatchRefusedError
+from perftui.fixes.source.syntax_tree import syntax_tree
 
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -25,10 +26,23 @@ class Program:
     lines: tuple[str, ...] = field(repr=False)
     """Decoded, without their ends."""
 
-    def position(self, node: ast.expr) -> tuple[int, int]:
-        """Line from 1 and column in characters from 0; ``ast`` counts columns in UTF-8 bytes."""
-        before = self.lines[node.lineno - 1].encode()[: node.col_offset]
-        return node.lineno, len(before.decode())
+    def span(self, node: ast.expr | ast.stmt) -> Span:
+        """Where ``node`` begins and ends; ``ast`` counts columns in UTF-8 bytes."""
+        end, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return (
+            *(node.lineno, self._characters(node.lineno, node.col_offset)),
+            *(end, self._characters(end, end_column)),
+        )
+
+    def literal(self, node: ast.expr) -> Decided:
+        """The literal ``node``, as what decides a value."""
+        span = self.span(node)
+        written = self.lines[span[0] - 1][span[1] :]
+        quote = next((mark for mark in written if mark in "'\""), '"')
+        return Decided(literal_value(node), span, quote=quote)
+
+    def _characters(self, line: int, column: int) -> int:
+        return len(self.lines[line - 1].encode()[:column].decode())
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Parents of ``node``, innermost first."""
@@ -39,6 +53,15 @@ class Program:
     def scope(self, node: ast.AST) -> ast.AST:
         """The function, class or module whose body holds ``node``."""
         return next(above for above in self.ancestors(node) if isinstance(above, _SCOPES))
+
+    def statements(self) -> list[ast.stmt]:
+        """Every statement of the file."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which ``statement`` stands."""
+        fields = (value for _, value in ast.iter_fields(self.parents[statement]))
+        return next(value for value in fields if isinstance(value, list) and statement in value)
 
     def bindings(self, name: str) -> list[ast.AST]:
         """Every node in the file, in any scope, that gives ``name`` a value."""
@@ -53,12 +76,9 @@ class Program:
         ]
 
     def calls(self, *names: str) -> list[ast.Call]:
-        """Calls of a plain name or a method among ``names``."""
-        return [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Call) and called_name(node) in names
-        ]
+        """Calls of a plain name or a method among ``names``, all where there is none."""
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return [call for call in calls if not names or called_name(call) in names]
 
 
 def parse_program(source: bytes) -> Program:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.patches.declared_options import option_behind
-from perftui.fixes.patches.program import Program, assigned_value
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.source.calls import CallSpec
+from perftui.fixes.source.declared_options import option_behind
+from perftui.fixes.source.edits import Decided, Edit, Literal, RemoveKeyword, is_literal
+from perftui.fixes.source.program import Program, assigned_value
+from perftui.fixes.source.refused import PatchRefusedError
+
+_COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
@@ -25,43 +29,87 @@ def argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None
     return None
 
 
-def written(
-    program: Program, call: ast.Call, name: str, position: int | None
-) -> ast.Constant | None:
-    """The literal that decides ``name`` in ``call``; None where the call does not give it.
+def decided(
+    program: Program, call: ast.Call, spec: CallSpec, name: str, kind: type[object]
+) -> Decided:
+    """What decides the argument ``name`` of ``call``; an option has to be one for a ``kind``.
 
     Raises:
-        PatchRefusedError: the value is not certain.
+        PatchRefusedError: that is not certain.
     """
-    given = argument(call, name, position)
-    if given is not None:
-        return _followed(program, name, given)
+    given = argument(call, name, spec.positions.get(name))
     unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
-    if not unpacked:
-        return None
-    if len(unpacked) > 1:
+    if not spec.follows:
+        _refuse_unclear(call, name, given, unpacked)
+    elif given is not None and not is_literal(given):
+        return _followed(program, name, given, kind)
+    elif given is None and len(unpacked) > 1:
         raise PatchRefusedError(f"{name} may be in any of {len(unpacked)} unpacked dicts")
-    return _in_dict(program, call, name, unpacked[0])
+    elif given is None and unpacked:
+        given = _in_dict(program, call, name, unpacked[0])
+    if given is None:
+        return Decided(spec.defaults.get(name), program.span(call), name)
+    return program.literal(given)
 
 
-def _followed(program: Program, name: str, given: ast.expr) -> ast.Constant:
-    if isinstance(given, ast.Constant):
-        return given
+def changed(
+    program: Program, call: ast.Call, spec: CallSpec, name: str, value: Literal
+) -> Edit | None:
+    """The edit that gives ``call`` the argument, None where it has it.
+
+    Raises:
+        PatchRefusedError: what decides it now is not certain, or is of another kind than ``value``.
+    """
+    now = decided(program, call, spec, name, type(value))
+    for other in spec.conflicts.get(name, ()) if value else ():
+        beside = argument(call, other, spec.positions.get(other))
+        if beside is not None and not (is_literal(beside) and not ast.literal_eval(beside)):
+            raise PatchRefusedError(f"{name} does not go with {other}={ast.unparse(beside)}")
+    unset = now.keyword or now.value is spec.defaults.get(name) is None
+    if not unset and not now.is_a(type(value)):
+        raise PatchRefusedError(f"{name} is {now.value!r}")
+    return None if now.value == value else now.edit(value)
+
+
+def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:
+    """The keyword ``name`` taken out of ``call``.
+
+    Raises:
+        PatchRefusedError: it is not given there, or computed there, which may do more than that.
+    """
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    if given is None:
+        raise PatchRefusedError(f"the call has no keyword {name}")
+    if any(isinstance(node, _COMPUTED) for node in ast.walk(given)):
+        raise PatchRefusedError(f"{name}={ast.unparse(given)} is computed")
+    return RemoveKeyword(program.span(call), name)
+
+
+def _refuse_unclear(
+    call: ast.Call, name: str, given: ast.expr | None, unpacked: list[ast.expr]
+) -> None:
+    if unpacked:
+        raise PatchRefusedError(f"{name} may come from **{ast.unparse(unpacked[0])}")
+    if given in call.args:
+        raise PatchRefusedError(f"{name} is given by position")
+    if given is not None and not is_literal(given):
+        raise PatchRefusedError(f"{name}={ast.unparse(given)} is not a literal")
+
+
+def _followed(program: Program, name: str, given: ast.expr, kind: type[object]) -> Decided:
     if isinstance(given, ast.Name):
-        return _module_constant(program, name, given)
-    option = option_behind(program, given)
+        return program.literal(_module_constant(program, name, given))
+    option = option_behind(program, given, kind)
     if isinstance(option, str):
         raise PatchRefusedError(f"{name}={ast.unparse(given)}: {option}")
-    if option.default is None:
-        raise PatchRefusedError(f"{option.long_flag} has no default that is a whole number")
-    return option.default
+    return option.decided(program)
 
 
-def _module_constant(program: Program, name: str, given: ast.Name) -> ast.Constant:
+def _module_constant(program: Program, name: str, given: ast.Name) -> ast.expr:
     """The literal of a variable that the module sets once, at its top level, and nothing else."""
     bindings = program.bindings(given.id)
     value = assigned_value(program, bindings[0]) if len(bindings) == 1 else None
-    if not isinstance(value, ast.Constant):
+    if value is None or not is_literal(value):
         raise PatchRefusedError(f"{name}={given.id}: not certain where {given.id} gets its value")
     if not isinstance(_statement_parent(program, value), ast.Module):
         raise PatchRefusedError(f"{name}={given.id}: {given.id} is set inside a block")
@@ -72,19 +120,15 @@ def _module_constant(program: Program, name: str, given: ast.Name) -> ast.Consta
     return value
 
 
-def _in_dict(
-    program: Program, call: ast.Call, name: str, unpacked: ast.expr
-) -> ast.Constant | None:
+def _in_dict(program: Program, call: ast.Call, name: str, unpacked: ast.expr) -> ast.expr | None:
     """The literal under ``name`` in ``**unpacked``, a dict that is written once and used once."""
     entries = _entries(program, call, name, unpacked)
     values = [value for key, value in entries if key == name]
     if len(values) > 1:
         raise PatchRefusedError(f"{name} is set twice")
-    if not values:
-        return None
-    if not isinstance(values[0], ast.Constant):
+    if values and not is_literal(values[0]):
         raise PatchRefusedError(f"{name} comes from {ast.unparse(values[0])} in a dict")
-    return values[0]
+    return values[0] if values else None
 
 
 def _entries(

@@ -1,8 +1,10 @@
-"""Adds a keyword to a call in the layout the author chose."""
+"""Adds a keyword to a call, or takes one out, in the layout the author chose."""
 
 from __future__ import annotations
 
 import libcst as cst
+
+from perftui.fixes.source.refused import PatchRefusedError
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
@@ -22,6 +24,59 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     else:
         args = [added]
     return call.with_changes(args=args)
+
+
+def without_keyword(call: cst.Call, name: str) -> cst.Call:
+    """``call`` without its keyword ``name``; what closed the list closes it again.
+
+    Raises:
+        PatchRefusedError: a comment stands with it.
+    """
+    args = list(call.args)
+    at = next(i for i, arg in enumerate(args) if arg.keyword and arg.keyword.value == name)
+    removed = args.pop(at)
+    comma = removed.comma
+    closing = removed.whitespace_after_arg
+    if isinstance(comma, cst.Comma):
+        closing = comma.whitespace_after
+    before = args[-1].comma if args and at == len(args) else None
+    dropped: list[cst.CSTNode] = [removed]
+    if at == len(args):
+        # Own lines behind the last argument are about what comes after it, and stay.
+        none = cst.SimpleWhitespace("")
+        bare = removed.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=none)
+        dropped = [bare, getattr(closing, "first_line", closing)]
+        dropped += [before.whitespace_before] if isinstance(before, cst.Comma) else []
+    if any(map(_has_comment, dropped)):
+        raise PatchRefusedError(f"a comment stands with {name}, and would be lost")
+    if at < len(args):
+        return call.with_changes(args=args)
+    if not args:
+        opening = _joined(call.whitespace_before_args, closing)
+        return call.with_changes(args=args, whitespace_before_args=opening)
+    last = args[-1]
+    space = _joined(before.whitespace_after if isinstance(before, cst.Comma) else closing, closing)
+    if isinstance(comma, cst.Comma):
+        args[-1] = last.with_changes(comma=comma.with_changes(whitespace_after=space))
+    else:
+        args[-1] = last.with_changes(comma=comma, whitespace_after_arg=space)
+    return call.with_changes(args=args)
+
+
+def _has_comment(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Comment) or any(map(_has_comment, node.children))
+
+
+def _joined(
+    before: cst.BaseParenthesizableWhitespace, closing: cst.BaseParenthesizableWhitespace
+) -> cst.BaseParenthesizableWhitespace:
+    """What closes a list, after the comments of what stood ``before`` the removed argument."""
+    if not isinstance(before, cst.ParenthesizedWhitespace) or not _has_comment(before):
+        return closing
+    if not isinstance(closing, cst.ParenthesizedWhitespace):
+        return before
+    lines = [*before.empty_lines, *closing.empty_lines]
+    return closing.with_changes(first_line=before.first_line, empty_lines=lines)
 
 
 def _equal(args: list[cst.Arg]) -> cst.AssignEqual:

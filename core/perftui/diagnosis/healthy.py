@@ -22,6 +22,12 @@ from perftui.facts.trace_steps import TraceSteps, trace_steps
 
 HEALTHY = "healthy"
 
+WHEN = "none of these was found, and the numbers leave no room for one"
+EXPLANATION = (
+    "The GPU is busy nine tenths of the time or, without one, forward, backward and optimizer are "
+    "most of the step, over enough steady steps to say so."
+)
+
 HEALTHY_BUSY = 0.90
 """Device busy over the steps: what is left to win by removing idle time is below 1.11x."""
 

@@ -13,15 +13,14 @@ from perftui.facts.step_breakdown import StepBreakdown
 
 @dataclass(frozen=True)
 class Limits:
-    """Shares, 0 to 1, from which on a finding is a warning and critical.
-
-    Of the mean steady step, unless the rule says of what.
-    """
+    """Shares, 0 to 1, from which on a finding is a warning and critical."""
 
     warning: float
     critical: float
     source: str
     """Why these: what other tools use, or what was measured."""
+    of: str = "of the step"
+    """What they are shares of, as it ends a sentence."""
 
 
 @dataclass(frozen=True)

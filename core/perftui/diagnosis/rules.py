@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
-from perftui.diagnosis.symptoms import data, host, loader_start, memory
+from perftui.diagnosis.symptoms import data, host, kernels, loader_start, memory
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
@@ -11,6 +11,7 @@ RULES: tuple[Rule, ...] = (
     loader_start.LOADER_START,
     host.SYNC,
     host.LAUNCH,
+    kernels.FLOAT64,
     memory.PRESSURE,
 )
 """In this order they are asked; findings are ranked by what they cost."""

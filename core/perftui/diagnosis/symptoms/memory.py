@@ -55,8 +55,9 @@ PRESSURE = Rule(
     limits=Limits(
         0.90,
         0.97,
-        "Of the device's memory. The TensorBoard plugin and TraceML warn at 90 %; beyond 97 % "
-        "there is no room for one more allocation of the usual size.",
+        "The TensorBoard plugin and TraceML warn at 90 %; beyond 97 % there is no room for one "
+        "more allocation of the usual size.",
+        of="of its memory",
     ),
     answer="the evidence is shown",
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from perftui.fixes.model import Patch
 from perftui.fixes.source.call_arguments import argument, changed, decided
 from perftui.fixes.source.calls import CallSpec, Context
-from perftui.fixes.source.edits import AddKeyword, Edit, Literal
+from perftui.fixes.source.edits import AddKeyword, Decided, Edit, Literal
 from perftui.fixes.source.patching import call_patch
 from perftui.fixes.source.program import Program
 from perftui.fixes.source.refused import PatchRefusedError
@@ -69,9 +69,10 @@ def _planned(
     edits: dict[str, Edit] = {}
     for name in others:
         edits |= _edit(program, call, name, arguments[name])
+    # What only goes along with others is left out where it is not certain.
+    left_out = (PatchRefusedError,) if others else ()
     for name in (name for name in arguments if name in NEEDS_WORKERS):
-        # What is only to go with others is left out where it is not certain.
-        with contextlib.suppress(*[PatchRefusedError] if others else ()):
+        with contextlib.suppress(*left_out):
             edits |= _beside_workers(program, call, name, arguments[name], edits)
     return edits
 
@@ -95,12 +96,13 @@ def _beside_workers(
     present = argument(call, name, None)
     # Asked for a second time it says the same.
     is_there = present is not None and ast.unparse(present) == text
+    absent = Decided(LOADER.defaults.get(name), program.span(call), name)
     if is_there or name != PERSISTENT or value is not True or not _is_variable(given):
         raise PatchRefusedError("no number of workers stands in the call itself")
-    if decided(program, call, LOADER, name, bool).keyword is None:
+    if decided(program, call, LOADER, name, bool) != absent:
         # To be False it may have been given for the case of no workers.
         raise PatchRefusedError(f"{name} is given, and so is a variable number of workers")
-    return {name: AddKeyword(program.span(call), name, text)}
+    return {name: AddKeyword(absent.place, name, text)}
 
 
 def _is_variable(given: ast.expr | None) -> bool:

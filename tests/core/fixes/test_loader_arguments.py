@@ -436,6 +436,12 @@ def test_persistence_that_is_given_beside_a_variable_is_left_alone(path, given) 
         patched(path, (HEAD + call).encode(), {"persistent_workers": True})
 
 
+def test_a_flag_for_persistence_beside_a_variable_is_left_alone(path) -> None:
+    call = "loader = DataLoader(data, num_workers=args.w, persistent_workers=args.pin)\n"
+    with pytest.raises(PatchRefusedError, match="is given, and so is a variable number"):
+        patched(path, (HEAD + FLAG + call).encode(), {"persistent_workers": True})
+
+
 def test_nothing_but_persistence_depends_on_a_variable(path) -> None:
     call = f"{HEAD}loader = DataLoader(data, num_workers=args.w)\n".encode()
     with pytest.raises(PatchRefusedError, match="no number of workers"):

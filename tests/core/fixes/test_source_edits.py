@@ -276,7 +276,21 @@ def test_whatever_else_changes_is_found(call, part: str) -> None:
             proved(source, claimed, edits)
 
 
-def test_an_edit_that_is_nowhere_is_refused() -> None:
-    for edit in (AddKeyword((1, 1, 1, 2), "a", "1"), ReplaceLiteral((1, 0, 1, 4), "2")):
-        with pytest.raises(PatchRefusedError, match="something else"):
-            made(b"f(1)\n", edit)
+CALL, NUMBER = (1, 0, 1, 9), (1, 2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [AddKeyword(NUMBER, "a", "1")],
+        [AddKeyword(CALL, "b", "1")],
+        [RemoveKeyword(CALL, "a")],
+        [AddKeyword(CALL, "a", "1"), AddKeyword(CALL, "a", "2")],
+        [ReplaceLiteral(CALL, "2")],
+        [ReplaceLiteral(NUMBER, "2"), ReplaceLiteral(NUMBER, "3")],
+    ],
+    ids=["no call", "given", "not given", "twice", "no literal", "replaced twice"],
+)
+def test_an_edit_that_cannot_be_made_is_refused(edits) -> None:
+    with pytest.raises(PatchRefusedError, match="something else"):
+        made(b"f(1, b=2)\n", *edits)

@@ -27,13 +27,16 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
 
 
 def without_keyword(call: cst.Call, name: str) -> cst.Call:
-    """``call`` without its keyword ``name``; what closed the list closes it again.
+    """``call`` without its keyword ``name``, if it has it; what closed the list closes it again.
 
     Raises:
         PatchRefusedError: a comment stands with it.
     """
     args = list(call.args)
-    at = next(i for i, arg in enumerate(args) if arg.keyword and arg.keyword.value == name)
+    names = [arg.keyword.value if arg.keyword else None for arg in args]
+    if name not in names:
+        return call
+    at = names.index(name)
     removed = args.pop(at)
     comma = removed.comma
     closing = removed.whitespace_after_arg

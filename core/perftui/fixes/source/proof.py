@@ -67,12 +67,19 @@ class _Meant(ast.NodeTransformer):
         return None
 
     def _expression(self, edit: Edit, node: ast.expr) -> ast.expr:
-        if isinstance(edit, ReplaceLiteral) and is_literal(node):
+        # Nothing is replaced twice, nor is a keyword given twice.
+        if isinstance(edit, ReplaceLiteral) and is_literal(node) and node.lineno:
             self.made.append(edit)
             return _expression(edit.text)
         if isinstance(node, ast.Call) and isinstance(edit, (AddKeyword, RemoveKeyword)):
-            self.made.append(edit)
-            _change_keyword(node, edit)
+            names = [keyword.arg for keyword in node.keywords]
+            if isinstance(edit, AddKeyword) and edit.name not in names:
+                at = names.index(None) if None in names else len(names)
+                node.keywords.insert(at, ast.keyword(edit.name, _expression(edit.text)))
+                self.made.append(edit)
+            elif isinstance(edit, RemoveKeyword) and edit.name in names:
+                del node.keywords[names.index(edit.name)]
+                self.made.append(edit)
         return node
 
     def _block(self, body: list[ast.stmt]) -> None:
@@ -94,15 +101,6 @@ def _line_end(body: list[ast.stmt], at: int) -> int:
     """The first statement after ``at`` that does not begin where the one before it ends."""
     after = range(at + 1, len(body))
     return next((i for i in after if body[i].lineno != body[i - 1].end_lineno), len(body))
-
-
-def _change_keyword(call: ast.Call, edit: AddKeyword | RemoveKeyword) -> None:
-    names = [keyword.arg for keyword in call.keywords]
-    if isinstance(edit, AddKeyword):
-        at = names.index(None) if None in names else len(names)
-        call.keywords.insert(at, ast.keyword(edit.name, _expression(edit.text)))
-    elif edit.name in names:
-        del call.keywords[names.index(edit.name)]
 
 
 def _expression(text: str) -> ast.expr:

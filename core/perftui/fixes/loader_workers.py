@@ -10,30 +10,22 @@ from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.loader_work import fetch_cpu
 from perftui.facts.machine import machine_use, ranks_here
+from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.launched_script import launched_script
-from perftui.fixes.loader_option import LoaderFix
-from perftui.fixes.model import FixOption, Risk
+from perftui.fixes.loader import loader_change
+from perftui.fixes.model import Risk
 from perftui.fixes.source.program import parse_program, read_source
 from perftui.fixes.source.refused import PatchRefusedError
 from perftui.fixes.worker_count import worker_count
 from perftui.fixes.worker_cpu import worker_cpu
 
-FIX = "loader-workers"
-
 ENOUGH_IDLE = 0.75
 """Of the cores that new workers need, the share that has to be idle before: other programs come and
 go, and a step that computes on one thread of two cores leaves a little less than one."""
 
-_EXPLANATION = (
-    "Worker processes fetch and collate batches while the step computes, and stay alive between "
-    "epochs. Samples stay the same, and so does their order in the first epoch; later ones are "
-    "shuffled otherwise, as workers that stay draw fewer random numbers. Random augmentation draws "
-    "other values: each worker has its own seed. Each holds a copy of what the dataset touches."
-)
 
-
-def option(facts: Facts) -> FixOption | None:
-    """The fix for the loader that feeds the training; None where no loader is known."""
+def _more_workers(facts: Facts) -> CallChange | None:
+    """More workers for the loader that feeds the training, as many as the machine carries."""
     loader = training_loader(facts)
     if loader is None:
         return None
@@ -52,10 +44,9 @@ def option(facts: Facts) -> FixOption | None:
     )
     more = f"more than {fmt.several(current, 'worker')}"
     title = f"num_workers {current} -> {wanted}" if wanted else more
-    fix = LoaderFix(FIX, title, _EXPLANATION)
-    refusal = refused(facts, loader, wanted)
     arguments = {"num_workers": wanted, "persistent_workers": True}
-    return fix.option(facts, loader, refusal, arguments, _risks(facts, wanted - current))
+    risks = _risks(facts, wanted - current)
+    return loader_change(loader, title, arguments, risks, refused(facts, loader, wanted))
 
 
 def _risks(facts: Facts, added: int) -> tuple[Risk, ...]:
@@ -133,3 +124,17 @@ def _has_main_guard(facts: Facts) -> bool | None:
         return None
     tests = (node.test for node in program.tree.body if isinstance(node, ast.If))
     return any("__name__" in ast.unparse(test) for test in tests)
+
+
+WORKERS = Fix(
+    id="loader-workers",
+    what="fetch batches in worker processes while the step computes",
+    explanation=(
+        "Worker processes fetch and collate batches while the step computes, and stay alive "
+        "between epochs. Samples stay the same, and so does their order in the first epoch; later "
+        "ones are shuffled otherwise, as workers that stay draw fewer random numbers. Random "
+        "augmentation draws other values: each worker has its own seed. Each holds a copy of what "
+        "the dataset touches."
+    ),
+    change=_more_workers,
+)

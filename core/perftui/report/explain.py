@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perftui import format as fmt
 from perftui.diagnosis import healthy
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.rules import BY_ID, RULES
 from perftui.fixes.catalogue import CATALOGUE
+from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.blocks import wrapped
 
 
@@ -34,20 +34,31 @@ def names() -> tuple[str, ...]:
     return (*BY_ID, healthy.HEALTHY, *CATALOGUE)
 
 
-def when(rule: Rule) -> str:
-    """When a rule warns, in one line: ``..., 5 % of the step or more``."""
-    return f"{rule.when}: {fmt.percent(rule.limits.warning)} {rule.limits.of} or more"
-
-
 def table() -> str:
     """All rules as a Markdown table."""
-    rows = [f"| `{rule.id}` | {when(rule)} | {rule.answer} |" for rule in RULES]
-    last = f"| `{healthy.HEALTHY}` | {healthy.WHEN} | |"
-    return "\n".join(("| Finding | When | What to do |", "|---|---|---|", *rows, last))
+    rows = [
+        f"| `{rule.id}` | {rule.when} | {100 * rule.limits.warning:.0f} % {rule.limits.of} "
+        f"| {rule.answer} |"
+        for rule in RULES
+    ]
+    last = f"| `{healthy.HEALTHY}` | {healthy.WHEN} | | |"
+    head = ("| Finding | When | From | What to do |", "|---|---|---|---|")
+    return "\n".join((*head, *rows, last))
 
 
-def as_objects() -> list[dict[str, Any]]:
-    """All rules as plain values; limits are shares, 0 to 1."""
+def overview() -> str:
+    """All rules, one a line."""
+    last = (healthy.HEALTHY, healthy.WHEN)
+    rows = (*((rule.id, rule.when) for rule in RULES), last)
+    return "\n".join(f"{name:<22} {when}" for name, when in rows)
+
+
+def as_json() -> str:
+    """All rules as one JSON object; limits are shares, 0 to 1."""
+    return encode_object({"schema": SCHEMA, "rules": _objects()})
+
+
+def _objects() -> list[dict[str, Any]]:
     return [
         {
             "rule": rule.id,
@@ -72,9 +83,9 @@ def _rule(rule: Rule) -> Iterator[str]:
     yield from wrapped(rule.explanation)
     yield ""
     yield from wrapped(
-        f"Warns from {fmt.percent(limits.warning)} {limits.of}, critical from "
-        f"{fmt.percent(limits.critical)}. {limits.source}"
+        f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
+        f"{100 * limits.critical:.0f} %. {limits.source}"
     )
     yield from wrapped(f"What to do: {rule.answer}.")
     for fix in rule.fixes:
-        yield f"  {fix:<20} {CATALOGUE[fix].what}"
+        yield from wrapped(f"{fix}: {CATALOGUE[fix].what}.", indent="  ")

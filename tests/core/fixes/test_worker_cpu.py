@@ -11,7 +11,8 @@ from perftui.facts.loader import training_loader
 from perftui.facts.loader_work import loader_work
 from perftui.facts.machine import MachineFacts, machine_use, ranks_here
 from perftui.facts.steps import step_breakdown
-from perftui.fixes.loader_workers import option
+from perftui.fixes.fix import option as option_of
+from perftui.fixes.loader_workers import WORKERS
 from perftui.fixes.model import Risk
 from perftui.fixes.worker_count import worker_count
 from perftui.fixes.worker_cpu import LEAST_CPU, worker_cpu
@@ -57,7 +58,7 @@ def facts_of(
 
 
 def wanted(facts: Facts) -> int | None:
-    offered = option(facts)
+    offered = option_of(WORKERS, facts)
     assert offered is not None
     return None if offered.override is None else offered.override.arguments["num_workers"]
 
@@ -91,7 +92,7 @@ def test_a_loader_gets_as_many_as_the_machine_carries(facts: Facts, count: int) 
 
 
 def test_why_there_is_no_room_is_said_in_numbers() -> None:
-    offered = option(facts_of(4, 6, used=4.0, training=1.2))
+    offered = option_of(WORKERS, facts_of(4, 6, used=4.0, training=1.2))
     assert offered is not None
     assert offered.why_not == (
         "no core is free for more workers "
@@ -111,7 +112,7 @@ def test_ranks_of_one_host_share_its_cores() -> None:
 
 def test_new_workers_that_take_little_are_no_risk_to_the_step() -> None:
     """0.65 of four cores are idle, and another worker would take 0.05."""
-    offered = option(facts_of(3, 4, used=0.15, training=0.4, others=2.8))
+    offered = option_of(WORKERS, facts_of(3, 4, used=0.15, training=0.4, others=2.8))
     assert offered is not None
     assert offered.title == "num_workers 3 -> 4"
     assert Risk.CORES not in offered.risks

@@ -69,6 +69,10 @@ def _command(line: CommandLine) -> int:
         from perftui_tui.commands.keys import keys
 
         return keys(line)
+    if line.action == "explain":
+        from perftui_tui.commands.explain import explain
+
+        return explain(line)
     from perftui_tui.commands.run import run
 
     return run(line)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perftui_tui.commands.failure import UsageError
 
-COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys")
+COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys", "explain")
 FLAGS = (
     "headless",
     "nvtx",

@@ -124,7 +124,7 @@ def _how_busy(facts: Facts, workers: int) -> str:
 
 MAIN_THREAD = Rule(
     id="input-in-main-thread",
-    when="the data loader has no workers: the training thread makes each batch between steps",
+    when="the training thread makes each batch itself, between steps",
     explanation=(
         "With num_workers=0 batches are fetched and collated by the thread that trains, so the "
         "model waits meanwhile. Workers do that in processes of their own while the step runs."

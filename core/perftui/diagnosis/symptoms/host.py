@@ -140,12 +140,12 @@ SYNC = Rule(
     lost=_synchronising,
     limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %."),
     claims=Claim(idle=GapCause.SYNCHRONISATION),
-    answer="the places are shown",
+    answer="read values every N steps, keep them on the GPU",
 )
 
 LAUNCH = Rule(
     id="launch-bound",
-    when="many short kernels, and the GPU idles while they are launched",
+    when="the GPU idles while many short kernels are launched",
     explanation=(
         "The host takes longer to launch a kernel than the GPU to run it. Fewer, longer kernels "
         "help: torch.compile, CUDA graphs, foreach or fused optimizers, a larger batch."
@@ -153,5 +153,5 @@ LAUNCH = Rule(
     lost=_launching,
     limits=Limits(0.10, 0.20, "A fifth of the step is critical, as for data."),
     claims=Claim(idle=GapCause.LAUNCH),
-    answer="the evidence is shown",
+    answer="torch.compile, CUDA graphs, fused optimizers, larger batches",
 )

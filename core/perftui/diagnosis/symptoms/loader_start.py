@@ -53,7 +53,7 @@ def _because(feeds: LoaderFacts | None) -> str:
 
 LOADER_START = Rule(
     id="loader-start",
-    when="starting the loader again for each epoch",
+    when="the loader is started anew for each epoch",
     explanation=(
         "Each epoch begins with new worker processes, which import the script and fill their "
         "queue before the first batch is there. persistent_workers=True keeps them."

@@ -59,5 +59,5 @@ PRESSURE = Rule(
         "more allocation of the usual size.",
         of="of its memory",
     ),
-    answer="the evidence is shown",
+    answer="activation checkpointing, lower precision, smaller batches",
 )

@@ -104,7 +104,7 @@ class PerftuiApp(ReadingApp):
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
         self.app_resume_signal.subscribe(self, self._resumed)
-        self.wait_for_first_word()
+        self.wait_for_first_message()
         self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
@@ -177,23 +177,23 @@ class PerftuiApp(ReadingApp):
             return
         self.notify(f"a picture of this screen is in {path}", timeout=6, markup=False)
 
-    # Charts to study
+    # Charts
 
     def action_study(self, name: str = "") -> None:
         """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
-        from perftui_tui.dialogs.chart.screen import StudyScreen
+        from perftui_tui.dialogs.chart.screen import ChartScreen
 
         if not isinstance(self.screen, RunScreen):
             return
-        found = self.screen.studies()
+        found = self.screen.charts()
         if not found:
             self.warn("nothing to chart yet: no step and no sample has been recorded")
             return
-        self.push_screen(StudyScreen(found, name or self.screen.STUDY))
+        self.push_screen(ChartScreen(found, name or self.screen.CHART))
 
     def on_snapshot_pane_clicked(self, message: SnapshotPane.Clicked) -> None:
         """Open the chart of the pane that was clicked."""
-        self.action_study(message.study)
+        self.action_study(message.chart)
 
     # Playing a saved run
 

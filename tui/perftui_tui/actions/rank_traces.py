@@ -119,4 +119,4 @@ class RankReader(ReadingThread):
             except (TraceError, OSError) as error:
                 problems.append(f"rank {rank} cannot be read: {error}")
             table = table_of_traces(rows, len(self._paths) - done, problems)
-            self.tell(RanksRead(self._paths, table, done))
+            self.report(RanksRead(self._paths, table, done))

@@ -64,10 +64,10 @@ class RunSource(ReadingThread):
         except (ManifestError, OSError) as error:
             self._failures += 1
             if self._failures == TRIES:
-                self.tell(SourceFailed(str(error)))
+                self.report(SourceFailed(str(error)))
             return True
         self._failures = 0
-        self.tell(SnapshotReceived(snapshot))
+        self.report(SnapshotReceived(snapshot))
         return snapshot.phase.is_live or view.unfinished
 
 

@@ -109,7 +109,7 @@ class Snapshot:
     """Where it was while the GPU idled in the newest window, by cause."""
     memory: MemoryUse | None = None
     """GPU memory of the shown rank by step; None where no step knows it."""
-    held: MemoryReport | None = None
+    allocations: MemoryReport | None = None
     """Who holds the GPU's memory, from a snapshot of its allocator; None without one."""
     ranks: RankTable | None = None
     """All ranks of a run side by side; None for a trace."""
@@ -123,7 +123,7 @@ class Snapshot:
     @property
     def is_memory_alone(self) -> bool:
         """Whether a snapshot of GPU memory is shown, and no times are known."""
-        return self.run is None and self.analysis is None and self.held is not None
+        return self.run is None and self.analysis is None and self.allocations is not None
 
     @property
     def goes_on(self) -> bool:

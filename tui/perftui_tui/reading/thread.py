@@ -25,7 +25,7 @@ class ReadingThread:
         self.stopped = threading.Event()
         self.first: Message | None = None
         """What was said first."""
-        self._told = threading.Event()
+        self._has_reported = threading.Event()
         self._post = post
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
@@ -45,17 +45,17 @@ class ReadingThread:
         """
         raise NotImplementedError
 
-    def first_word(self, patience: float) -> Message | None:
+    def first_message(self, patience: float) -> Message | None:
         """What was said first, waited for so many seconds at most; it is posted all the same."""
-        self._told.wait(patience)
+        self._has_reported.wait(patience)
         return self.first
 
-    def tell(self, message: Message) -> None:
+    def report(self, message: Message) -> None:
         """Post ``message``, unless nobody listens any more."""
         if self.stopped.is_set():
             return
         self.first = self.first or message
-        self._told.set()
+        self._has_reported.set()
         self._post(message)
 
     def _run(self) -> None:
@@ -67,4 +67,4 @@ class ReadingThread:
             return
         except Exception as error:  # the thread's one boundary: the app must hear of any failure
             log.exception("reading %s failed", self.path)
-            self.tell(SourceFailed(f"{self.path}: {error}"))
+            self.report(SourceFailed(f"{self.path}: {error}"))

@@ -27,7 +27,7 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
     style = "key" if has_keys else "accent"
     words = [
         (f" {mark} {position.speed:g}x ", style),
-        (f" {_step_words(position)} ", "bold"),
+        (f" {_step_label(position)} ", "bold"),
         (f" {elapsed(position.at - begin)} of {elapsed(position.stops.end - begin)} ", ""),
     ]
     while len(words) > 1 and width(tuple(words)) + SHORTEST > cells:
@@ -47,7 +47,7 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
     return fit(crop((*words, *bar, *other), cells), cells), left, room
 
 
-def _step_words(position: Position) -> str:
+def _step_label(position: Position) -> str:
     stops, number = position.stops, position.step
     if position.is_end:
         return "the end"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.trials import Trials
 
 
-FIRST_WORD_SECONDS = 0.3
+FIRST_MESSAGE_SECONDS = 0.3
 """How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
 
 
@@ -134,10 +134,10 @@ class ReadingApp(NavigatingApp):
         if not message.snapshot.phase.is_live or not self._terminal_is_behind():
             self.snapshot = message.snapshot
 
-    def wait_for_first_word(self) -> None:
+    def wait_for_first_message(self) -> None:
         """Let the first frame show what is read, if that does not take long."""
         for source in self._sources[:1]:
-            word = source.first_word(FIRST_WORD_SECONDS)
+            word = source.first_message(FIRST_MESSAGE_SECONDS)
             if isinstance(word, messages.SnapshotReceived):
                 self.on_snapshot_received(word)
 

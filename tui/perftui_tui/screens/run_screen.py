@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.nsys.exporting import Exporting
-    from perftui_tui.charts.run_charts import Study
+    from perftui_tui.charts.run_charts import Chart
     from perftui_tui.screens.session import Session
 
 
@@ -40,7 +40,7 @@ class RunScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel: a hint, with keys by name."""
 
-    STUDY: ClassVar[str] = ""
+    CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
 
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
@@ -150,12 +150,12 @@ class RunScreen(Screen[None]):
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""
 
-    def studies(self) -> tuple[Study, ...]:
+    def charts(self) -> tuple[Chart, ...]:
         """The charts that can be opened from here; importing them imports numpy."""
-        from perftui_tui.charts.run_charts import studies
+        from perftui_tui.charts.run_charts import charts_of
 
         snapshot = self.session.snapshot
-        return studies(snapshot) if snapshot is not None else ()
+        return charts_of(snapshot) if snapshot is not None else ()
 
     def action_copy(self) -> None:
         """Copy the selected row, else the text of the screen."""

@@ -13,7 +13,7 @@ from perftui_tui.look.units import MISSING, format_count, format_ns, format_perc
 from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
 
-class Words(Sequence[str]):
+class Texts(Sequence[str]):
     """Words that are made when they are asked for: those of a hundred thousand rows at once would
     hold up the screen for seconds."""
 
@@ -56,7 +56,7 @@ def name_column(title: str, names: Sequence[str], things: str, whole: int | None
     return Column(title, names, names.__getitem__, align=LEFT, total=total)
 
 
-def words_column(
+def text_column(
     title: str, words: Sequence[str], width: int, optional: int, align: str = LEFT
 ) -> Column:
     """Short words."""

@@ -21,7 +21,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui_tui.charts.run_charts import Study
+    from perftui_tui.charts.run_charts import Chart
 
 NOTHING = (
     "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}), and "
@@ -46,7 +46,7 @@ class CompareScreen(RunScreen):
         "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two, "
         "{app.study} opens the step times of both as charts."
     )
-    STUDY = "compare"
+    CHART = "compare"
     BINDINGS = bindings("compare")
 
     DEFAULT_CSS = """
@@ -109,12 +109,12 @@ class CompareScreen(RunScreen):
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
 
-    def studies(self) -> tuple[Study, ...]:
+    def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
-        from perftui_tui.charts.comparison import comparison_studies
+        from perftui_tui.charts.comparison import comparison_charts
 
         pair = self._pair(self.snapshot) if self.snapshot is not None else None
-        return (*(comparison_studies(*pair) if pair else ()), *super().studies())
+        return (*(comparison_charts(*pair) if pair else ()), *super().charts())
 
     @on(RowView.Resized)
     def _rows_resized(self) -> None:

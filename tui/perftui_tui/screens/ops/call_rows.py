@@ -67,7 +67,7 @@ def _walked(
     return found
 
 
-def heaviest(paths: CallPaths, start: PathNode | None) -> list[PathNode]:
+def top_path(paths: CallPaths, start: PathNode | None) -> list[PathNode]:
     """From ``start``, or the heaviest of all, always the heaviest of what is called."""
     device = bool(paths.calls.launched.any())
     found = [] if start is None else [start]

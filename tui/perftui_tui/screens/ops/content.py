@@ -10,7 +10,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
-from perftui_tui.screens.ops.call_facts import CallFacts, Told
+from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.call_tree_state import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
 from perftui_tui.tables.rows import TableData
@@ -54,10 +54,10 @@ class OpsContent:
         known = self.facts.known_launches is not None or self._launches_failed
         return not known and len(self.analysis.kernels) > 0
 
-    def read_launches(self, told: Told) -> bool:
-        """Read how kernels were launched, on a thread; False where ``told`` said no."""
+    def read_launches(self, progress: Progress) -> bool:
+        """Read how kernels were launched, on a thread; False where ``progress`` said no."""
         try:
-            self.facts.launches(told)
+            self.facts.launches(progress)
         except TraceError:
             # The page of a kernel says so; the table has the columns that it has.
             self._launches_failed = True
@@ -94,12 +94,12 @@ class OpsContent:
         self.trees[by].needle = needle
         return self.trees[by].table(RowView.ascii_only)
 
-    def work_out(self, by: By, told: Told, *, is_tree: bool) -> bool:
-        """Do on a thread what ``operators`` lacks; False where ``told`` said no."""
+    def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
+        """Do on a thread what ``operators`` lacks; False where ``progress`` said no."""
         try:
-            self.facts.table(by, told)
+            self.facts.table(by, progress)
             if is_tree:
-                self.facts.paths(by, told)
+                self.facts.paths(by, progress)
         except TraceError as error:
             self._problems[by] = str(error)
         except Cancelled:

@@ -74,7 +74,7 @@ class LinkedLines(RowView, can_focus=True):
         """All of it, for the clipboard."""
         return "\n".join(plain(line.row).rstrip() for line in self._lines)
 
-    def say(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
+    def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
         """Show ``lines``; the cursor stays on its target, or is put on line ``at``."""
         selected = self.target
         self._lines = tuple(lines)

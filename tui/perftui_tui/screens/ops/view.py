@@ -58,7 +58,7 @@ class OpsView(OpsShown):
     @on(VirtualTable.RowHighlighted)
     def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
         event.stop()
-        self._say_name()
+        self._update_name()
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:
@@ -85,19 +85,19 @@ class OpsView(OpsShown):
         self.add_class("-opened")
         by = By.NAME if self.kernels_shown else self.by
         self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
-        self._say_around()
+        self._update_titles()
 
     @on(OpsDetail.Closed)
     def _page_closed(self, event: OpsDetail.Closed) -> None:
         event.stop()
         self.remove_class("-opened")
         self._table.focus()
-        self._say_around()
+        self._update_titles()
 
     @on(OpsDetail.Changed)
     def _page_changed(self, event: OpsDetail.Changed) -> None:
         event.stop()
-        self._say_around()
+        self._update_titles()
 
     @on(OpsDetail.RowChosen)
     def _row_chosen(self, event: OpsDetail.RowChosen) -> None:
@@ -170,7 +170,7 @@ class OpsView(OpsShown):
         tree = self._tree
         if tree is None:
             return
-        path = tree.open_heaviest(self._table.selected_row)
+        path = tree.open_top_path(self._table.selected_row)
         self._refresh()
         self._select_path(path)
 
@@ -181,7 +181,7 @@ class OpsView(OpsShown):
         )
         if places:
             self._table.select(places[0])
-        self._say_around()
+        self._update_titles()
 
     def action_filter(self) -> None:
         """Start typing a filter."""
@@ -204,7 +204,7 @@ class OpsView(OpsShown):
         else:
             self._table.filter(event.value)
             # No row tells that it is selected where none is left.
-            self._say_around()
+            self._update_titles()
 
     @on(Input.Submitted, "#ops-filter")
     def _filter_submitted(self, event: Input.Submitted) -> None:

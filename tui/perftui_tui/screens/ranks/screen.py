@@ -10,7 +10,7 @@ from textual.widget import Widget
 from perftui.diagnosis.ranks import RankRow, RankTable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.ranks.bars import rank_bars, rank_verdict
+from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
 from perftui_tui.screens.ranks.table import RanksView, rank_table
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.virtual import VirtualTable
@@ -85,7 +85,7 @@ class RanksScreen(RunScreen):
             self.query_one("#rank-verdict", RowView),
             self.query_one("#rank-bars", RowView),
         )
-        rows = rank_verdict(table, self.size.width, doing)
+        rows = rank_headline(table, self.size.width, doing)
         verdict.styles.height = max(1, min(5, len(rows)))
         verdict.rows = rows
         windows = self._windows()

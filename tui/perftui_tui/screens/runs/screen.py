@@ -108,13 +108,13 @@ class RunsScreen(RunScreen):
 
         def read() -> None:
             try:
-                self._lister.read(directory, self._told, self._stopped, sparing=sparing)
+                self._lister.read(directory, self._receive, self._stopped, sparing=sparing)
             finally:
                 self._is_reading = False
 
         self.session.on_thread(read)
 
-    def _told(self, runs: RunList) -> None:
+    def _receive(self, runs: RunList) -> None:
         if not self._stopped.is_set():
             self.app.call_from_thread(self._take, runs)
 

@@ -31,7 +31,7 @@ class DetailPane(RowView):
         """All that is said, on screen or not."""
         return plain_text(self._lines)
 
-    def say(self, lines: Sequence[Line], *, further: bool = False) -> int:
+    def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:
         """Show ``lines`` from the first on, or, with ``further`` ones of the same, from where the
         reader is. How many rows stay empty."""
         self._lines = tuple(lines)

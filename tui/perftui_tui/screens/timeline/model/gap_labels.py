@@ -98,12 +98,12 @@ def draw_gaps(
         open_left, open_right = idle.start < view.start, idle.end > view.end
         row = gaps.meanwhile(device, idle)
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        words = gap_words(idle, gaps.cause(device, idle), last - first + 1, inside)
+        words = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
         text = bracketed(words, last - first + 1, open_left, open_right, ascii_only)
         put(cells, first, text, "gap")
 
 
-def gap_words(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
+def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
     """The most that can be said in ``width`` cells, brackets included; empty where nothing fits.
 
     ``inside`` is the operator or range that the host was in meanwhile.

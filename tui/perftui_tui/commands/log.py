@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 
-def tell(line: str) -> None:
+def log(line: str) -> None:
     """Print one line on stderr.
 
     Names of files and what a run's manifest says may hold anything: a terminal never acts on it.

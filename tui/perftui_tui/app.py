@@ -88,7 +88,7 @@ class PerftuiApp(ReadingApp):
         self.rank_traces = RankTraces(self)
         self.playback = Playback(self)
         self.notes: tuple[str, ...] = ()
-        """What is said at the start: which of several traces this is."""
+        """Notifications at the start: which of several traces this is."""
         self.ranks: tuple[RankFile, ...] = ()
         """The traces of all ranks, where a directory of them was named."""
         self.kernel_metrics: KernelMetrics | None = None
@@ -99,7 +99,7 @@ class PerftuiApp(ReadingApp):
         self.open(self.target)
 
     def on_mount(self) -> None:
-        """Take the person's keys, and let the first frame have what there is to say."""
+        """Apply the person's keys and show the first message, warnings and notes."""
         self.set_keymap({name: ",".join(keys) for name, keys in self.own_keys.keys.items()})
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
@@ -121,7 +121,7 @@ class PerftuiApp(ReadingApp):
         self.refresh(layout=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Give way to words where nothing else fits, and tell the script's terminal its size."""
+        """Show the dialog for small terminals where needed, and resize the script's terminal."""
         shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
         if is_too_small(event.size) and shown is None:
             goes_on = self.snapshot is not None and self.snapshot.goes_on
@@ -215,7 +215,7 @@ class PerftuiApp(ReadingApp):
         self.refresh_bar()
 
     def refresh_bar(self) -> None:
-        """Draw where the playing stands."""
+        """Draw the position of the playback."""
         screen = self._base_screen()
         if screen is not None and screen.is_composed:
             screen.show_position()
@@ -274,7 +274,7 @@ class PerftuiApp(ReadingApp):
             self.exit()
 
     def warn(self, text: str) -> None:
-        """Say why something cannot be done."""
+        """Notify of something that cannot be done."""
         self.notify(text, severity="warning", markup=False)
 
     def _fatal_error(self) -> None:
@@ -283,6 +283,6 @@ class PerftuiApp(ReadingApp):
         self._close_messages_no_wait()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A failure of the app's own work in the background is said, and never ends the app."""
+        """Notify of a failure of background work; it never ends the app."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)

@@ -27,7 +27,7 @@ _PATIENCE = 2.0
 
 
 def copy_text(app: App[object], text: str, what: str) -> None:
-    """Copy ``text``, and say so; ``what`` are the words for it, such as ``the name``."""
+    """Copy ``text`` and notify; ``what`` names it, such as ``the name``."""
     text = encodable(text)
     is_short = len(text.encode()) <= MOST_BYTES
     if is_short:
@@ -53,7 +53,7 @@ def _notice(what: str, path: Path | None, is_short: bool) -> str:
 
 
 def save_copy(text: str) -> Path | None:
-    """Write the file that holds what was copied last; None where that cannot be."""
+    """Write ``text`` to the file of the last copy; None where that cannot be done."""
     traces = cache_directory()
     if traces is None:
         return None

@@ -1,4 +1,4 @@
-"""A saved run played through the screens: where it stands, how fast, and who draws it."""
+"""Playback of a saved run on the screens: position, speed, and the thread that makes snapshots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICK_SECONDS = 0.25
 """Four pictures a second: a run is played for a person, and over SSH each costs kilobytes."""
 
 CACHED_WINDOWS = 2
-"""Analysed windows that are kept: a step to the one before and back reads none again."""
+"""Analysed windows in the cache: a step back and forth reads none again."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Position:
 
     @property
     def step(self) -> int:
-        """How many of the kept steps had ended."""
+        """How many of the recorded steps had ended."""
         return self.stops.steps_at(self.at)
 
     @property
@@ -84,7 +84,7 @@ class Playback:
     def __init__(self, app: PlaybackHost) -> None:
         self._app = app
         self.position: Position | None = None
-        """Where it stands; None while nothing is played."""
+        """The position; None while nothing is played."""
         self._final: Snapshot | None = None
         self._player: PlayingThread | None = None
         self._timer: Timer | None = None

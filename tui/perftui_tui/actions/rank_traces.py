@@ -1,4 +1,4 @@
-"""What the ranks' traces say of them, read one after the other once the ranks are looked at.
+"""The traces of all ranks, read one after the other once the Ranks screen is shown.
 
 Those are the traces of a directory, or the newest window of each rank of a run that is over.
 """
@@ -41,7 +41,7 @@ class RankTraces:
 
     @property
     def has_several(self) -> bool:
-        """Whether the directory that was named holds traces of more than one rank."""
+        """Whether the directory that was given has traces of more than one rank."""
         return len(self._app.ranks) > 1
 
     def read(self) -> None:
@@ -84,7 +84,7 @@ class RankTraces:
         self._app.refresh_screen()
 
     def rank_of(self, path: Path) -> int | None:
-        """Whose trace ``path`` is."""
+        """The rank whose trace is at ``path``."""
         return next((one.rank for one in self._app.ranks if one.path == path), None)
 
     def open(self, row: int) -> None:
@@ -103,7 +103,7 @@ class RankReader(ReadingThread):
         self._paths = paths
 
     def read(self) -> None:
-        """Read one after the other; one that cannot be read is told of and left out.
+        """Read one after the other; one that cannot be read is reported and left out.
 
         Raises:
             LoadCancelled: it was stopped meanwhile.

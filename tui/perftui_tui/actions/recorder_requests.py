@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RecorderRequests:
-    """Leaves requests in the run directory; the recorder serves them when it looks next."""
+    """Writes requests to the run directory, which the recorder polls."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
@@ -22,7 +22,7 @@ class RecorderRequests:
         self._sent_size: Size | None = None
 
     def watch(self, snapshot: Snapshot) -> None:
-        """Notice the window that was asked for, and that there is a run to be told our size."""
+        """Notify of a window that was asked for, and send the terminal's size to a new run."""
         self._send_size()
         if self._windows_awaited is not None and _window_count(snapshot) > self._windows_awaited:
             self._windows_awaited = None
@@ -64,7 +64,7 @@ class RecorderRequests:
             self._request(RESIZE, rows=size.height, columns=size.width)
 
     def _request(self, kind: str, root: Path | None = None, **data: int) -> bool:
-        """Whether the request could be left for the recorder; else why not is said."""
+        """Write a request for the recorder; False, with a warning, where that fails."""
         from perftui.run.control import request
         from perftui.run.layout import RunLayout
 

@@ -48,7 +48,7 @@ def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
 def _distributions(
     before: Floats, after: Floats, levels: tuple[tuple[str, float], ...], note: str
 ) -> Chart:
-    """The share of each run's steps in bins of equal length; the last holds what lies far above."""
+    """The share of each run's steps in bins of equal length; the last has what lies far above."""
     edges = _edges(before, after)
     middles = (edges[:-1] + edges[1:]) / 2
     beyond = [int((one > edges[-1]).sum()) for one in (before, after)]

@@ -26,10 +26,10 @@ BINS = 60
 """Of a distribution."""
 
 TAIL = 4
-"""So many times the distance from the median to the 95th percentile is drawn of a distribution."""
+"""A distribution is drawn to so many times the distance from its median to its p95."""
 
 THROUGHPUT_BINS = 200
-"""Stretches of equal length in which steps are counted."""
+"""Intervals of equal length in which steps are counted."""
 
 PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "other")
 
@@ -100,7 +100,7 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
 
 
 def durations_of(snapshot: Snapshot) -> Floats:
-    """How long each training step took, ns, as far as steps are kept."""
+    """How long each training step took, ns, as far as steps are recorded one by one."""
     if snapshot.train is not None:
         return np.asarray(snapshot.train["duration"], np.float64)
     return np.array(snapshot.step_ms) * 1e6
@@ -114,7 +114,7 @@ def index_of(snapshot: Snapshot, count: int) -> Floats:
 
 
 def aggregates_note(snapshot: Snapshot) -> str:
-    """That not every step is kept, where that is so."""
+    """A note that some steps are known as aggregates only; empty where none are."""
     kept = 0 if snapshot.train is None else len(snapshot.train)
     summed = snapshot.train_steps - kept if snapshot.train is not None else 0
     return f"{summed:,} steps between are kept as sums and not drawn" if summed > 0 else ""
@@ -133,7 +133,7 @@ def top_of(durations: Floats) -> float:
 
 
 def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
-    """How many steps took how long; the last bin holds what lies far above the 95th percentile."""
+    """How many steps took how long; the last bin has what lies far above the 95th percentile."""
     top = top_of(durations)
     low = float(durations.min())
     edges = np.linspace(low, max(top, low + 1), BINS + 1)
@@ -155,7 +155,7 @@ def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note
 
 
 def _throughput(steps: Table) -> Iterator[Chart]:
-    """Steps a second, counted in stretches of equal length."""
+    """Steps a second, counted in intervals of equal length."""
     ends = (steps["start"] + steps["duration"]).astype(np.float64) / 1e9
     begin = float(steps["start"][0]) / 1e9
     whole = float(ends[-1]) - begin

@@ -17,7 +17,7 @@ FRAMES = 4
 
 
 def report_crash(error: BaseException, target: Path) -> int:
-    """Say what failed, that the training does not depend on it, and how to come back."""
+    """Log what failed, that the training does not depend on it, and how to come back."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-FRAMES)
     log("perftui: the app failed; nothing that was recorded is lost")
     for line in "".join(lines).rstrip().splitlines():

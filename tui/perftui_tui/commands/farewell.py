@@ -1,4 +1,4 @@
-"""What is printed after the app: how the training stands, and how to see it again."""
+"""What is printed after the app: the state of the training, and how to see it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speaks to the terminal the command was typed in, outside the app."""
+"""Messages on the terminal the command was typed in, outside the app."""
 
 from __future__ import annotations
 

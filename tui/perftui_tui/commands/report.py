@@ -49,7 +49,7 @@ def print_report(target: Target, line: CommandLine) -> int:
 
 
 def kind(target: Target) -> Kind | None:
-    """What a file holds that is no trace.
+    """The content of a file that is no trace.
 
     Raises:
         UsageError: it cannot be read.
@@ -91,7 +91,7 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
 
 
 def _export_progress(name: str) -> Callable[[Exporting], None]:
-    """Says on stderr, now and then, how far ``nsys`` has come: that can take minutes."""
+    """Logs now and then how far ``nsys`` has come: that can take minutes."""
     from perftui_tui.commands.log import log
     from perftui_tui.look.format import exported
 

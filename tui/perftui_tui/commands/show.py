@@ -1,4 +1,4 @@
-"""Runs the app on something that can be read, and says afterwards what happened."""
+"""Runs the app on something that can be read, and prints the outcome."""
 
 from __future__ import annotations
 

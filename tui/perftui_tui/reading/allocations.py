@@ -1,4 +1,4 @@
-"""Who holds the memory of a rank: its newest snapshot, read once."""
+"""GPU memory allocations by call site, from the newest memory snapshot of a rank."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from perftui.run.reader import RankSnapshot
 
 ReadResult = tuple["MemoryReport | None", "str | None"]
-"""What a snapshot says, or why it cannot be read."""
+"""The report of a memory snapshot, or why it cannot be read."""
 
 UNREADABLE = "the memory snapshot"
-"""Begins what is said of one that cannot be read."""
+"""Begins the message about one that cannot be read."""
 
 Stamp = tuple[Path, int, int]
 
 
 class AllocationReader:
-    """Remembers the report of the snapshot that was read last; a newer one replaces its file."""
+    """Caches the report of the snapshot that was read last; a newer one replaces its file."""
 
     def __init__(self, cancelled: Callable[[], bool]) -> None:
         self._cancelled = cancelled
@@ -28,7 +28,7 @@ class AllocationReader:
         self._result: ReadResult = (None, None)
 
     def knows(self, rank: RankSnapshot) -> bool:
-        """Whether nothing has to be read to tell who holds the memory of ``rank``."""
+        """Whether the newest memory snapshot of ``rank`` has been read, or there is none."""
         stamp = _stamp(rank)
         return stamp is None or stamp == self._stamp
 

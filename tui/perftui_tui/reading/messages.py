@@ -1,4 +1,4 @@
-"""What the reading threads tell the app, as facts that have happened."""
+"""The messages that reading threads send to the app."""
 
 from __future__ import annotations
 
@@ -16,43 +16,39 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 
-class SnapshotReceived(Message):
-    """The source has read a newer state; an older one still waiting in the queue is dropped."""
+class Newest(Message):
+    """Replaces one of its kind that still waits in the queue: a slow terminal never lags behind."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether ``message`` is an older one of this kind."""
+        return isinstance(message, type(self))
+
+
+class SnapshotReceived(Newest):
+    """The source has read a newer state."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
         self.snapshot = snapshot
 
-    def can_replace(self, message: Message) -> bool:
-        """A newer picture makes an older one worthless, so a slow terminal never lags behind."""
-        return isinstance(message, SnapshotReceived)
 
-
-class LoadProgressed(Message):
-    """A trace is being read: ``done`` is a fraction from 0 to 1, or says how far the program has
-    come that must export it first."""
+class LoadProgressed(Newest):
+    """A trace is being read: ``done`` is a fraction from 0 to 1, or the progress of the program
+    that exports it first."""
 
     def __init__(self, path: Path, done: float | Exporting) -> None:
         super().__init__()
         self.path = path
         self.done = done
 
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest progress is worth drawing."""
-        return isinstance(message, LoadProgressed)
 
-
-class PreviewReceived(Message):
+class PreviewReceived(Newest):
     """The first part of a trace can be drawn while the rest is read; it has no tables yet."""
 
     def __init__(self, path: Path, analysis: TraceAnalysis) -> None:
         super().__init__()
         self.path = path
         self.analysis = analysis
-
-    def can_replace(self, message: Message) -> bool:
-        """A longer part holds all of a shorter one."""
-        return isinstance(message, PreviewReceived)
 
 
 class SourceFailed(Message):
@@ -67,19 +63,15 @@ class SourceFailed(Message):
         self.is_all = is_all
 
 
-class OutputReceived(Message):
+class OutputReceived(Newest):
     """The script has printed more."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         self.output = output
 
-    def can_replace(self, message: Message) -> bool:
-        """The newest view holds everything an older one does, within bounds."""
-        return isinstance(message, OutputReceived)
 
-
-class RanksRead(Message):
+class RanksRead(Newest):
     """One more of the ranks' traces at ``paths`` has been read; ``done`` so far."""
 
     def __init__(self, paths: tuple[tuple[int, Path], ...], table: RankTable, done: int) -> None:
@@ -87,7 +79,3 @@ class RanksRead(Message):
         self.paths = paths
         self.table = table
         self.done = done
-
-    def can_replace(self, message: Message) -> bool:
-        """A later table holds all of an earlier one."""
-        return isinstance(message, RanksRead)

@@ -12,7 +12,7 @@ POLL_SECONDS = 0.25
 """Fast enough to look alive; a busier terminal makes keys lag over SSH."""
 
 TRIES = 20
-"""Reads that fail one after the other before it is said: five seconds, as for the run itself."""
+"""Failed reads in a row before it is reported: five seconds, as for the run itself."""
 
 
 class OutputSource(ReadingThread):

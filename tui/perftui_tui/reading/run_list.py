@@ -60,7 +60,7 @@ class RunLister:
         *,
         sparing: bool = False,
     ) -> None:
-        """Tell of the list at once, then again after each run that had to be read.
+        """Report the list at once, then again after each run that had to be read.
 
         ``sparing`` leaves the machine to a training that runs on it.
         """

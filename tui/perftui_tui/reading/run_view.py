@@ -42,7 +42,7 @@ def read_once(root: Path) -> Snapshot:
 
 
 class RunView:
-    """Reads the run at ``root`` again and again, and remembers the analysis of its last window.
+    """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
 
     Raises:
         ManifestError: on ``read``, where the directory is not a readable run.
@@ -86,7 +86,7 @@ class RunView:
         return self._snapshot(run)
 
     def _notice_another(self, rank: RankSnapshot | None) -> None:
-        """The window of a training says nothing of the one after it."""
+        """Drop the window of another rank."""
         number = rank.rank if rank else None
         if number != self._rank:
             self._rank = number

@@ -29,7 +29,7 @@ class StepBreakdown:
     p95: int
     count: int
     basis: str
-    """Which steps it rests on, in words."""
+    """Which steps it is the mean of, as text."""
     is_step: bool = True
     """False for a trace that marks no steps: then it is that of the whole trace."""
 
@@ -57,7 +57,7 @@ SHORT_NAMES = {
     "launch-bound": ("launch",),
     "allocation": ("alloc",),
 }
-"""Shorter words for names, the longest first: a name that is cut says nothing."""
+"""Shorter names, the longest first: a name that is cut cannot be understood."""
 
 
 def name_within(name: str, room: int) -> str:

@@ -1,4 +1,4 @@
-"""A thread that reads something and tells the app what it saw."""
+"""A thread that reads something and posts messages to the app."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReadingThread:
         self.path = path
         self.stopped = threading.Event()
         self.first: Message | None = None
-        """What was said first."""
+        """The first message that was posted."""
         self._has_reported = threading.Event()
         self._post = post
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
@@ -46,7 +46,7 @@ class ReadingThread:
         raise NotImplementedError
 
     def first_message(self, patience: float) -> Message | None:
-        """What was said first, waited for so many seconds at most; it is posted all the same."""
+        """The first message, waited for at most ``patience`` seconds; it is posted as well."""
         self._has_reported.wait(patience)
         return self.first
 

@@ -52,7 +52,7 @@ class TraceSource(ReadingThread):
             self.report(SnapshotReceived(snapshot))
 
     def _read_memory(self) -> None:
-        """Post who holds the memory.
+        """Read a memory snapshot and post its allocations.
 
         Raises:
             LoadCancelled: it was stopped meanwhile.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.playback import Playback, Position
 
 SHORTEST = 10
-"""Cells of the bar itself; below that the words give way."""
+"""The fewest cells of the bar itself; text is dropped before it gets shorter."""
 
 
 def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, int]:

@@ -131,7 +131,7 @@ class RunScreen(Screen[None]):
             self.refresh_bindings()
 
     def show_position(self) -> None:
-        """Draw where the playing of a run stands, if one is played."""
+        """Draw the position of the playback, if a run is played."""
         position = self.session.playback.position
         self.set_class(position is not None, "-played")
         self.query_one(PlaybackBar).show(position)
@@ -169,7 +169,7 @@ class RunScreen(Screen[None]):
             self.notify("there is nothing to copy yet", severity="warning")
 
     def action_save_table(self) -> None:
-        """Save the table that has the focus as CSV, and say where."""
+        """Save the table that has the focus as CSV, and notify of the path."""
         from perftui_tui.screens.export import shown_table
         from perftui_tui.tables.csv_files import csv_text, folder_for
 
@@ -182,7 +182,7 @@ class RunScreen(Screen[None]):
 
     @work(thread=True, exit_on_error=False, group="save")
     def save(self, text: str, folder: Path, stem: str) -> None:
-        """Write a table beside the screen, and say where: the disk may be a network away."""
+        """Write a table on a thread, and notify of the path: the disk may be slow."""
         from perftui.trace.text import printable
         from perftui_tui.tables.csv_files import save_new
 
@@ -202,5 +202,5 @@ class RunScreen(Screen[None]):
         """Draw what can be drawn of a trace that is still being read, if anything."""
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Say how far reading ``path`` has come, while there is nothing else to show."""
+        """Show the progress of reading ``path``, while there is nothing else to show."""
         self.query_one(HeaderLine).show_progress(path.name, done)

@@ -14,8 +14,8 @@ from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
 
 class Texts(Sequence[str]):
-    """Words that are made when they are asked for: those of a hundred thousand rows at once would
-    hold up the screen for seconds."""
+    """Text made when it is asked for: a hundred thousand rows at once would block the screen for
+    seconds."""
 
     def __init__(self, count: int, make: Callable[[int], str]) -> None:
         self._count = count
@@ -59,7 +59,7 @@ def name_column(title: str, names: Sequence[str], things: str, whole: int | None
 def text_column(
     title: str, words: Sequence[str], width: int, optional: int, align: str = LEFT
 ) -> Column:
-    """Short words."""
+    """A column of short text."""
     wide = max(width, len(title) + MARK)
     return Column(title, words, words.__getitem__, wide, align=align, optional=optional)
 

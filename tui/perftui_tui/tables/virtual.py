@@ -192,7 +192,7 @@ class VirtualTable(DrawnTable, can_focus=True):
         self._reorder(self.selected_row)
 
     def sort_by(self, column: int) -> None:
-        """Sort by a column: numbers largest first, words from A; again turns it round."""
+        """Sort by a column: numbers largest first, text from A; again reverses the order."""
         if column == self._sort_column:
             self._descending = not self._descending
         else:

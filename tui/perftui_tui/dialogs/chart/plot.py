@@ -26,7 +26,7 @@ COLOURS = ("part-forward", "part-input-wait", "part-backward", "part-optimizer",
 
 MARKERS = ("braille", "dot", "sd", "x", "+", "o")
 ASCII_MARKERS = ("*", "o", "x", "+", "#", "@")
-"""Lines are told apart without colour."""
+"""Series can be distinguished without colour."""
 
 TICK_CELLS, TICK_ROWS = 14, 4
 
@@ -46,7 +46,7 @@ class ChartPlot(PlotextPlot):
         """Columns left of the plot, taken by the numbers of the axis."""
 
     def show(self, chart: Chart, left: float, right: float, at: int) -> None:
-        """Draw the stretch from ``left`` to ``right``, and the cursor at point ``at``."""
+        """Draw the range from ``left`` to ``right``, and the cursor at point ``at``."""
         self._chart, self._view, self._at = chart, (left, right), at
         self.refresh()
 
@@ -95,7 +95,7 @@ class ChartPlot(PlotextPlot):
     def _draw_marks(
         self, chart: Chart, inside: npt.NDArray[np.bool_], bottom: float, top: float
     ) -> None:
-        """What stands out, the levels, and the cursor."""
+        """Draw highlighted points, the levels, and the cursor."""
         plot, warn = self.plt, self._colour("caution")
         if chart.marked is not None:
             words, marked = chart.marked
@@ -164,7 +164,7 @@ def _ticks(
 
 
 def downsampled(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """At most ``MOST_POINTS``: of each stretch its lowest and its highest point, in order."""
+    """At most ``MOST_POINTS``: the lowest and the highest point of each bin, in order."""
     if len(x) <= MOST_POINTS:
         return x, y
     edges = np.linspace(0, len(x), MOST_POINTS // 2 + 1).astype(np.int64)

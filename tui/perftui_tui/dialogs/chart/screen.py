@@ -19,14 +19,14 @@ from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
 
 ZOOM = 0.5
-"""Of the stretch in view that stays when looking closer."""
+"""The part of the range in view that stays when zooming in."""
 
 FEWEST_POINTS = 4
 """In view: closer there is nothing more to see."""
 
 
 class ChartScreen(ModalScreen[None]):
-    """Shows one of ``charts``; the stretch in view and the cursor stay while it is changed."""
+    """Shows one of ``charts``; the range in view and the cursor stay while it is changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app.study")
     DEFAULT_CSS = """
@@ -72,7 +72,7 @@ class ChartScreen(ModalScreen[None]):
 
     @property
     def view(self) -> tuple[float, float]:
-        """The stretch in view, in units of the horizontal axis."""
+        """The range in view, in units of the horizontal axis."""
         return self._view
 
     def _whole(self) -> None:
@@ -183,7 +183,7 @@ class ChartScreen(ModalScreen[None]):
         self.dismiss(None)
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor to the point that was clicked, as far as the axis lets tell."""
+        """Move the cursor to the point that was clicked, within the precision of the axis."""
         plot = self.query_one(ChartPlot)
         if plot.region.contains(event.screen_x, event.screen_y):
             margin = plot.axis_cells
@@ -206,7 +206,7 @@ def _text(chart: Chart, value: float) -> str:
 
 
 def chart_level(chart: Chart, value: float) -> str:
-    """A value across the chart, in the unit of the axis that it stands on."""
+    """A level of the chart, in the unit of its axis."""
     if chart.is_distribution:
         from perftui_tui.look.units import format_ns
 

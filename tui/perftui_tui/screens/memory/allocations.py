@@ -1,4 +1,4 @@
-"""Who holds the GPU's memory: what a snapshot of torch's allocator tells, by line."""
+"""GPU memory by call site, from a snapshot of torch's allocator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BAR_CELLS = 12
 SIZE_CELLS = 10
 COUNT_CELLS = 8
 SHORTEST_PLACE = 16
-"""Letters of a path that are kept beside a long function: its file and line."""
+"""Letters of a path that are shown beside a long function: its file and line."""
 
 
 def allocation_rows(report: MemoryReport | None, cells: int) -> list[Row]:
-    """Each device: what it holds, when it was fullest, and the lines that hold it."""
+    """Each device: what is allocated, its peak, and the lines that allocated it."""
     if report is None:
         return wrap(HOW, cells, "dim")
     rows: list[Row] = []

@@ -38,7 +38,7 @@ def memory_title(snapshot: Snapshot) -> str:
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """Two rows: how much is held and was held at most, then what the card has and what failed."""
+    """Two rows: allocated memory and its peak, then the card's memory and failed allocations."""
     use = snapshot.memory
     if snapshot.is_memory_alone and snapshot.allocations is not None:
         return _devices(snapshot.allocations, cells)

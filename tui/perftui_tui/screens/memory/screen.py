@@ -1,4 +1,4 @@
-"""The Memory screen: GPU memory by step, its peak, and who holds it."""
+"""The Memory screen: GPU memory by step, its peak, and allocations by call site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Ops screen asks of a trace beyond its tables, worked out on threads and kept."""
+"""What the Ops screen needs of a trace beyond its tables, worked out on threads and cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Progress = Callable[[float], bool]
 
 
 def no_progress(_done: float) -> bool:
-    """For a caller that waits, and asks nothing."""
+    """Ignore progress and go on."""
     return True
 
 
@@ -40,7 +40,7 @@ class CallFacts:
 
     @property
     def trace(self) -> Trace:
-        """The trace that is told of."""
+        """The trace itself."""
         return self.analysis.trace
 
     @cached_property
@@ -48,11 +48,11 @@ class CallFacts:
         return link(self.trace)
 
     def known_table(self, by: By) -> OpTable | None:
-        """The table, where it is there already; without rows where the trace does not tell."""
+        """The table, where it is cached; without rows where the trace has no such data."""
         return self._tables.get(by)
 
     def known_paths(self, by: By) -> CallPaths | None:
-        """The tree, where it is there already."""
+        """The tree, where it is cached."""
         return self._paths.get(by)
 
     @property
@@ -61,7 +61,7 @@ class CallFacts:
         return self._launches
 
     def table(self, by: By, progress: Progress = no_progress) -> OpTable:
-        """The calls told apart by ``by``; without rows where the trace does not tell.
+        """The calls grouped by ``by``; without rows where the trace has no such data.
 
         Raises TraceError and Cancelled as ``op_arguments`` does.
         """
@@ -72,7 +72,7 @@ class CallFacts:
             return self._tables[by]
 
     def paths(self, by: By, progress: Progress = no_progress) -> CallPaths | None:
-        """The tree of calls, with its roots worked out; None where the trace does not tell."""
+        """The tree of calls, with its roots worked out; None where the trace has no such data."""
         with self._lock:
             found = self._grouped(by, progress)
             if found is None:

@@ -53,7 +53,7 @@ class CallTreeState:
         return shown.parent if shown.parent >= 0 else row
 
     def open_top_path(self, row: int | None) -> Path | None:
-        """Open the heaviest path from a node, or from the top, to its end; returns the last."""
+        """Open the top path from a node, or from the top root, to its end; returns the last."""
         way = top_path(self.paths, self.node(row))
         self.opened |= {node.path for node in way[:-1]}
         return way[-1].path if way else None

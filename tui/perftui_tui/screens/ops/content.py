@@ -50,12 +50,12 @@ class OpsContent:
 
     @property
     def lacks_launches(self) -> bool:
-        """Whether the file may tell more of the kernels than is known yet."""
+        """Whether launches of kernels can still be read from the file."""
         known = self.facts.known_launches is not None or self._launches_failed
         return not known and len(self.analysis.kernels) > 0
 
     def read_launches(self, progress: Progress) -> bool:
-        """Read how kernels were launched, on a thread; False where ``progress`` said no."""
+        """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
         try:
             self.facts.launches(progress)
         except TraceError:
@@ -95,7 +95,7 @@ class OpsContent:
         return self.trees[by].table(RowView.ascii_only)
 
     def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
-        """Do on a thread what ``operators`` lacks; False where ``progress`` said no."""
+        """Complete ``operators``, on a thread; False where ``progress`` returned False."""
         try:
             self.facts.table(by, progress)
             if is_tree:
@@ -129,5 +129,5 @@ def _groups(table: OpTable, by: By) -> TableData:
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:
-    """What the table says of a row, also where the screen is too narrow for it."""
+    """All cells of a row as text, also those that do not fit the screen."""
     return tuple(f"{c.title} {c.text(row)}" for c in data.columns[1:] if c.bar is None)

@@ -206,7 +206,7 @@ def _detail(facts: CallFacts, page: Page) -> Detail | None:
 def _read_further(
     facts: CallFacts, detail: Detail, known: Further, progress: Progress
 ) -> Iterator[Further]:
-    """One thing after the other; what cannot be read says why, and hides none of the others."""
+    """Work out one section after the other; one that cannot be read hides none of the others."""
     if len(facts.analysis.kernels):
         try:
             known = replace(known, launches=facts.launches(progress))

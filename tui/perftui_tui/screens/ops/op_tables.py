@@ -96,7 +96,7 @@ def _tensor(kernels: KernelTable, row: int) -> str:
 
 
 def _measured(kernels: KernelTable, measured: Mapping[int, JoinedKernel]) -> list[Column]:
-    """What ncu says limits them; no columns without a report of it."""
+    """What limits them, measured by ncu; no columns without its report."""
     if not measured:
         return []
     found = [measured.get(row) for row in range(len(kernels))]
@@ -113,7 +113,7 @@ def _occupancy(
     launches: Mapping[int, LaunchShapes],
     measured: Mapping[int, JoinedKernel],
 ) -> list[Column]:
-    """As ncu measured it, else as the profiler estimates it."""
+    """The occupancy measured by ncu, else the profiler's estimate."""
     rows = range(len(kernels))
     if any(each.occupancy is not None for each in measured.values()):
         known = [measured[row].occupancy if row in measured else None for row in rows]

@@ -57,7 +57,7 @@ class OpsShown(Vertical):
     kernels_shown: reactive[bool] = reactive(False, init=False)
     """Kernels instead of operators."""
     by: reactive[By] = reactive(By.NAME, init=False)
-    """What tells operators apart."""
+    """What operators are grouped by."""
     is_tree: reactive[bool] = reactive(False, init=False)
     """The tree of calls instead of the table."""
 
@@ -87,7 +87,7 @@ class OpsShown(Vertical):
     def show(
         self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
     ) -> None:
-        """Show ``analysis``; ``note`` says which window it comes from, or why there is none.
+        """Show ``analysis``; ``note`` is about its window, or why there is none.
         ``metrics`` are what ncu measured of its kernels."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
@@ -221,7 +221,7 @@ class OpsShown(Vertical):
             self.app.call_from_thread(self._worked_out, content)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say what failed beside the screen; the app hears of its own work only."""
+        """Notify of failed background work of this widget: the app gets only its own."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 

@@ -21,7 +21,7 @@ from perftui_tui.tables.virtual import VirtualTable
 
 
 class OpsView(OpsShown):
-    """Operators, told apart as one likes, as a table or a tree; kernels; or one of them opened."""
+    """Operators, grouped by name and more, as a table or a tree; kernels; or the page of one."""
 
     DEFAULT_CSS = """
     OpsView {
@@ -130,7 +130,7 @@ class OpsView(OpsShown):
         self.kernels_shown = not self.kernels_shown
 
     def action_group(self, step: int) -> None:
-        """Tell operators apart by the next thing."""
+        """Group operators by the next criterion."""
         self._leave_pages()
         if self.kernels_shown:
             self.kernels_shown = False
@@ -164,7 +164,7 @@ class OpsView(OpsShown):
         self._select_path(path)
 
     def action_heaviest(self) -> None:
-        """In the tree open the heaviest path below what is selected."""
+        """In the tree open the top path below the selected row."""
         if not self.is_tree or self.kernels_shown:
             self.action_tree()
         tree = self._tree

@@ -174,7 +174,7 @@ class OverviewScreen(RunScreen):
             self.show(self.snapshot)
 
     def _fit_rows(self) -> None:
-        """As many rows as there are words for, which depends on the width."""
+        """The height of the headline, which depends on the width."""
         is_cramped = self.size.height < CRAMPED_BELOW
         self.set_class(is_cramped, "-cramped")
         sentence, bar = (self.query_one(n, SnapshotPane) for n in ("#headline", "#step-bar"))
@@ -182,7 +182,7 @@ class OverviewScreen(RunScreen):
         bar.styles.height = 3 if is_cramped else len(bar.rows) or 3
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Say it where the verdict will be, over the panes of a trace: only traces take so long."""
+        """Show the progress in place of the headline: only traces take that long to read."""
         super().loading_progress(path, done)
         self.set_class(True, "-trace")
         sentence = self.query_one("#headline", SnapshotPane)
@@ -205,7 +205,7 @@ class OverviewScreen(RunScreen):
             self._fit_findings("#findings", snapshot, self.size.height // 2 if beside else 0)
 
     def _fit_findings(self, name: str, snapshot: Snapshot, most: int) -> None:
-        """As high as there are rows of them, up to ``most``; 0 leaves it to the layout."""
+        """Set the height to the number of rows, at most ``most``; 0 leaves it to the layout."""
         pane = self.query_one(name, SnapshotPane)
         rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
         if most:
@@ -231,7 +231,7 @@ class OverviewScreen(RunScreen):
             gaps.border_subtitle = words
 
     def show_output(self, output: Output) -> None:
-        """The log's end; where a run is played it cannot be told what had been printed by then."""
+        """The end of the log; empty while a run is played, since output has no times."""
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
         self.query_one(LogTail).show(Output(lines=(hint(NOT_PLAYED),)) if is_played else output)
 

@@ -53,7 +53,7 @@ class RanksScreen(RunScreen):
     """
 
     def body(self) -> Iterable[Widget]:
-        """Verdict, table, bars."""
+        """Headline, table, bars."""
         bars = RowView(id="rank-bars")
         bars.border_title = "Mean step of each rank"
         yield RowView(id="rank-verdict")
@@ -100,7 +100,7 @@ class RanksScreen(RunScreen):
         bars.rows = rank_bars(table, bars.content_size.width, min(count + 1, half - 2))
 
     def _windows(self) -> dict[int, RankRow]:
-        """What the newest window of each rank of a run says of it."""
+        """Each rank of a run, from its newest window."""
         traces = self.session.rank_traces
         if self.snapshot is None or self.snapshot.run is None or traces.table is None:
             return {}

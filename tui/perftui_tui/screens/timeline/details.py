@@ -1,4 +1,4 @@
-"""What is said of the selection, and of what lies between two marks, below the timeline."""
+"""The detail below the timeline: the selection, or the range between two marks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from perftui_tui.screens.timeline.widget import Timeline
 from perftui_tui.widgets.row_view import RowView
 
 _SETTLED = 0.12
-"""Seconds after which a selection is looked at closely: a held key comes sooner."""
+"""Seconds until more is worked out about a selection: a key that repeats comes sooner."""
 
 _ROOM_FOR_MORE = 8
-"""Rows below what is said of a selection from which on they show where else to look."""
+"""Free rows below the detail of a selection from which on the summary is shown there."""
 
 _DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
 """From so many rows on the detail has at least so many, its upper edge among them."""
@@ -50,12 +50,12 @@ class DetailedTimeline(Vertical):
         """The run that the trace is a window of."""
         self._detailed: Selection | None = None
         self._is_shown = False
-        """Whether the detail was told of ``_detailed``."""
+        """Whether the detail shows ``_detailed``."""
         self._is_measure = False
         """Whether what was measured is shown instead."""
         self._main_track = NONE
         self._notes: tuple[Line, ...] = ()
-        """Said before where to look, while nothing is selected."""
+        """Shown before the summary, while nothing is selected."""
         self._hidden = 0
         self._legend_rows = 1
         self._is_tall = False
@@ -63,7 +63,7 @@ class DetailedTimeline(Vertical):
 
     @abstractmethod
     def _go(self, start: int, end: int, row: int | None) -> None:
-        """Show a stretch of what is shown now."""
+        """Show an interval of the present trace."""
 
     @property
     def _timeline(self) -> Timeline:
@@ -115,11 +115,12 @@ class DetailedTimeline(Vertical):
         if state is self.state and selected == self._detailed and not self._is_measure:
             spare = self._detail.show_lines(lines, further=True)
             if spare >= _ROOM_FOR_MORE:
-                self._detail.show_lines([*lines, Line(""), *summary_lines(state.analysis)], further=True)
+                lines = [*lines, Line(""), *summary_lines(state.analysis)]
+                self._detail.show_lines(lines, further=True)
 
     @on(Timeline.Marked)
     def _marked(self, event: Timeline.Marked) -> None:
-        """Measure between two marks; without them say again what is selected."""
+        """Measure between two marks; without them show the selection again."""
         event.stop()
         state = self.state
         if state is None:
@@ -165,7 +166,7 @@ class DetailedTimeline(Vertical):
         self.notify("the detail is in the clipboard, where the terminal lets it", timeout=3)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say what failed beside the screen; the app hears of its own work only."""
+        """Notify of failed background work of this widget: the app gets only its own."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
@@ -181,7 +182,7 @@ class DetailedTimeline(Vertical):
         self.call_after_refresh(self._arrange)
 
     def _arrange(self) -> None:
-        """As many rows for the tracks as they need, but enough for the detail; it gets the rest."""
+        """Give the tracks the rows they need, and the detail the rest, but enough."""
         height = self.size.height
         least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
         if self._is_tall:

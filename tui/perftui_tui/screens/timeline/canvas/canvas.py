@@ -27,7 +27,7 @@ from perftui_tui.widgets.row_view import RowView
 
 
 class TimelineCanvas(Widget):
-    """Draws a ``TimelineState``, and tells what is selected in it."""
+    """Draws a ``TimelineState``, and posts what is selected in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = f"""
@@ -110,7 +110,7 @@ class TimelineCanvas(Widget):
             self._rebuild()
 
     def changed(self) -> None:
-        """The state has changed: draw it soon and tell what is selected."""
+        """Draw the changed state soon, and post what is selected."""
         self._throttle.request()
         self.post_message(self.SelectionChanged(self._state.selected if self._state else None))
 

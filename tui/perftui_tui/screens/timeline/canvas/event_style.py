@@ -1,4 +1,4 @@
-"""How the events of a track look: their letters, their styles, and what is written in them."""
+"""How the events of a track are drawn: their letters, styles and labels."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class EventStyle:
     found: Matches | None
 
     needs_colour: ClassVar[bool] = False
-    """Whether it is colours that tell events apart: without any, letters have to."""
+    """Whether events differ by colour: without colours, letters are drawn."""
     columns_each: ClassVar[int] = 4
     """Events are drawn one by one while they have so many columns each on average: in denser views
     their edges look like noise."""
     named_from: ClassVar[int] = 4
     """Cells: a bar shorter than this has no name in it."""
     marked_from: ClassVar[int] = 5
-    """Cells of a bar that can spare one of them to be told from the bar before."""
+    """Cells from which on a bar marks its first cell, to be distinguished from the bar before."""
 
     def style(self, row: int) -> str:
         """The style of one event."""
@@ -53,16 +53,16 @@ class EventStyle:
         return ["match" if is_match else style for style, is_match in pairs]
 
     def letters(self, rows: Ints) -> list[tuple[str, str]]:
-        """The letter that stands for each in ASCII, and its own style."""
+        """The letter of each in ASCII, and its style."""
         return [(kind.letter, kind.style) for kind in self.kinds.of(rows)]
 
     def label(self, row: int, room: int) -> str:
-        """What ``room`` cells say of an event."""
+        """The label of an event in ``room`` cells."""
         return narrow(printable(self.trace.name_of(row)))[:room]
 
 
 class _StepStyle(EventStyle):
-    """Steps are told by number and duration. They follow each other without a break: without edges
+    """Steps have a number and a duration. They follow each other without a break: without edges
     they would be one bar."""
 
     columns_each = 2
@@ -90,6 +90,6 @@ class _PhaseStyle(EventStyle):
 
 
 def style_of(track: Lane, trace: Trace, kinds: KindsOfTrace, found: Matches | None) -> EventStyle:
-    """Those of the events on ``track``."""
+    """The style of the events on ``track``."""
     classes = {STEPS: _StepStyle, PHASES: _PhaseStyle}
     return classes.get(track.kind, EventStyle)(trace, kinds, found)

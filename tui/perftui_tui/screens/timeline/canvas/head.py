@@ -79,7 +79,7 @@ def minimap_index(tracks: Sequence[Lane]) -> LaneIndex | None:
 
 
 def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
-    """Rows of ``width`` cells, those that have something to say."""
+    """Rows of ``width`` cells, without empty ones."""
     labels = label_width(width)
     columns = max(width - labels, 1)
     view, glyphs = state.view, scene.glyphs

@@ -23,7 +23,7 @@ Phases = Mapping[str, Intervals]
 """Exclusive, by name, in drawing order."""
 
 _NAMED_FROM = 4
-"""Cells: a shorter stretch has no word in it."""
+"""Cells from which on a phase has its name in it."""
 
 
 def phase_cells(phases: Phases, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:

@@ -90,7 +90,7 @@ def _density(
 
 
 def _is_lettered(event_style: EventStyle, glyphs: Glyphs) -> bool:
-    """Whether letters tell events apart, and not blocks."""
+    """Whether events are drawn with letters instead of blocks."""
     return glyphs.ascii_only or (event_style.needs_colour and not glyphs.colours)
 
 
@@ -123,7 +123,7 @@ def _draw_event(
 def _mark_start(
     cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, event_style: EventStyle
 ) -> int:
-    """Tell an event from the one that ends where it starts; the cell at which its name begins."""
+    """Mark the start of an event that follows another at once; returns the cell of its name."""
     if right <= left:
         return left
     if _is_lettered(event_style, glyphs):

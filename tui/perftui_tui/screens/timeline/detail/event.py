@@ -33,7 +33,7 @@ _STACKS = ("call stack", "stack", "python stack")
 """Arguments that are frames, one behind the other."""
 
 _FIRST = ("input dims", "input type", "concrete inputs", "input strides", "module hierarchy")
-"""Arguments that say most about an operator: shapes before all."""
+"""Arguments that are shown first."""
 
 
 def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Everything that is known about one stretch of idle time, as lines of text."""
+"""Everything that is known about one gap, as lines of text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from perftui_tui.screens.timeline.model.phase_labels import phase_label
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _MOST_ROWS = 1_000
-"""Rows that are looked at for a Python call: far more than any stack is deep."""
+"""Rows that are searched for a Python call: far more than any stack is deep."""
 
 _LONGEST_NAME = 48
 """Characters of a name among others: C++ names of kernels fill whole lines."""
@@ -40,7 +40,7 @@ def gap_lines(
     run: RunSnapshot | None = None,
     main_track: int = NONE,
 ) -> list[Line]:
-    """What is known about an idle stretch: how long, why, and what went on meanwhile.
+    """What is known about a gap: how long, why, and what went on meanwhile.
 
     In a window of ``run`` also where its main thread was, as far as it was looked at, else where
     the Python calls of ``main_track`` say it was.

@@ -28,7 +28,7 @@ class DetailPane(RowView):
 
     @property
     def text(self) -> str:
-        """All that is said, on screen or not."""
+        """The whole text, on screen or not."""
         return plain_text(self._lines)
 
     def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:

@@ -29,7 +29,7 @@ _LONGEST_NAME = 60
 
 
 def summary_lines(analysis: TraceAnalysis) -> list[Line]:
-    """What stands out, the heaviest first; each line leads to its place."""
+    """Slow steps, long gaps and long operators, the longest first; each line leads to its place."""
     lines = [Line(hint(HINT), "dim"), *_steps(analysis)]
     if ONLY_STEPS in analysis.trace.metadata:
         return lines

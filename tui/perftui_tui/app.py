@@ -16,7 +16,6 @@ from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
 from perftui_tui.actions.baseline import Baseline
-from perftui_tui.actions.palette_commands import palette_commands
 from perftui_tui.actions.playback import Playback
 from perftui_tui.actions.rank_traces import RankTraces
 from perftui_tui.actions.recorder_requests import RecorderRequests
@@ -33,6 +32,7 @@ from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import Clock
+from perftui_tui.screens.palette_commands import palette_commands
 from perftui_tui.screens.reading_app import ReadingApp
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView

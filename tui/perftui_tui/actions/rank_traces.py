@@ -6,31 +6,23 @@ Those are the traces of a directory, or the newest window of each rank of a run 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from perftui_tui.actions.host import Host
 from perftui_tui.reading.messages import RanksRead
 from perftui_tui.reading.thread import Post, ReadingThread
 
 if TYPE_CHECKING:
     from perftui.diagnosis.ranks import RankRow, RankTable
-    from perftui.trace.ranks import RankFile
+    from perftui_tui.actions.host import Host
 
 RankPaths = tuple[tuple[int, Path], ...]
 """Ranks with the trace of each."""
 
 
-class RankHost(Host, Protocol):
-    """The app, as far as reading the ranks' traces needs it."""
-
-    ranks: tuple[RankFile, ...]
-    """The traces of all ranks, where a directory of them was named."""
-
-
 class RankTraces:
     """Reads them on a thread: hundreds of ranks take minutes, and rows come as they are read."""
 
-    def __init__(self, app: RankHost) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self._reader: RankReader | None = None
         self._reading: RankPaths = ()

@@ -51,9 +51,6 @@ class TrialsHost(Host, Protocol):
         """Whether a dialog is open."""
         raise NotImplementedError
 
-    def action_show(self, name: str) -> None:
-        """Go to a screen by its name."""
-
     def open_own(self, root: Path) -> None:
         """Show the run at ``root``, which was started here."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
@@ -20,12 +21,11 @@ class SnapshotPane(RowView):
     ``chart`` names the chart that a click opens; empty for none.
     """
 
+    @dataclass(eq=False)
     class Clicked(Message):
         """The pane was clicked, and its chart is to be opened."""
 
-        def __init__(self, chart: str) -> None:
-            super().__init__()
-            self.chart = chart
+        chart: str
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -24,58 +25,52 @@ class Newest(Message):
         return isinstance(message, type(self))
 
 
+@dataclass(eq=False)
 class SnapshotReceived(Newest):
     """The source has read a newer state."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__()
-        self.snapshot = snapshot
+    snapshot: Snapshot
 
 
+@dataclass(eq=False)
 class LoadProgressed(Newest):
     """A trace is being read: ``done`` is a fraction from 0 to 1, or the progress of the program
     that exports it first."""
 
-    def __init__(self, path: Path, done: float | Exporting) -> None:
-        super().__init__()
-        self.path = path
-        self.done = done
+    path: Path
+    done: float | Exporting
 
 
+@dataclass(eq=False)
 class PreviewReceived(Newest):
     """The first part of a trace can be drawn while the rest is read; it has no tables yet."""
 
-    def __init__(self, path: Path, analysis: TraceAnalysis) -> None:
-        super().__init__()
-        self.path = path
-        self.analysis = analysis
+    path: Path
+    analysis: TraceAnalysis
 
 
+@dataclass(eq=False)
 class SourceFailed(Message):
     """What was asked for cannot be shown; ``reason`` says why and what to do.
 
     ``is_all`` is False where only a part of it is missing.
     """
 
-    def __init__(self, reason: str, *, is_all: bool = True) -> None:
-        super().__init__()
-        self.reason = reason
-        self.is_all = is_all
+    reason: str
+    is_all: bool = field(default=True, kw_only=True)
 
 
+@dataclass(eq=False)
 class OutputReceived(Newest):
     """The script has printed more."""
 
-    def __init__(self, output: Output) -> None:
-        super().__init__()
-        self.output = output
+    output: Output
 
 
+@dataclass(eq=False)
 class RanksRead(Newest):
     """One more of the ranks' traces at ``paths`` has been read; ``done`` so far."""
 
-    def __init__(self, paths: tuple[tuple[int, Path], ...], table: RankTable, done: int) -> None:
-        super().__init__()
-        self.paths = paths
-        self.table = table
-        self.done = done
+    paths: tuple[tuple[int, Path], ...]
+    table: RankTable
+    done: int

@@ -147,6 +147,11 @@ class RunScreen(Screen[None]):
                 pane.show(snapshot)
             self.show(snapshot)
 
+    def redraw(self) -> None:
+        """Draw the snapshot again, at another width or with another selection."""
+        if self.snapshot is not None and self.is_composed:
+            self.show(self.snapshot)
+
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""
 

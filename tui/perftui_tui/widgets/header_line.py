@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -150,12 +151,11 @@ class HeaderLine(RowView):
     HeaderLine { height: 1; background: $panel; dock: top; overflow: hidden hidden; }
     """
 
+    @dataclass(eq=False)
     class TabClicked(Message):
         """The name of a screen was clicked."""
 
-        def __init__(self, screen: str) -> None:
-            super().__init__()
-            self.screen = screen
+        screen: str
 
     def __init__(self, current: str) -> None:
         super().__init__(id="header")

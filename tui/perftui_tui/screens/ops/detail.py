@@ -58,12 +58,11 @@ class OpsDetail(Vertical):
     class Changed(Message):
         """Another page is on top."""
 
+    @dataclass(eq=False)
     class RowChosen(Message):
         """A row of the trace is to be shown on the timeline."""
 
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
+        row: int
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)

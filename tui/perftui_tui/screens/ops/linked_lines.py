@@ -53,12 +53,11 @@ class LinkedLines(RowView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops.detail")
 
+    @dataclass(eq=False)
     class Chosen(Message):
         """A line was opened with ``enter``, or by a click."""
 
-        def __init__(self, target: Target) -> None:
-            super().__init__()
-            self.target = target
+        target: Target
 
     class Left(Message):
         """The reader wants back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -39,12 +40,11 @@ class OpsTable(VirtualTable):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
 
+    @dataclass(eq=False)
     class Branched(Message):
         """The selected branch of the tree is to be unfolded (1) or folded (-1)."""
 
-        def __init__(self, direction: int) -> None:
-            super().__init__()
-            self.direction = direction
+        direction: int
 
     def action_branch(self, direction: int) -> None:
         """Ask for it: a table knows of no tree."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -38,20 +39,18 @@ class OpsView(OpsShown):
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
 
+    @dataclass(eq=False)
     class OperatorOpened(Message):
         """The person wants to see ``row`` of the trace on the timeline."""
 
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
+        row: int
 
+    @dataclass(eq=False)
     class SaveWanted(Message):
         """The table on screen is to be saved."""
 
-        def __init__(self, text: str, stem: str) -> None:
-            super().__init__()
-            self.text = text
-            self.stem = stem
+        text: str
+        stem: str
 
     # The selected row
 

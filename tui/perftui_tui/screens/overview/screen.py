@@ -170,8 +170,7 @@ class OverviewScreen(RunScreen):
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
         """Heights and titles depend on the width."""
-        if self.snapshot is not None and self.is_composed:
-            self.show(self.snapshot)
+        self.redraw()
 
     def _fit_rows(self) -> None:
         """The height of the headline, which depends on the width."""

@@ -109,8 +109,7 @@ class RanksScreen(RunScreen):
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
         """Draw at the new width."""
-        if self.snapshot is not None and self.is_composed:
-            self.show(self.snapshot)
+        self.redraw()
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -22,12 +23,11 @@ class Timeline(TimelineMouse, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
+    @dataclass(eq=False)
     class NothingFound(Message):
         """A key asked for something that is not there: ``reason``."""
 
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
+        reason: str
 
     class Marked(Message):
         """Marks were set, or taken away: where there are two, what lies between is measured."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -51,12 +52,11 @@ class TimelineCanvas(Widget):
     }}
     """
 
+    @dataclass(eq=False)
     class SelectionChanged(Message):
         """Another event or gap is selected; None at first."""
 
-        def __init__(self, selected: Selection | None) -> None:
-            super().__init__()
-            self.selected = selected
+        selected: Selection | None
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
@@ -14,12 +15,11 @@ from perftui_tui.widgets.row_view import RowView
 class DetailPane(RowView):
     """Shows lines; a click on one that leads somewhere posts ``Chosen``."""
 
+    @dataclass(eq=False)
     class Chosen(Message):
         """A line was clicked that leads to a place in the trace."""
 
-        def __init__(self, place: Place) -> None:
-            super().__init__()
-            self.place = place
+        place: Place
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)

@@ -92,7 +92,7 @@ async def test_why_no_holder_is_known_is_said_to_the_end(
     async with opened(write_run(tmp_path), size) as (app, pilot):
         await pilot.press("7")
         await until_shown(pilot, "No snapshot of the allocator")
-        view = app.screen.query_one("#holders")
+        view = app.screen.query_one("#allocations")
         # Before it is laid out it has no rows that could be scrolled to.
         await until(pilot, lambda: len(view.rows) == view.content_size.height, "all of its words")
         assert view.max_scroll_y == 0
@@ -164,12 +164,12 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await until_shown(pilot, "3.00 GiB")
         head = "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved"
         await until_shown(pilot, f"{head}   held at most 6.00 GiB")
-        held = app.snapshot.held
-        peak = replace(held.devices[0].peak, absolute=False)
-        unknown = replace(held, devices=(replace(held.devices[0], peak=peak),))
-        (row,) = memory_now(replace(app.snapshot, held=unknown), 80, 2)
+        allocations = app.snapshot.allocations
+        peak = replace(allocations.devices[0].peak, absolute=False)
+        unknown = replace(allocations, devices=(replace(allocations.devices[0], peak=peak),))
+        (row,) = memory_now(replace(app.snapshot, allocations=unknown), 80, 2)
         assert plain(row) == head
-        view = app.screen.query_one("#holders")
+        view = app.screen.query_one("#allocations")
         rows = view.virtual_size.height - view.size.height
         assert (rows > 0) == (view.max_scroll_y > 0)
         await pilot.press("down", "pagedown")

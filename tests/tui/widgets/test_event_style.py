@@ -4,7 +4,7 @@ import pytest
 
 from perftui.analysis.lane_index import LaneIndex
 from perftui.analysis.lanes import PHASES, STEPS, THREAD, Lane
-from perftui_tui.screens.timeline.canvas.event_style import looks_of
+from perftui_tui.screens.timeline.canvas.event_style import style_of
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
 from perftui_tui.screens.timeline.model.cells import merged, text_of
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
@@ -39,8 +39,8 @@ def drawn(trace, kind, columns, glyphs):
      (1, "")],
 )  # fmt: skip
 def test_a_step_never_shows_a_cut_number(steps, room, words):
-    looks = looks_of(track_of(steps, STEPS), steps, KindsOfTrace(steps), None)
-    assert looks.words(1, room) == words
+    event_style = style_of(track_of(steps, STEPS), steps, KindsOfTrace(steps), None)
+    assert event_style.label(1, room) == words
 
 
 def test_steps_are_told_apart_while_each_has_two_columns(steps):

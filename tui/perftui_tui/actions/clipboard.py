@@ -27,33 +27,33 @@ _PATIENCE = 2.0
 
 
 def copy_text(app: App[object], text: str, what: str) -> None:
-    """Copy ``text``, and say so; ``what`` are the words for it, such as ``the name``."""
+    """Copy ``text`` and notify; ``what`` names it, such as ``the name``."""
     text = encodable(text)
     is_short = len(text.encode()) <= MOST_BYTES
     if is_short:
         app.copy_to_clipboard(text)
 
     def finish() -> None:
-        path = kept_copy(text)
+        path = save_copy(text)
         if is_short:
             hand_to_tmux(text)
-        app.call_from_thread(app.notify, _said(what, path, is_short), timeout=4, markup=False)
+        app.call_from_thread(app.notify, _notice(what, path, is_short), timeout=4, markup=False)
 
     app.run_worker(finish, thread=True, exit_on_error=False)
 
 
-def _said(what: str, path: Path | None, is_short: bool) -> str:
-    kept = f"in {_short(path)}" if path else ""
+def _notice(what: str, path: Path | None, is_short: bool) -> str:
+    saved = f"in {_short(path)}" if path else ""
     if not is_short:
-        where = kept or "nowhere: there is no directory of ours to keep it in"
+        where = saved or "nowhere: there is no directory of ours to keep it in"
         return f"{what} is too long for a clipboard; it is {where}"
     return f"{what} is in the clipboard, where the terminal lets it" + (
-        f", and {kept}" if kept else ""
+        f", and {saved}" if saved else ""
     )
 
 
-def kept_copy(text: str) -> Path | None:
-    """Write the file that holds what was copied last; None where that cannot be."""
+def save_copy(text: str) -> Path | None:
+    """Write ``text`` to the file of the last copy; None where that cannot be done."""
     traces = cache_directory()
     if traces is None:
         return None

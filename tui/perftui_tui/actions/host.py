@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from textual.message import Message
 
+    from perftui.trace.ranks import RankFile
     from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -25,8 +26,14 @@ class Host(Protocol):
     newest: Snapshot | None
     """What was read last, also while the screen is paused."""
 
+    ranks: tuple[RankFile, ...]
+    """The traces of all ranks, where a directory of them was named."""
+
     def open(self, target: Path) -> None:
         """Show another run or trace."""
+
+    def action_show(self, name: str) -> None:
+        """Go to a screen by its name; no way leads back."""
 
     def refresh_screen(self) -> None:
         """Draw the current state again."""

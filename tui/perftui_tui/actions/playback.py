@@ -1,4 +1,4 @@
-"""A saved run played through the screens: where it stands, how fast, and who draws it."""
+"""Playback of a saved run on the screens: position, speed, and the thread that makes snapshots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from perftui_tui.actions.host import Host
-from perftui_tui.reading.allocations import HeldMemory
+from perftui_tui.reading.allocations import AllocationReader
 from perftui_tui.reading.messages import SnapshotReceived
 from perftui_tui.reading.thread import Post, ReadingThread
 
@@ -31,8 +31,8 @@ BEGIN_SPEED = 10
 TICK_SECONDS = 0.25
 """Four pictures a second: a run is played for a person, and over SSH each costs kilobytes."""
 
-KEPT_WINDOWS = 2
-"""Analysed windows that are kept: a step to the one before and back reads none again."""
+CACHED_WINDOWS = 2
+"""Analysed windows in the cache: a step back and forth reads none again."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Position:
 
     @property
     def step(self) -> int:
-        """How many of the kept steps had ended."""
+        """How many of the recorded steps had ended."""
         return self.stops.steps_at(self.at)
 
     @property
@@ -84,7 +84,7 @@ class Playback:
     def __init__(self, app: PlaybackHost) -> None:
         self._app = app
         self.position: Position | None = None
-        """Where it stands; None while nothing is played."""
+        """The position; None while nothing is played."""
         self._final: Snapshot | None = None
         self._player: PlayingThread | None = None
         self._timer: Timer | None = None
@@ -214,7 +214,7 @@ class PlayingThread(ReadingThread):
         self._wanted: int | None = None
         self._changed = threading.Condition()
         self._windows: dict[Path, TraceAnalysis | str] = {}
-        self._held = HeldMemory(self.stopped.is_set)
+        self._allocations = AllocationReader(self.stopped.is_set)
 
     def show(self, at: int) -> None:
         """Ask for a time; one that was asked for before and not drawn yet is dropped."""
@@ -258,11 +258,11 @@ class PlayingThread(ReadingThread):
         if window is not None and window not in self._windows:
             self._post_picture(run, at, fixes, None)
             opened = open_window(window, self.stopped.is_set, is_over=True)
-            while len(self._windows) >= KEPT_WINDOWS:
+            while len(self._windows) >= CACHED_WINDOWS:
                 self._windows.pop(next(iter(self._windows)))
             self._windows[window] = opened
         if rank is not None:
-            self._held.read(rank)
+            self._allocations.read(rank)
         self._post_picture(run, at, fixes, self._windows[window] if window else None)
 
     def _post_picture(
@@ -273,9 +273,16 @@ class PlayingThread(ReadingThread):
         problems: tuple[str, ...] = (window,) if isinstance(window, str) else ()
         analysis = None if isinstance(window, str) else window
         rank = run.rank(self._rank_number)
-        held, problem = self._held.of(rank) if rank else (None, None)
+        allocations, problem = self._allocations.of(rank) if rank else (None, None)
         problems += (problem,) if problem else ()
         shown = picture(
-            run, self._rank_number, analysis, at, fixes, held=held, problems=problems, as_of=at
+            run,
+            self._rank_number,
+            analysis,
+            at,
+            fixes,
+            allocations=allocations,
+            problems=problems,
+            as_of=at,
         )
-        self.tell(SnapshotReceived(shown))
+        self.report(SnapshotReceived(shown))

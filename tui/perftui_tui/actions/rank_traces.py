@@ -1,4 +1,4 @@
-"""What the ranks' traces say of them, read one after the other once the ranks are looked at.
+"""The traces of all ranks, read one after the other once the Ranks screen is shown.
 
 Those are the traces of a directory, or the newest window of each rank of a run that is over.
 """
@@ -6,31 +6,23 @@ Those are the traces of a directory, or the newest window of each rank of a run 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from perftui_tui.actions.host import Host
 from perftui_tui.reading.messages import RanksRead
 from perftui_tui.reading.thread import Post, ReadingThread
 
 if TYPE_CHECKING:
     from perftui.facts.ranks import RankRow, RankTable
-    from perftui.trace.ranks import RankFile
+    from perftui_tui.actions.host import Host
 
 RankPaths = tuple[tuple[int, Path], ...]
 """Ranks with the trace of each."""
 
 
-class RankHost(Host, Protocol):
-    """The app, as far as reading the ranks' traces needs it."""
-
-    ranks: tuple[RankFile, ...]
-    """The traces of all ranks, where a directory of them was named."""
-
-
 class RankTraces:
     """Reads them on a thread: hundreds of ranks take minutes, and rows come as they are read."""
 
-    def __init__(self, app: RankHost) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self._reader: RankReader | None = None
         self._reading: RankPaths = ()
@@ -41,7 +33,7 @@ class RankTraces:
 
     @property
     def has_several(self) -> bool:
-        """Whether the directory that was named holds traces of more than one rank."""
+        """Whether the directory that was given has traces of more than one rank."""
         return len(self._app.ranks) > 1
 
     def read(self) -> None:
@@ -84,7 +76,7 @@ class RankTraces:
         self._app.refresh_screen()
 
     def rank_of(self, path: Path) -> int | None:
-        """Whose trace ``path`` is."""
+        """The rank whose trace is at ``path``."""
         return next((one.rank for one in self._app.ranks if one.path == path), None)
 
     def open(self, row: int) -> None:
@@ -103,7 +95,7 @@ class RankReader(ReadingThread):
         self._paths = paths
 
     def read(self) -> None:
-        """Read one after the other; one that cannot be read is told of and left out.
+        """Read one after the other; one that cannot be read is reported and left out.
 
         Raises:
             LoadCancelled: it was stopped meanwhile.
@@ -119,4 +111,4 @@ class RankReader(ReadingThread):
             except (TraceError, OSError) as error:
                 problems.append(f"rank {rank} cannot be read: {error}")
             table = table_of_traces(rows, len(self._paths) - done, problems)
-            self.tell(RanksRead(self._paths, table, done))
+            self.report(RanksRead(self._paths, table, done))

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class RecorderRequests:
-    """Leaves requests in the run directory; the recorder serves them when it looks next."""
+    """Writes requests to the run directory, which the recorder polls."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
         self._windows_awaited: int | None = None
         self._size: Size | None = None
-        self._told: Size | None = None
+        self._sent_size: Size | None = None
 
     def watch(self, snapshot: Snapshot) -> None:
-        """Notice the window that was asked for, and that there is a run to be told our size."""
-        self._tell_size()
+        """Notify of a window that was asked for, and send the terminal's size to a new run."""
+        self._send_size()
         if self._windows_awaited is not None and _window_count(snapshot) > self._windows_awaited:
             self._windows_awaited = None
             self._app.notify("captured: the timeline and the ops show the new window")
@@ -44,27 +44,27 @@ class RecorderRequests:
 
     def started(self, size: Size) -> None:
         """A run has been started in a terminal of ``size``."""
-        self._told = size
+        self._sent_size = size
 
     def resized(self, size: Size) -> None:
         """Give the script's terminal the size of ours: progress bars follow it."""
         # The first size is the one the script was started with.
-        self._told = self._told or size
+        self._sent_size = self._sent_size or size
         self._size = size
-        self._tell_size()
+        self._send_size()
 
-    def _tell_size(self) -> None:
+    def _send_size(self) -> None:
         from perftui.run.control import RESIZE
 
         size, newest = self._size, self._app.newest
-        if size is None or size == self._told or newest is None or newest.run is None:
+        if size is None or size == self._sent_size or newest is None or newest.run is None:
             return
         if newest.phase.is_live:
-            self._told = size
+            self._sent_size = size
             self._request(RESIZE, rows=size.height, columns=size.width)
 
     def _request(self, kind: str, root: Path | None = None, **data: int) -> bool:
-        """Whether the request could be left for the recorder; else why not is said."""
+        """Write a request for the recorder; False, with a warning, where that fails."""
         from perftui.run.control import request
         from perftui.run.layout import RunLayout
 

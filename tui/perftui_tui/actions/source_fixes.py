@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """A patch that stands in the source, and where its original is kept."""
+    """A patch that was written to the source, and where the original is."""
 
     applied: AppliedPatch
     store: Path
@@ -110,7 +110,7 @@ class SourceFixes:
 
 
 def patch_store(root: Path) -> Path:
-    """Where originals are kept: beside the runs, or in the run itself where it lies elsewhere."""
+    """Where originals are saved: beside the runs, or in the run itself where it lies elsewhere."""
     if root.parent.name == "runs" and root.parent.parent.name == ".perftui":
         return root.parent.parent / "patches"
     return root / "patches"

@@ -51,9 +51,6 @@ class TrialsHost(Host, Protocol):
         """Whether a dialog is open."""
         raise NotImplementedError
 
-    def action_show(self, name: str) -> None:
-        """Go to a screen by its name."""
-
     def open_own(self, root: Path) -> None:
         """Show the run at ``root``, which was started here."""
 
@@ -88,7 +85,7 @@ class Trials:
         self._cancelled.set()
 
     def compare_when_steady(self) -> None:
-        """Go to the comparison once a trial has steps enough, unless something is held or asked."""
+        """Go to the comparison once a trial has enough steps, unless paused or a dialog is open."""
         app, snapshot = self._app, self._app.snapshot
         if not self._compare_when_steady or snapshot is None or snapshot.source != app.target:
             return
@@ -182,7 +179,7 @@ class Trials:
         self._app.open_own(root)
 
     def _leave_running(self, root: Path) -> None:
-        """The app was left while the run was being started: what is said afterwards is of it."""
+        """The app was left while the run was being started: what is printed on exit is about it."""
         from perftui.run.control import STOP, request
         from perftui.run.layout import RunLayout
 

@@ -1,4 +1,4 @@
-"""What can be studied of two runs in one chart: how their step times are spread, and each step."""
+"""Charts of two runs: the distributions of their step times, and each step."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from perftui_tui.charts.run_charts import (
     BINS,
+    Chart,
     Floats,
-    Line,
-    Study,
+    Series,
+    aggregates_note,
     durations_of,
     index_of,
-    kept_note,
     quantile_of,
     top_of,
 )
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 BEFORE, AFTER = 1, 0
-"""The looks of the two: those that the Compare screen gives them."""
+"""Their styles, as on the Compare screen."""
 
 
-def comparison_studies(before: Snapshot, after: Snapshot) -> tuple[Study, ...]:
+def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
     """Both runs on one scale; nothing where one of them has no step."""
     pair = durations_of(before), durations_of(after)
     if not all(map(len, pair)):
@@ -38,17 +38,17 @@ def comparison_studies(before: Snapshot, after: Snapshot) -> tuple[Study, ...]:
     notes = {
         f"{name}: {note}"
         for name, one in (("before", before), ("after", after))
-        if (note := kept_note(one))
+        if (note := aggregates_note(one))
     }
-    said = "; ".join(sorted(notes, reverse=True))
+    note = "; ".join(sorted(notes, reverse=True))
     steps = index_of(before, len(pair[0])), index_of(after, len(pair[1]))
-    return _distributions(*pair, levels, said), _step_times(*steps, *pair, levels, said)
+    return _distributions(*pair, levels, note), _step_times(*steps, *pair, levels, note)
 
 
 def _distributions(
-    before: Floats, after: Floats, levels: tuple[tuple[str, float], ...], said: str
-) -> Study:
-    """The share of each run's steps in bins of equal length; the last holds what lies far above."""
+    before: Floats, after: Floats, levels: tuple[tuple[str, float], ...], note: str
+) -> Chart:
+    """The share of each run's steps in bins of equal length; the last has what lies far above."""
     edges = _edges(before, after)
     middles = (edges[:-1] + edges[1:]) / 2
     beyond = [int((one > edges[-1]).sum()) for one in (before, after)]
@@ -58,18 +58,18 @@ def _distributions(
         if any(beyond)
         else ""
     )
-    return Study(
+    return Chart(
         "compare",
         "Step times of both runs",
         middles,
         "step time",
         (
-            Line("before", _shares(before, edges), BEFORE),
-            Line("after", _shares(after, edges), AFTER),
+            Series("before", _shares(before, edges), BEFORE),
+            Series("after", _shares(after, edges), AFTER),
         ),
         lambda share: f"{share:.1f} %",
         levels,
-        note="; ".join(part for part in (above, said) if part),
+        note="; ".join(part for part in (above, note) if part),
         is_distribution=True,
     )
 
@@ -91,22 +91,22 @@ def _step_times(
     before: Floats,
     after: Floats,
     levels: tuple[tuple[str, float], ...],
-    said: str,
-) -> Study:
+    note: str,
+) -> Chart:
     """Each step of both runs over its number; a run that was shorter ends earlier."""
     steps = np.union1d(steps_before, steps_after)
-    return Study(
+    return Chart(
         "compare-steps",
         "Each step of both runs",
         steps,
         "step",
         (
-            Line("before", _placed(steps, steps_before, before), BEFORE),
-            Line("after", _placed(steps, steps_after, after), AFTER),
+            Series("before", _placed(steps, steps_before, before), BEFORE),
+            Series("after", _placed(steps, steps_after, after), AFTER),
         ),
         format_ns,
         levels,
-        note=said,
+        note=note,
     )
 
 

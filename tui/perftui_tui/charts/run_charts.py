@@ -1,4 +1,4 @@
-"""What can be studied as a chart of its own: series over the whole run, with their units."""
+"""Charts over a whole run: steps, memory and machine, each with its series and units."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ Floats = npt.NDArray[np.float64]
 BINS = 60
 """Of a distribution."""
 
-FAR = 4
-"""So many times the distance from the median to the 95th percentile is drawn of a distribution."""
+TAIL = 4
+"""A distribution is drawn to so many times the distance from its median to its p95."""
 
 THROUGHPUT_BINS = 200
-"""Stretches of equal length in which steps are counted."""
+"""Intervals of equal length in which steps are counted."""
 
 PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "other")
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """One series over the points of its study."""
+class Series:
+    """One series over the points of its chart."""
 
     label: str
     values: Floats
     """NaN where it is not known."""
-    look: int | None = None
+    style: int | None = None
     """Which of the colours and markers it has; by default that of its place."""
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Chart:
     """One chart: ``lines`` over ascending ``x``."""
 
     name: str
@@ -54,7 +54,7 @@ class Study:
     title: str
     x: Floats
     x_label: str
-    lines: tuple[Line, ...]
+    lines: tuple[Series, ...]
     text: Callable[[float], str]
     """How a value reads."""
     levels: tuple[tuple[str, float], ...] = ()
@@ -67,12 +67,12 @@ class Study:
     """Whether round values are those of binary units."""
 
 
-def studies(snapshot: Snapshot) -> tuple[Study, ...]:
-    """Everything that can be studied of ``snapshot``, the steps first."""
+def charts_of(snapshot: Snapshot) -> tuple[Chart, ...]:
+    """All charts of ``snapshot``, the steps first."""
     return tuple(found for make in (_of_steps, _of_memory, _of_machine) for found in make(snapshot))
 
 
-def _of_steps(snapshot: Snapshot) -> Iterator[Study]:
+def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
     steps = snapshot.train
     durations = durations_of(snapshot)
     if not len(durations):
@@ -81,12 +81,12 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Study]:
     p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
     levels = (("p50", p50), ("p95", p95))
     slow = durations >= SLOW_RATIO * p50
-    note = kept_note(snapshot)
+    note = aggregates_note(snapshot)
     count = int(slow.sum())
     words = f"{count} slow {'step' if count == 1 else 'steps'} (from {SLOW_RATIO:g}x p50)"
     marked = (words, slow) if count else None
-    line = (Line("step time", durations),)
-    yield Study("step", "Step time", index, "step", line, format_ns, levels, marked, note)
+    line = (Series("step time", durations),)
+    yield Chart("step", "Step time", index, "step", line, format_ns, levels, marked, note)
     yield _distribution(durations, levels, note)
     if steps is None:
         return
@@ -94,13 +94,13 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Study]:
     yield _parts(steps, index, note)
     yield from _on_device(steps)
     waits = 100 * steps["input_wait"] / np.maximum(steps["duration"], 1)
-    share = (Line("wait for data", waits.astype(np.float64)),)
-    yield Study("loader", "Wait for data, share of the step", index, "step", share, percent,
+    share = (Series("wait for data", waits.astype(np.float64)),)
+    yield Chart("loader", "Wait for data, share of the step", index, "step", share, percent,
                 note=note)  # fmt: skip
 
 
 def durations_of(snapshot: Snapshot) -> Floats:
-    """How long each training step took, ns, as far as steps are kept."""
+    """How long each training step took, ns, as far as steps are recorded one by one."""
     if snapshot.train is not None:
         return np.asarray(snapshot.train["duration"], np.float64)
     return np.array(snapshot.step_ms) * 1e6
@@ -113,8 +113,8 @@ def index_of(snapshot: Snapshot, count: int) -> Floats:
     return np.arange(count, dtype=np.float64)
 
 
-def kept_note(snapshot: Snapshot) -> str:
-    """That not every step is kept, where that is so."""
+def aggregates_note(snapshot: Snapshot) -> str:
+    """A note that some steps are known as aggregates only; empty where none are."""
     kept = 0 if snapshot.train is None else len(snapshot.train)
     summed = snapshot.train_steps - kept if snapshot.train is not None else 0
     return f"{summed:,} steps between are kept as sums and not drawn" if summed > 0 else ""
@@ -129,11 +129,11 @@ def quantile_of(values: Floats, quantile: int) -> float:
 def top_of(durations: Floats) -> float:
     """Where a distribution ends: what lies further above the 95th percentile is counted there."""
     p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
-    return min(float(durations.max()), max(p50 + FAR * (p95 - p50), 1.05 * p95))
+    return min(float(durations.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95))
 
 
-def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Study:
-    """How many steps took how long; the last bin holds what lies far above the 95th percentile."""
+def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
+    """How many steps took how long; the last bin has what lies far above the 95th percentile."""
     top = top_of(durations)
     low = float(durations.min())
     edges = np.linspace(low, max(top, low + 1), BINS + 1)
@@ -141,12 +141,12 @@ def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note
     middles = (edges[:-1] + edges[1:]) / 2
     beyond = int((durations > edges[-1]).sum())
     above = f"{beyond:,} longer than {format_ns(edges[-1])} are in the last bar" if beyond else ""
-    return Study(
+    return Chart(
         "distribution",
         "Distribution of step times",
         middles,
         "step time",
-        (Line("steps", counts.astype(np.float64)),),
+        (Series("steps", counts.astype(np.float64)),),
         lambda count: f"{count:,.0f} step{'s'[: round(count) != 1]}",
         levels,
         note="; ".join(part for part in (above, note) if part),
@@ -154,8 +154,8 @@ def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note
     )
 
 
-def _throughput(steps: Table) -> Iterator[Study]:
-    """Steps a second, counted in stretches of equal length."""
+def _throughput(steps: Table) -> Iterator[Chart]:
+    """Steps a second, counted in intervals of equal length."""
     ends = (steps["start"] + steps["duration"]).astype(np.float64) / 1e9
     begin = float(steps["start"][0]) / 1e9
     whole = float(ends[-1]) - begin
@@ -165,58 +165,58 @@ def _throughput(steps: Table) -> Iterator[Study]:
     counts, edges = np.histogram(ends, bins, (begin, float(ends[-1])))
     rates = counts / (whole / bins)
     middles = (edges[:-1] + edges[1:]) / 2 - begin
-    yield Study(
+    yield Chart(
         "throughput",
         "Throughput",
         middles,
         "seconds since the first step",
-        (Line("steps/s", rates),),
+        (Series("steps/s", rates),),
         lambda value: f"{per_second(value)} steps/s",
         (("mean", len(ends) / whole),),
         note=f"counted in stretches of {format_ns(1e9 * whole / bins)}",
     )
 
 
-def _parts(steps: Table, index: Floats, note: str) -> Study:
+def _parts(steps: Table, index: Floats, note: str) -> Chart:
     lines = tuple(
-        Line(NAMES.get(phase, phase), steps[phase].astype(np.float64))
+        Series(NAMES.get(phase, phase), steps[phase].astype(np.float64))
         for phase in PHASES
         if phase in steps and int(steps[phase].sum()) > 0
     )
-    return Study("parts", "Parts of each step", index, "step", lines, format_ns, note=note)
+    return Chart("parts", "Parts of each step", index, "step", lines, format_ns, note=note)
 
 
-def _on_device(steps: Table) -> Iterator[Study]:
+def _on_device(steps: Table) -> Iterator[Chart]:
     """What the phases took on the GPU, of the steps of which it is known."""
     timed = timed_steps(steps)
     if timed is None:
         return
     lines = tuple(
-        Line(NAMES.get(phase, phase), timed[column].astype(np.float64))
+        Series(NAMES.get(phase, phase), timed[column].astype(np.float64))
         for phase, column in zip(DEVICE_PHASES, DEVICE_COLUMNS, strict=True)
     )
     left_out = len(steps) - len(timed)
     note = f"{left_out:,} steps between were not timed on the GPU" if left_out else ""
     index = timed["index"].astype(np.float64)
-    yield Study("device", "Phases on the GPU", index, "step", lines, format_ns, note=note)
+    yield Chart("device", "Phases on the GPU", index, "step", lines, format_ns, note=note)
 
 
-def _of_memory(snapshot: Snapshot) -> Iterator[Study]:
+def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
     use = snapshot.memory
     if use is None:
         return
     lines = (
-        Line("allocated", use.allocated.astype(np.float64)),
-        Line("reserved", use.reserved.astype(np.float64)),
+        Series("allocated", use.allocated.astype(np.float64)),
+        Series("reserved", use.reserved.astype(np.float64)),
     )
     note = f"{use.summed:,} steps between are kept as sums and not drawn" if use.summed else ""
     peak = (("peak", float(use.peak_allocated)),)
     index = use.step.astype(np.float64)
-    yield Study("memory", "GPU memory at the end of each step", index, "step", lines,
+    yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,
                 format_bytes, peak, note=note, is_bytes=True)  # fmt: skip
 
 
-def _of_machine(snapshot: Snapshot) -> Iterator[Study]:
+def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:
     table = table_of(snapshot)
     if table is None or not len(table) or "time" not in table:
         return
@@ -236,17 +236,17 @@ def _of_machine(snapshot: Snapshot) -> Iterator[Study]:
 
 def _metric(
     table: Table, name: str, title: str, text: Callable[[float], str], columns: dict[str, str]
-) -> Iterator[Study]:
-    """A study of the named columns, of those that were sampled."""
+) -> Iterator[Chart]:
+    """A chart of the named columns, of those that were sampled."""
     lines = tuple(
-        Line(label, table[column])
+        Series(label, table[column])
         for label, column in columns.items()
         if column in table and bool(np.isfinite(table[column]).any())
     )
     if lines:
         seconds = (table["time"] - table["time"][0]) / 1e9
         label = "seconds since the first sample"
-        yield Study(name, title, seconds, label, lines, text, is_bytes=text is format_bytes)
+        yield Chart(name, title, seconds, label, lines, text, is_bytes=text is format_bytes)
 
 
 def nearest(x: Sequence[float] | Floats, at: float) -> int:

@@ -78,7 +78,7 @@ def _checked(root: Path) -> Path:
 
 
 def _over(root: Path, manifest: Manifest) -> str:
-    """That a run is over, how it ended, and what opens it."""
+    """The message that a run is over, how it ended, and what opens it."""
     from perftui.run.manifest import Status
 
     if manifest.status is Status.LOST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.tell import tell
+from perftui_tui.commands.log import log
 
 
 def keys(line: CommandLine) -> int:
@@ -21,5 +21,5 @@ def keys(line: CommandLine) -> int:
     overrides = read_overrides(path)
     print(file_text(overrides, path))
     for complaint in overrides.complaints:
-        tell(f"perftui: {complaint}")
+        log(f"perftui: {complaint}")
     return 1 if overrides.complaints else 0

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.interpreter import interpreter
 from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.log import log
 from perftui_tui.commands.options import check_options
-from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _headless(launch: Launch, reason: str) -> NoReturn:
     from perftui.recorder.foreground import run_as_command
 
     if reason:
-        tell(f"perftui: {reason}, so running without the app")
+        log(f"perftui: {reason}, so running without the app")
     run_as_command(replace(launch, joins=True))
 
 

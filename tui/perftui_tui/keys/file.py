@@ -31,7 +31,7 @@ def key_file() -> Path:
 
 
 def read_overrides(path: Path) -> Overrides:
-    """What the file asks for; what is wrong in it is told in words, and never raised."""
+    """What the file asks for; errors in it become complaints, and are never raised."""
     try:
         content = path.read_bytes().decode()
     except FileNotFoundError:

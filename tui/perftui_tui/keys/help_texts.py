@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """One number or pane: what it is, its unit, who says so, and when it is good."""
+    """One number or pane: what it is, its unit, its source, and when it is good."""
 
     name: str
     what: str

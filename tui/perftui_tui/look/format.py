@@ -60,7 +60,7 @@ def fine_percent(value: float) -> str:
 
 
 def elapsed(ns: int) -> str:
-    """A stretch of wall time as a clock: ``7:12``, ``1:07:12``."""
+    """A duration as a clock: ``7:12``, ``1:07:12``."""
     seconds = max(0, ns) // 1_000_000_000
     hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

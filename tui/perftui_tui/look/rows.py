@@ -55,7 +55,7 @@ CONTINUED = "↳ "
 """Marks a row that goes on with the one above."""
 
 _WORD = re.compile(r"\S*\d (?:%|[nµm]?s|m|h|[kKMG]?i?B)(?!\w)\S*|\S+")
-"""A word, or a figure with its unit, which says nothing in another row."""
+"""A word, or a figure with its unit, which belong in one row."""
 
 
 def row(*parts: str | Span) -> Row:
@@ -168,7 +168,7 @@ def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
 
 
 def _words(text: str, room: int) -> Iterator[str]:
-    """What of ``text`` is not to be parted, in pieces of at most ``room`` cells."""
+    """The words of ``text``, and figures with their units, in parts of at most ``room`` cells."""
     for word in _WORD.findall(text):
         shown = printable(word)
         for part in [shown] if cell_len(shown) <= room else shown.split():

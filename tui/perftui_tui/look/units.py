@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 MISSING = "–"
-"""Stands where a value was not measured."""
+"""Shown for a value that was not measured."""
 
 ASCII_TEXT = str.maketrans("…µ", "~u")
 """For ``str.translate``: figures and cut names where only ASCII is safe."""

@@ -16,7 +16,7 @@ MARKS: dict[Severity, Span] = {
 
 
 def gain(finding: Finding) -> str:
-    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it cannot be said."""
+    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it is not known."""
     speedup = finding.best_speedup
     return f"≤{speedup:.2f}x" if speedup else ""
 
@@ -59,7 +59,7 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 
 def _notes(snapshot: Snapshot) -> set[str]:
-    """Problems that only say what a trace was recorded without, not that it could not be read."""
+    """Problems about what a trace was recorded without, not about reading it."""
     if snapshot.phase is not Phase.TRACE or snapshot.analysis is None:
         return set()
     damage = {warning.message for warning in snapshot.analysis.trace.warnings}

@@ -13,11 +13,11 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.step_breakdown import DrawnStep, Part, name_within
 
 EDGE = "▏"
-"""Begins every part, so that parts are told apart without colour."""
+"""Begins every part, so that parts can be distinguished without colour."""
 
 
 def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """The step in words, the bar with names, the bar with times, and what has no room in it."""
+    """A heading, the bar with names, the bar with times, and what has no room in it."""
     breakdown = snapshot.breakdown
     rows = breakdown_bar(breakdown, cells)
     small = left_out(breakdown, cells) if breakdown else ()
@@ -119,7 +119,7 @@ def _timed(part: Part, width: int, whole: int) -> Span:
 
 
 def _figure(part: Part, width: int, whole: int) -> str:
-    """As much of a part's time as fits; empty where nothing does."""
+    """The time of a part, shortened to fit; empty where nothing fits."""
     time, percentage = part_of_step(part.ns), share(part.ns, whole)
     figures = (f"{time} {percentage}", f"{time.removesuffix(' ms')} {percentage}", percentage)
     return next((each for each in figures if len(each) < width), "")

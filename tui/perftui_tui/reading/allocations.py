@@ -1,4 +1,4 @@
-"""Who holds the memory of a rank: its newest snapshot, read once."""
+"""GPU memory allocations by call site, from the newest memory snapshot of a rank."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ if TYPE_CHECKING:
     from perftui.report.memory import MemoryReport
     from perftui.run.reader import RankSnapshot
 
-Told = tuple["MemoryReport | None", "str | None"]
-"""What a snapshot says, or why it cannot be read."""
+ReadResult = tuple["MemoryReport | None", "str | None"]
+"""The report of a memory snapshot, or why it cannot be read."""
 
 UNREADABLE = "the memory snapshot"
-"""Begins what is said of one that cannot be read."""
+"""Begins the message about one that cannot be read."""
 
 Stamp = tuple[Path, int, int]
 
 
-class HeldMemory:
-    """Remembers the report of the snapshot that was read last; a newer one replaces its file."""
+class AllocationReader:
+    """Caches the report of the snapshot that was read last; a newer one replaces its file."""
 
     def __init__(self, cancelled: Callable[[], bool]) -> None:
         self._cancelled = cancelled
         self._stamp: Stamp | None = None
-        self._told: Told = (None, None)
+        self._result: ReadResult = (None, None)
 
     def knows(self, rank: RankSnapshot) -> bool:
-        """Whether nothing has to be read to tell who holds the memory of ``rank``."""
+        """Whether the newest memory snapshot of ``rank`` has been read, or there is none."""
         stamp = _stamp(rank)
         return stamp is None or stamp == self._stamp
 
-    def of(self, rank: RankSnapshot) -> Told:
+    def of(self, rank: RankSnapshot) -> ReadResult:
         """What was read for ``rank``; nothing where that was another file."""
         return (
-            self._told if self._stamp is not None and _stamp(rank) == self._stamp else (None, None)
+            self._result
+            if self._stamp is not None and _stamp(rank) == self._stamp
+            else (None, None)
         )
 
     def read(self, rank: RankSnapshot) -> None:
@@ -47,7 +49,7 @@ class HeldMemory:
         stamp = _stamp(rank)
         if stamp is None or stamp == self._stamp:
             return
-        self._told = read_memory(stamp[0], self._cancelled)
+        self._result = read_memory(stamp[0], self._cancelled)
         self._stamp = stamp
 
 
@@ -55,7 +57,7 @@ def read_memory(
     path: Path,
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None] | None = None,
-) -> Told:
+) -> ReadResult:
     """The report of the snapshot at ``path``, or why it cannot be read.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What can be done about findings, worked out on the reading thread and remembered."""
+"""The fixes of findings, worked out on the reading thread and cached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = tuple[object, ...]
 
 
 class FixLookup:
-    """Remembers the options of each finding: parsing the source costs tens of milliseconds.
+    """Caches the fixes of each finding: parsing the source costs tens of milliseconds.
 
     They are worked out anew when what they rest on changes: the finding's fixes, the loader, the
     overrides in force, the cores there are and what they do, or a source file.

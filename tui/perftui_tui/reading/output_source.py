@@ -12,7 +12,7 @@ POLL_SECONDS = 0.25
 """Fast enough to look alive; a busier terminal makes keys lag over SSH."""
 
 TRIES = 20
-"""Reads that fail one after the other before it is said: five seconds, as for the run itself."""
+"""Failed reads in a row before it is reported: five seconds, as for the run itself."""
 
 
 class OutputSource(ReadingThread):
@@ -27,7 +27,7 @@ class OutputSource(ReadingThread):
         """Post what was printed, as often as there is more."""
         while not self.stopped.is_set():
             if self._poll():
-                self.tell(OutputReceived(self._tail.view()))
+                self.report(OutputReceived(self._tail.view()))
             self.stopped.wait(POLL_SECONDS)
 
     def _poll(self) -> bool:
@@ -38,7 +38,7 @@ class OutputSource(ReadingThread):
             self._failures += 1
             if self._failures == TRIES:
                 reason = f"the script's output cannot be read: {error}"
-                self.tell(SourceFailed(reason, is_all=False))
+                self.report(SourceFailed(reason, is_all=False))
             return False
         self._failures = 0
         return more

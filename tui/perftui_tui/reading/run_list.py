@@ -50,17 +50,17 @@ class RunLister:
     """Lists ``directory`` and judges each run once more only where it has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[object, RunSummary]] = {}
+        self._cache: dict[Path, tuple[object, RunSummary]] = {}
 
     def read(
         self,
         directory: Path,
-        told: Callable[[RunList], None],
+        report: Callable[[RunList], None],
         stopped: threading.Event,
         *,
         sparing: bool = False,
     ) -> None:
-        """Tell of the list at once, then again after each run that had to be read.
+        """Report the list at once, then again after each run that had to be read.
 
         ``sparing`` leaves the machine to a training that runs on it.
         """
@@ -69,28 +69,28 @@ class RunLister:
         try:
             entries = list_runs(directory)
         except OSError as error:
-            told(RunList(directory, problem=f"{directory} cannot be listed: {error.strerror}"))
+            report(RunList(directory, problem=f"{directory} cannot be listed: {error.strerror}"))
             return
-        listed = [Listed(entry, self._remembered(entry)) for entry in entries]
-        told(RunList(directory, tuple(listed)))
+        listed = [Listed(entry, self._cached(entry)) for entry in entries]
+        report(RunList(directory, tuple(listed)))
         for at, entry in enumerate(entries):
             if stopped.is_set():
                 return
             if self._is_new(entry):
                 began = time.thread_time()
                 listed[at] = Listed(entry, self._summary(entry))
-                told(RunList(directory, tuple(listed)))
+                report(RunList(directory, tuple(listed)))
                 if sparing:
                     stopped.wait((time.thread_time() - began) / DUTY)
 
-    def _remembered(self, entry: RunEntry) -> RunSummary | None:
-        known = self._known.get(entry.root)
+    def _cached(self, entry: RunEntry) -> RunSummary | None:
+        known = self._cache.get(entry.root)
         return known[1] if known else None
 
     def _is_new(self, entry: RunEntry) -> bool:
         if entry.manifest is None:
             return False
-        known = self._known.get(entry.root)
+        known = self._cache.get(entry.root)
         return known is None or known[0] != _stamp(entry)
 
     def _summary(self, entry: RunEntry) -> RunSummary | None:
@@ -103,7 +103,7 @@ class RunLister:
         except (ManifestError, OSError):
             # It has gone or is damaged: the list says so when it is read next.
             return None
-        self._known[entry.root] = (stamp, summary)
+        self._cache[entry.root] = (stamp, summary)
         return summary
 
 

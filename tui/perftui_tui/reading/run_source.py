@@ -22,7 +22,7 @@ takes half a second to read and judge, so it is read every ten seconds."""
 LONGEST_POLL_SECONDS = 15.0
 
 TRIES = 5
-"""Reads that fail one after the other before it is said: a network disk comes back."""
+"""Failed reads in a row before it is reported: a network disk comes back."""
 
 
 class RunSource(ReadingThread):
@@ -64,10 +64,10 @@ class RunSource(ReadingThread):
         except (ManifestError, OSError) as error:
             self._failures += 1
             if self._failures == TRIES:
-                self.tell(SourceFailed(str(error)))
+                self.report(SourceFailed(str(error)))
             return True
         self._failures = 0
-        self.tell(SnapshotReceived(snapshot))
+        self.report(SnapshotReceived(snapshot))
         return snapshot.phase.is_live or view.unfinished
 
 

@@ -25,7 +25,7 @@ from perftui.facts.sync_calls import syncs
 from perftui.facts.worker_lines import loader_lines
 from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
-from perftui_tui.reading.allocations import HeldMemory
+from perftui_tui.reading.allocations import AllocationReader
 from perftui_tui.reading.fix_lookup import FixLookup
 from perftui_tui.reading.snapshot import RecordingCost, Snapshot, phase_of
 from perftui_tui.reading.step_breakdown import DrawnStep
@@ -48,7 +48,7 @@ def read_once(root: Path) -> Snapshot:
 
 
 class RunView:
-    """Reads the run at ``root`` again and again, and remembers the analysis of its last window.
+    """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
 
     Raises:
         ManifestError: on ``read``, where the directory is not a readable run.
@@ -70,7 +70,7 @@ class RunView:
         self._analysis: TraceAnalysis | None = None
         self._problem: str | None = None
         self._fixes = FixLookup()
-        self._held = HeldMemory(cancelled)
+        self._allocations = AllocationReader(cancelled)
         self._is_first = True
         self.unfinished = False
         """Whether the next read has something to add to a run that is over."""
@@ -82,17 +82,17 @@ class RunView:
         self._notice_another(rank)
         newest = rank.windows[-1] if rank and rank.windows else None
         is_new = newest is not None and newest != self._window
-        is_new_memory = rank is not None and not self._held.knows(rank)
+        is_new_memory = rank is not None and not self._allocations.knows(rank)
         self.unfinished = (is_new or is_new_memory) and self._is_first
         if newest is not None and is_new and not self._is_first:
             self._analyse(newest, run.manifest.status.is_over)
         if rank is not None and not self._is_first:
-            self._held.read(rank)
+            self._allocations.read(rank)
         self._is_first = False
         return self._snapshot(run)
 
     def _notice_another(self, rank: RankSnapshot | None) -> None:
-        """The window of a training says nothing of the one after it."""
+        """Drop the window of another rank."""
         number = rank.rank if rank else None
         if number != self._rank:
             self._rank = number
@@ -108,14 +108,14 @@ class RunView:
 
     def _snapshot(self, run: RunSnapshot) -> Snapshot:
         rank = run.rank(self._rank_number)
-        held, problem = self._held.of(rank) if rank else (None, None)
+        allocations, problem = self._allocations.of(rank) if rank else (None, None)
         return picture(
             run,
             self._rank_number,
             self._analysis,
             self._clock(),
             self._fixes,
-            held=held,
+            allocations=allocations,
             problems=tuple(one for one in (self._problem, problem) if one),
         )
 
@@ -145,14 +145,14 @@ def picture(
     now_ns: int,
     fixes: FixLookup,
     *,
-    held: MemoryReport | None = None,
+    allocations: MemoryReport | None = None,
     problems: tuple[str, ...] = (),
     as_of: int | None = None,
 ) -> Snapshot:
-    """``run`` judged, with the ``analysis`` of its newest window, as the screens show it.
+    """The snapshot of ``run``, with the ``analysis`` of its newest window.
 
-    ``held`` is who holds its memory, ``problems`` are those of reading either; ``as_of`` is the
-    time of which ``run`` speaks, where that is not the end of what is known.
+    ``allocations`` are of its newest memory snapshot; ``problems`` are those of reading; ``as_of``
+    is the time at which ``run`` is shown, None for what is known now.
     """
     rank = run.rank(rank_number)
     facts = Facts(run, analysis, rank_number)
@@ -184,7 +184,7 @@ def picture(
         worker_lines=loader_lines(facts),
         gap_lines=gap_lines(facts),
         memory=memory_use(rank.steps, rank.thinned) if rank else None,
-        held=held,
+        allocations=allocations,
         ranks=rank_table(facts),
         options=fixes.of(found.findings, facts),
     )

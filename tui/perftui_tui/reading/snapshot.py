@@ -56,7 +56,7 @@ class RecordingCost:
     at_most: int
     """What it may have taken: steps differ from each other anyway."""
     whole: int
-    """Those steps in all."""
+    """The time of all those steps."""
     budget: float | None = None
     """The share that it may take; None where none was set."""
 
@@ -88,7 +88,7 @@ class Snapshot:
     train_steps: int = 0
     """Steps so far: of training, or of what a run does that trains nothing."""
     train: Table | None = None
-    """Those steps, rows of ``STEP_COLUMNS``; of very many the first and the newest. None
+    """The training steps, rows of ``STEP_COLUMNS``; of very many the first and the newest. None
     without a run."""
     recording: RecordingCost | None = None
     loader: LoaderFacts | None = None
@@ -96,11 +96,11 @@ class Snapshot:
     figures: RunFigures | None = None
     """What a comparison with another run sets side by side; None without a run."""
     problems: tuple[str, ...] = ()
-    """What could not be read or judged, in words."""
+    """What could not be read or judged, as sentences."""
     main_thread: LinesByTime | None = None
-    """Where the training's main thread was over the steady steps, where it was looked at."""
+    """Stack samples of the training's main thread over the steady steps, if there are any."""
     window_thread: LinesByTime | None = None
-    """Where it was over the profiled steps, where it was only looked at there."""
+    """Stack samples of the main thread over the profiled steps, if there are only those."""
     syncs: SyncCalls | None = None
     """Calls that make the host wait for the GPU, where they were counted."""
     worker_lines: WorkerLines | None = None
@@ -109,8 +109,8 @@ class Snapshot:
     """Where it was while the GPU idled in the newest window, by cause."""
     memory: MemoryUse | None = None
     """GPU memory of the shown rank by step; None where no step knows it."""
-    held: MemoryReport | None = None
-    """Who holds the GPU's memory, from a snapshot of its allocator; None without one."""
+    allocations: MemoryReport | None = None
+    """GPU memory by call site, from a snapshot of the allocator; None without one."""
     ranks: RankTable | None = None
     """All ranks of a run side by side; None for a trace."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Snapshot:
     @property
     def is_memory_alone(self) -> bool:
         """Whether a snapshot of GPU memory is shown, and no times are known."""
-        return self.run is None and self.analysis is None and self.held is not None
+        return self.run is None and self.analysis is None and self.allocations is not None
 
     @property
     def goes_on(self) -> bool:
@@ -158,7 +158,7 @@ class Snapshot:
 
 
 def phase_of(manifest: Manifest) -> Phase:
-    """The phase that a manifest tells of."""
+    """The phase of the run with this manifest."""
     from perftui.run.manifest import Status
 
     if manifest.status is Status.EXITED:

@@ -59,7 +59,7 @@ SHORT_NAMES = {
     "launch-bound": ("launch",),
     "allocation": ("alloc",),
 }
-"""Shorter words for names, the longest first: a name that is cut says nothing."""
+"""Shorter names, the longest first: a name that is cut cannot be understood."""
 
 
 def name_within(name: str, room: int) -> str:

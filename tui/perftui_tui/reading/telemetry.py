@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perftui.run.table import Table
 
 RECENT_SAMPLES = 400
-"""As many samples as the widest chart can show."""
+"""Samples that the widest chart can show."""
 
 NOW_SAMPLES = 10
 """A value that is missing in so many samples, one a second, is no longer the present one."""
@@ -20,7 +20,7 @@ RESIDENT = "processes.rss"
 """Memory of the run's processes: nothing where none is left."""
 
 STOPPED = "no longer sampled"
-"""Stands where a metric was known once and is not now: its source has failed."""
+"""Shown for a metric whose source has failed."""
 
 
 def table_of(snapshot: Snapshot) -> Table | None:
@@ -34,7 +34,7 @@ def table_of(snapshot: Snapshot) -> Table | None:
 
 
 def _while_it_lived(table: Table) -> Table:
-    """Without the samples that the recorder took behind the end: they tell of an idle machine."""
+    """Without the samples taken after the training ended, when the machine was idle."""
     if RESIDENT not in table:
         return table
     import numpy as np

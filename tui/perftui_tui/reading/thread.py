@@ -1,4 +1,4 @@
-"""A thread that reads something and tells the app what it saw."""
+"""A thread that reads something and posts messages to the app."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ReadingThread:
         self.path = path
         self.stopped = threading.Event()
         self.first: Message | None = None
-        """What was said first."""
-        self._told = threading.Event()
+        """The first message that was posted."""
+        self._has_reported = threading.Event()
         self._post = post
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
@@ -45,17 +45,17 @@ class ReadingThread:
         """
         raise NotImplementedError
 
-    def first_word(self, patience: float) -> Message | None:
-        """What was said first, waited for so many seconds at most; it is posted all the same."""
-        self._told.wait(patience)
+    def first_message(self, patience: float) -> Message | None:
+        """The first message, waited for at most ``patience`` seconds; it is posted as well."""
+        self._has_reported.wait(patience)
         return self.first
 
-    def tell(self, message: Message) -> None:
+    def report(self, message: Message) -> None:
         """Post ``message``, unless nobody listens any more."""
         if self.stopped.is_set():
             return
         self.first = self.first or message
-        self._told.set()
+        self._has_reported.set()
         self._post(message)
 
     def _run(self) -> None:
@@ -67,4 +67,4 @@ class ReadingThread:
             return
         except Exception as error:  # the thread's one boundary: the app must hear of any failure
             log.exception("reading %s failed", self.path)
-            self.tell(SourceFailed(f"{self.path}: {error}"))
+            self.report(SourceFailed(f"{self.path}: {error}"))

@@ -47,12 +47,12 @@ class TraceSource(ReadingThread):
         except (TraceError, OSError) as error:
             reason = str(error)
             named = reason if str(self.path) in reason else f"{self.path}: {reason}"
-            self.tell(SourceFailed(named))
+            self.report(SourceFailed(named))
         else:
-            self.tell(SnapshotReceived(snapshot))
+            self.report(SnapshotReceived(snapshot))
 
     def _read_memory(self) -> None:
-        """Post who holds the memory.
+        """Read a memory snapshot and post its allocations.
 
         Raises:
             LoadCancelled: it was stopped meanwhile.
@@ -62,15 +62,17 @@ class TraceSource(ReadingThread):
         def progressed(read: int, whole: int) -> None:
             self._progressed(read / whole if whole else 1.0)
 
-        held, problem = read_memory(self.path, self.stopped.is_set, progressed)
+        allocations, problem = read_memory(self.path, self.stopped.is_set, progressed)
         if problem is not None:
-            self.tell(SourceFailed(problem))
+            self.report(SourceFailed(problem))
             return
-        shown = Snapshot(self.path, Phase.TRACE, self.path.name, self._clock(), held=held)
-        self.tell(SnapshotReceived(shown))
+        shown = Snapshot(
+            self.path, Phase.TRACE, self.path.name, self._clock(), allocations=allocations
+        )
+        self.report(SnapshotReceived(shown))
 
     def _previewed(self, analysis: TraceAnalysis) -> None:
-        self.tell(PreviewReceived(self.path, analysis))
+        self.report(PreviewReceived(self.path, analysis))
 
     def _progressed(self, done: float | Exporting) -> None:
-        self.tell(LoadProgressed(self.path, done))
+        self.report(LoadProgressed(self.path, done))

@@ -1,4 +1,4 @@
-"""What a person takes away from a screen: the selected row or the text, and the table as a file."""
+"""What can be copied or saved from a screen: the selected row, the text, the table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shown_table(screen: Screen[None]) -> VirtualTable | None:
 
 
 def text_to_copy(screen: Screen[None]) -> tuple[str, str]:
-    """What ``y`` copies, and the words for it: the selected row, else all text of the screen."""
+    """What ``y`` copies, and its name: the selected row, else all text of the screen."""
     table = shown_table(screen)
     if table is not None and table.selected_row is not None:
         return row_text(table, table.selected_row), "the row"

@@ -79,7 +79,7 @@ class NavigatingApp(NotifyingApp):
         self.action_show(SCREENS[(at + step) % len(SCREENS)])
 
     def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
-        """Show a stretch of the trace (ns since its start) on the timeline."""
+        """Show an interval of the trace (ns since its start) on the timeline."""
         self._place = (start, end, row)
         self.follow("timeline")
 
@@ -89,7 +89,7 @@ class NavigatingApp(NotifyingApp):
             self._go(self.trail[-1], self.trail[:-1])
 
     def take_place(self) -> tuple[int, int, int | None] | None:
-        """The stretch to go to, once."""
+        """The interval to show, returned once."""
         place, self._place = self._place, None
         return place
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.playback import Playback, Position
 
 SHORTEST = 10
-"""Cells of the bar itself; below that the words give way."""
+"""The fewest cells of the bar itself; text is dropped before it gets shorter."""
 
 
 def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, int]:
@@ -27,7 +27,7 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
     style = "key" if has_keys else "accent"
     words = [
         (f" {mark} {position.speed:g}x ", style),
-        (f" {_step_words(position)} ", "bold"),
+        (f" {_step_label(position)} ", "bold"),
         (f" {elapsed(position.at - begin)} of {elapsed(position.stops.end - begin)} ", ""),
     ]
     while len(words) > 1 and width(tuple(words)) + SHORTEST > cells:
@@ -47,7 +47,7 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
     return fit(crop((*words, *bar, *other), cells), cells), left, room
 
 
-def _step_words(position: Position) -> str:
+def _step_label(position: Position) -> str:
     stops, number = position.stops, position.step
     if position.is_end:
         return "the end"

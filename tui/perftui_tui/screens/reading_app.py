@@ -1,4 +1,4 @@
-"""The part of the app that reads: what it is shown of a run or a trace, and when that is drawn."""
+"""The part of the app that reads a run or a trace, and hands it to the screens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perftui_tui.actions.trials import Trials
 
 
-FIRST_WORD_SECONDS = 0.3
+FIRST_MESSAGE_SECONDS = 0.3
 """How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
 
 
@@ -51,7 +51,7 @@ class ReadingApp(NavigatingApp):
         self.target = target
         self.is_replay = replay
         self.failure: str | None = None
-        """Why nothing can be shown, in words, repeated in the terminal after the app."""
+        """Why nothing can be shown; printed again in the terminal after the app."""
         self.rank_number = 0
         """The rank of a run that is shown."""
         self.own: Path | None = target if target.is_dir() else None
@@ -60,7 +60,7 @@ class ReadingApp(NavigatingApp):
         self.attached_to: Path | None = None
         """The run that somebody else started and we only watch, however it is left."""
         self.newest: Snapshot | None = None
-        """What was received last; the screens show an older one while the picture is held."""
+        """What was received last; the screens show an older one while paused."""
         self.preview: TraceAnalysis | None = None
         """What can be drawn of a trace while the rest of it is read."""
         self._clock = clock
@@ -117,7 +117,7 @@ class ReadingApp(NavigatingApp):
     # What the source says
 
     def on_snapshot_received(self, message: messages.SnapshotReceived) -> None:
-        """Put the snapshot on screen, unless the picture is held or the terminal is behind."""
+        """Put the snapshot on screen, unless paused or the terminal is behind."""
         if message.snapshot.source != self.target or message.snapshot is self.newest:
             return
         if message.snapshot.as_of is not None:
@@ -134,10 +134,10 @@ class ReadingApp(NavigatingApp):
         if not message.snapshot.phase.is_live or not self._terminal_is_behind():
             self.snapshot = message.snapshot
 
-    def wait_for_first_word(self) -> None:
+    def wait_for_first_message(self) -> None:
         """Let the first frame show what is read, if that does not take long."""
         for source in self._sources[:1]:
-            word = source.first_word(FIRST_WORD_SECONDS)
+            word = source.first_message(FIRST_MESSAGE_SECONDS)
             if isinstance(word, messages.SnapshotReceived):
                 self.on_snapshot_received(word)
 
@@ -148,13 +148,13 @@ class ReadingApp(NavigatingApp):
         return self.snapshot is not None and queue is not None and bool(queue.qsize() > 1)
 
     def on_output_received(self, message: messages.OutputReceived) -> None:
-        """Keep the newest output, and show it unless the picture is held."""
+        """Store the newest output, and show it unless paused."""
         self._newest_output = message.output
         if not self.paused:
             self.output = message.output
 
     def on_source_failed(self, message: messages.SourceFailed) -> None:
-        """Leave with the reason where there is nothing to show, else say it."""
+        """Leave with the reason where there is nothing to show, else notify of it."""
         if self.snapshot is None and message.is_all:
             self.failure = message.reason
             self.exit(return_code=2)
@@ -174,7 +174,7 @@ class ReadingApp(NavigatingApp):
         self.rank_traces.take(message)
 
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
-        """Say how far reading a trace has come."""
+        """Show the progress of reading a trace."""
         if isinstance(self.screen, RunScreen) and self.screen.is_composed:
             self.screen.loading_progress(message.path, message.done)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.nsys.exporting import Exporting
-    from perftui_tui.charts.run_charts import Study
+    from perftui_tui.charts.run_charts import Chart
     from perftui_tui.screens.session import Session
 
 
@@ -40,7 +40,7 @@ class RunScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel: a hint, with keys by name."""
 
-    STUDY: ClassVar[str] = ""
+    CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
 
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
@@ -131,7 +131,7 @@ class RunScreen(Screen[None]):
             self.refresh_bindings()
 
     def show_position(self) -> None:
-        """Draw where the playing of a run stands, if one is played."""
+        """Draw the position of the playback, if a run is played."""
         position = self.session.playback.position
         self.set_class(position is not None, "-played")
         self.query_one(PlaybackBar).show(position)
@@ -147,15 +147,20 @@ class RunScreen(Screen[None]):
                 pane.show(snapshot)
             self.show(snapshot)
 
+    def redraw(self) -> None:
+        """Draw the snapshot again, at another width or with another selection."""
+        if self.snapshot is not None and self.is_composed:
+            self.show(self.snapshot)
+
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""
 
-    def studies(self) -> tuple[Study, ...]:
+    def charts(self) -> tuple[Chart, ...]:
         """The charts that can be opened from here; importing them imports numpy."""
-        from perftui_tui.charts.run_charts import studies
+        from perftui_tui.charts.run_charts import charts_of
 
         snapshot = self.session.snapshot
-        return studies(snapshot) if snapshot is not None else ()
+        return charts_of(snapshot) if snapshot is not None else ()
 
     def action_copy(self) -> None:
         """Copy the selected row, else the text of the screen."""
@@ -169,7 +174,7 @@ class RunScreen(Screen[None]):
             self.notify("there is nothing to copy yet", severity="warning")
 
     def action_save_table(self) -> None:
-        """Save the table that has the focus as CSV, and say where."""
+        """Save the table that has the focus as CSV, and notify of the path."""
         from perftui_tui.screens.export import shown_table
         from perftui_tui.tables.csv_files import csv_text, folder_for
 
@@ -182,7 +187,7 @@ class RunScreen(Screen[None]):
 
     @work(thread=True, exit_on_error=False, group="save")
     def save(self, text: str, folder: Path, stem: str) -> None:
-        """Write a table beside the screen, and say where: the disk may be a network away."""
+        """Write a table on a thread, and notify of the path: the disk may be slow."""
         from perftui.trace.text import printable
         from perftui_tui.tables.csv_files import save_new
 
@@ -202,5 +207,5 @@ class RunScreen(Screen[None]):
         """Draw what can be drawn of a trace that is still being read, if anything."""
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Say how far reading ``path`` has come, while there is nothing else to show."""
+        """Show the progress of reading ``path``, while there is nothing else to show."""
         self.query_one(HeaderLine).show_progress(path.name, done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from perftui_tui.actions.rank_traces import RankHost
+from perftui_tui.actions.host import Host
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perftui_tui.reading.output_tail import Output
 
 
-class Session(RankHost, Protocol):
+class Session(Host, Protocol):
     """The app, as far as screens need it."""
 
     is_replay: bool
@@ -38,9 +38,6 @@ class Session(RankHost, Protocol):
 
     def show_rank(self, rank: int) -> None:
         """Show another rank of the run on all screens."""
-
-    def action_show(self, name: str) -> None:
-        """Go to a screen by its name; no way leads back."""
 
     def follow(self, name: str) -> None:
         """Go to a screen; ``backspace`` leads back."""

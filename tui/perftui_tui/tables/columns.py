@@ -13,9 +13,9 @@ from perftui_tui.look.units import MISSING, format_count, format_ns, format_perc
 from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
 
-class Words(Sequence[str]):
-    """Words that are made when they are asked for: those of a hundred thousand rows at once would
-    hold up the screen for seconds."""
+class Texts(Sequence[str]):
+    """Text made when it is asked for: a hundred thousand rows at once would block the screen for
+    seconds."""
 
     def __init__(self, count: int, make: Callable[[int], str]) -> None:
         self._count = count
@@ -56,10 +56,10 @@ def name_column(title: str, names: Sequence[str], things: str, whole: int | None
     return Column(title, names, names.__getitem__, align=LEFT, total=total)
 
 
-def words_column(
+def text_column(
     title: str, words: Sequence[str], width: int, optional: int, align: str = LEFT
 ) -> Column:
-    """Short words."""
+    """A column of short text."""
     wide = max(width, len(title) + MARK)
     return Column(title, words, words.__getitem__, wide, align=align, optional=optional)
 

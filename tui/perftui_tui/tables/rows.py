@@ -41,7 +41,7 @@ class Column:
     widest: int = 0
     """Cells that it grows to where the flexible column has enough."""
     exact: Callable[[int], object] | None = None
-    """What a file holds of a row; None: its text."""
+    """What a saved table has for a row; None: its text."""
     unit: str = ""
     """Of ``exact``, for the title in a file."""
 
@@ -62,7 +62,7 @@ class TableData:
     sort_column: int = 0
     descending: bool = True
     empty: str = "nothing recorded"
-    """Says why there are no rows."""
+    """Why there are no rows."""
     ids: Sequence[Hashable] = ()
     """Identify rows whose names are not their own; empty where ``names`` do."""
     parents: Int64 | None = None
@@ -73,7 +73,7 @@ class TableData:
         return len(self.names)
 
     def id_of(self, row: int) -> Hashable:
-        """What tells the row from all others."""
+        """What identifies the row."""
         return self.ids[row] if self.ids else self.names[row]
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -48,14 +49,13 @@ class VirtualTable(DrawnTable, can_focus=True):
     }
     """
 
+    @dataclass(eq=False)
     class RowMessage(Message):
         """Something happened to one row of ``table``."""
 
-        def __init__(self, table: VirtualTable, row: int) -> None:
-            super().__init__()
-            self.table = table
-            self.row = row
-            """Row of the data, whatever the order on screen."""
+        table: VirtualTable
+        row: int
+        """Row of the data, whatever the order on screen."""
 
         @property
         def control(self) -> VirtualTable:
@@ -192,7 +192,7 @@ class VirtualTable(DrawnTable, can_focus=True):
         self._reorder(self.selected_row)
 
     def sort_by(self, column: int) -> None:
-        """Sort by a column: numbers largest first, words from A; again turns it round."""
+        """Sort by a column: numbers largest first, text from A; again reverses the order."""
         if column == self._sort_column:
             self._descending = not self._descending
         else:

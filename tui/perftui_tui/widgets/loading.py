@@ -23,7 +23,7 @@ def loading(name: str, done: float | Exporting) -> str:
 
 
 def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
-    """Words with a bar that fills, and the next thing to do."""
+    """The progress with a bar, and what can be done meanwhile."""
     words = f" {loading(name, done)}"
     room = min(LONGEST_BAR, cells - LABEL_WIDTH - width(row(words)) - 2)
     bar: tuple[Span, ...] = ()

@@ -41,7 +41,7 @@ class LogView(RowView):
         """Number in the whole output of the line that was found last."""
         self.following = True
         self.empty = ""
-        """What is said where there are no lines."""
+        """The text shown where there are no lines."""
 
     @property
     def pattern(self) -> str:

@@ -1,4 +1,4 @@
-"""What is said in a corner of the screen for some seconds, however late it is drawn."""
+"""Notifications that may be drawn late, on a busy machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Notice(Notification):
 
 
 class NotifyingApp(App[None]):
-    """Says what there is to say in notices."""
+    """Shows notifications that survive a late drawing."""
 
     def notify(
         self,

@@ -1,4 +1,4 @@
-"""The widget behind every pane: it holds rows, and repaints only those that changed."""
+"""The widget of every pane: rows of text, of which only those that changed are repainted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RowView(ScrollView, can_focus=False):
                 self.refresh(Region(0, y - top, width, 1))
 
     def on_resize(self) -> None:
-        """Tell whoever makes the rows."""
+        """Post it to whoever makes the rows."""
         self.post_message(self.Resized())
 
     def render_line(self, y: int) -> Strip:

@@ -1,4 +1,4 @@
-"""A chart to study: axes, the stretch in view, a cursor. Drawn by plotext."""
+"""A chart drawn by plotext: axes, the range in view, a cursor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import nice_step
-from perftui_tui.charts.run_charts import Floats, Study
+from perftui_tui.charts.run_charts import Chart, Floats
 from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.widgets.row_view import RowView
 
@@ -26,7 +26,7 @@ COLOURS = ("part-forward", "part-input-wait", "part-backward", "part-optimizer",
 
 MARKERS = ("braille", "dot", "sd", "x", "+", "o")
 ASCII_MARKERS = ("*", "o", "x", "+", "#", "@")
-"""Lines are told apart without colour."""
+"""Series can be distinguished without colour."""
 
 TICK_CELLS, TICK_ROWS = 14, 4
 
@@ -34,89 +34,89 @@ FRAME_ROWS = 4
 """Of a plot: its border, the numbers and the name of its axis."""
 
 
-class StudyPlot(PlotextPlot):
-    """Draws one study between ``left`` and ``right``."""
+class ChartPlot(PlotextPlot):
+    """Draws one chart between ``left`` and ``right``."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._study: Study | None = None
+        self._chart: Chart | None = None
         self._view = (0.0, 1.0)
         self._at = 0
         self.axis_cells = 1
         """Columns left of the plot, taken by the numbers of the axis."""
 
-    def show(self, study: Study, left: float, right: float, at: int) -> None:
-        """Draw the stretch from ``left`` to ``right``, and the cursor at point ``at``."""
-        self._study, self._view, self._at = study, (left, right), at
+    def show(self, chart: Chart, left: float, right: float, at: int) -> None:
+        """Draw the range from ``left`` to ``right``, and the cursor at point ``at``."""
+        self._chart, self._view, self._at = chart, (left, right), at
         self.refresh()
 
     def render(self) -> RenderResult:
         """The plot at the size it has now."""
-        if self._study is not None:
-            self._draw(self._study)
+        if self._chart is not None:
+            self._draw(self._chart)
         drawn = super().render()
         if RowView.ascii_only and isinstance(drawn, Text):
             drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
         return drawn
 
-    def _draw(self, study: Study) -> None:
+    def _draw(self, chart: Chart) -> None:
         plot = self.plt
         plot.clear_figure()
         left, right = self._view
-        inside = (study.x >= left) & (study.x <= right)
-        top, bottom = _range(study, inside)
-        top = bottom + (top - bottom) * _headroom(study, self.size.height)
+        inside = (chart.x >= left) & (chart.x <= right)
+        top, bottom = _range(chart, inside)
+        top = bottom + (top - bottom) * _headroom(chart, self.size.height)
         markers = ASCII_MARKERS if RowView.ascii_only else MARKERS
-        for number, line in enumerate(study.lines):
+        for number, line in enumerate(chart.lines):
             known = inside & np.isfinite(line.values)
-            x, y = thinned(study.x[known], line.values[known])
-            look = number if line.look is None else line.look
+            x, y = downsampled(chart.x[known], line.values[known])
+            style = number if line.style is None else line.style
             plot.plot(
                 x.tolist(),
                 y.tolist(),
                 label=line.label,
-                marker=markers[look % len(markers)],
-                color=self._colour(COLOURS[look % len(COLOURS)]),
-                fillx=study.is_distribution,
+                marker=markers[style % len(markers)],
+                color=self._colour(COLOURS[style % len(COLOURS)]),
+                fillx=chart.is_distribution,
             )
-        self._draw_marks(study, inside, bottom, top)
+        self._draw_marks(chart, inside, bottom, top)
         plot.xlim(left, right)
         plot.ylim(bottom, top)
-        plot.xlabel(study.x_label)
+        plot.xlabel(chart.x_label)
         # Between two steps there is none.
-        least = 1.0 if study.x_label == "step" else 0.0
+        least = 1.0 if chart.x_label == "step" else 0.0
         columns = self.size.width // TICK_CELLS
-        _ticks(plot.xticks, left, right, columns, _x_text(study), least=least)
-        unit = _binary_unit(top) if study.is_bytes else 1.0
+        _ticks(plot.xticks, left, right, columns, _x_text(chart), least=least)
+        unit = _binary_unit(top) if chart.is_bytes else 1.0
         room = self.size.height // TICK_ROWS
-        labels = _ticks(plot.yticks, bottom, top, room, study.text, unit)
+        labels = _ticks(plot.yticks, bottom, top, room, chart.text, unit)
         self.axis_cells = max(map(len, labels), default=0) + 1
 
     def _draw_marks(
-        self, study: Study, inside: npt.NDArray[np.bool_], bottom: float, top: float
+        self, chart: Chart, inside: npt.NDArray[np.bool_], bottom: float, top: float
     ) -> None:
-        """What stands out, the levels, and the cursor."""
+        """Draw highlighted points, the levels, and the cursor."""
         plot, warn = self.plt, self._colour("caution")
-        if study.marked is not None:
-            words, marked = study.marked
+        if chart.marked is not None:
+            words, marked = chart.marked
             chosen = marked & inside
             if chosen.any():
-                x, y = thinned(study.x[chosen], study.lines[0].values[chosen])
+                x, y = downsampled(chart.x[chosen], chart.lines[0].values[chosen])
                 plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=words)
-        for _, level in study.levels:
-            if study.is_distribution:
+        for _, level in chart.levels:
+            if chart.is_distribution:
                 plot.vline(level, color=self._colour("accent"))
             elif bottom <= level <= top:
                 plot.hline(level, color=self._colour("accent"))
-        plot.vline(float(study.x[self._at]), color=self._colour("caution"))
+        plot.vline(float(chart.x[self._at]), color=self._colour("caution"))
 
     def _colour(self, variable: str) -> tuple[int, int, int]:
         return Color.parse(self.app.theme_variables[variable]).rgb
 
 
-def _range(study: Study, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def _range(chart: Chart, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """The highest and the lowest value to draw: from zero, unless that would flatten everything."""
-    values = np.concatenate([line.values[inside] for line in study.lines])
+    values = np.concatenate([line.values[inside] for line in chart.lines])
     values = values[np.isfinite(values)]
     if not len(values):
         return 1.0, 0.0
@@ -124,15 +124,15 @@ def _range(study: Study, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
     return (1.05 * highest if highest > 0 else 1.0), min(0.0, float(values.min()))
 
 
-def _headroom(study: Study, rows: int) -> float:
+def _headroom(chart: Chart, rows: int) -> float:
     """How many times higher than its values a plot is, for its legend to stand above them."""
-    legend = len(study.lines) + (study.marked is not None)
+    legend = len(chart.lines) + (chart.marked is not None)
     plot = rows - FRAME_ROWS
     return plot / (plot - legend) if plot > 3 * legend else 1.0
 
 
-def _x_text(study: Study) -> Callable[[float], str]:
-    if study.is_distribution:
+def _x_text(chart: Chart) -> Callable[[float], str]:
+    if chart.is_distribution:
         from perftui_tui.look.units import format_ns
 
         return format_ns
@@ -163,8 +163,8 @@ def _ticks(
     return labels
 
 
-def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """At most ``MOST_POINTS``: of each stretch its lowest and its highest point, in order."""
+def downsampled(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """At most ``MOST_POINTS``: the lowest and the highest point of each bin, in order."""
     if len(x) <= MOST_POINTS:
         return x, y
     edges = np.linspace(0, len(x), MOST_POINTS // 2 + 1).astype(np.int64)

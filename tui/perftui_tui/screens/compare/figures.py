@@ -1,4 +1,4 @@
-"""Two runs side by side: what changed, by how much, in words and bars."""
+"""Two runs side by side: what changed and by how much."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTABLE_SHARE = 0.01
 """Of the step: a part that changed by less is not judged, however many times itself that is."""
 
 MANY_TIMES = 10.0
-"""A change by more times itself is said in its own unit: nobody can picture +2252 %."""
+"""A larger relative change is shown in the figure's own unit: +2252 % is hard to read."""
 
 STYLES = {
     Verdict.FASTER: "good",
@@ -47,14 +47,14 @@ class Line:
 
     @property
     def change(self) -> float | None:
-        """Relative change, None where it cannot be said."""
+        """Relative change, None where it is not known."""
         if self.before is None or self.after is None or not self.before:
             return None
         return self.after / self.before - 1
 
 
 def comparison(result: Comparison, cells: int) -> list[Row]:
-    """The verdict, then one row for each figure, then what the comparison does not say."""
+    """The verdict, then one row for each figure, then the limits of the comparison."""
     rows = _verdict(result, cells)
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
     rows.append(row((head, "dim")))

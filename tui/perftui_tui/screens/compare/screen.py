@@ -21,7 +21,7 @@ from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui_tui.charts.run_charts import Study
+    from perftui_tui.charts.run_charts import Chart
 
 NOTHING = (
     "Nothing to compare with yet. Try a fix on the Diagnosis screen ({diagnosis.try_fix}), and "
@@ -46,7 +46,7 @@ class CompareScreen(RunScreen):
         "{compare.baseline} chooses another baseline, {compare.swap} exchanges the two, "
         "{app.study} opens the step times of both as charts."
     )
-    STUDY = "compare"
+    CHART = "compare"
     BINDINGS = bindings("compare")
 
     DEFAULT_CSS = """
@@ -85,21 +85,18 @@ class CompareScreen(RunScreen):
     def show(self, snapshot: Snapshot) -> None:
         """Draw both runs, or how to get a second."""
         self.session.baseline.find()
-        breakdowns, figures = (
-            self.query_one("#breakdowns", RowView),
-            self.query_one("#figures", RowView),
-        )
+        parts, figures = self.query_one("#breakdowns", RowView), self.query_one("#figures", RowView)
         cells = figures.scrollable_content_region.width - 1
         pair = self._pair(snapshot)
         known = [one.figures for one in pair or () if one.figures is not None]
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
-            breakdowns.rows = []
+            parts.rows = []
             words = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
             figures.rows = wrap(words, max(20, cells))
             return
         before, after = pair
-        breakdowns.rows = breakdown_rows(before, after, breakdowns.size.width)
+        parts.rows = breakdown_rows(before, after, parts.size.width)
         figures.rows = comparison(compare_figures(*known), cells)
         self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
 
@@ -109,25 +106,21 @@ class CompareScreen(RunScreen):
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
 
-    def studies(self) -> tuple[Study, ...]:
+    def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
-        from perftui_tui.charts.comparison import comparison_studies
+        from perftui_tui.charts.comparison import comparison_charts
 
         pair = self._pair(self.snapshot) if self.snapshot is not None else None
-        return (*(comparison_studies(*pair) if pair else ()), *super().studies())
+        return (*(comparison_charts(*pair) if pair else ()), *super().charts())
 
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
         """Wrap to the new width: the layout for wide screens makes panes narrower."""
-        self._redraw()
+        self.redraw()
 
     def watch_swapped(self) -> None:
         """Draw the other way round."""
-        self._redraw()
-
-    def _redraw(self) -> None:
-        if self.snapshot is not None and self.is_composed:
-            self.show(self.snapshot)
+        self.redraw()
 
     def action_swap(self) -> None:
         """Exchange before and after."""

@@ -22,7 +22,7 @@ BEFORE, AFTER = "part-input-wait", "part-forward"
 
 MARKERS = ("dot", "braille")
 ASCII_MARKERS = ("o", "x")
-"""What the two runs are drawn with, so that they can be told apart without colour."""
+"""Markers of the two runs, so that they can be distinguished without colour."""
 
 
 class StepHistogram(PlotextPlot):

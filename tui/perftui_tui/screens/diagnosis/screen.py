@@ -125,21 +125,17 @@ class DiagnosisScreen(RunScreen):
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
         """Wrap to the new width: the layout for wide screens makes panes narrower."""
-        self._redraw()
+        self.redraw()
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
         self.chosen = ""
         self.query_one("#finding-details", RowView).scroll_home(animate=False)
-        self._redraw()
+        self.redraw()
 
     def watch_chosen(self) -> None:
         """Mark another fix."""
-        self._redraw()
-
-    def _redraw(self) -> None:
-        if self.snapshot is not None and self.is_composed:
-            self.show(self.snapshot)
+        self.redraw()
 
     def action_select(self, step: int) -> None:
         """The next finding, or the one before."""
@@ -168,7 +164,7 @@ class DiagnosisScreen(RunScreen):
     def action_undo_fix(self) -> None:
         """Restore the source."""
         self.session.source_fixes.undo()
-        self._redraw()
+        self.redraw()
 
     def action_rerun(self) -> None:
         """Run again."""

@@ -63,7 +63,7 @@ class LogScreen(RunScreen):
         self._show_status()
 
     def show_position(self) -> None:
-        """Say what is shown while the other screens show an earlier time."""
+        """Note that all output is shown, while other screens show an earlier time."""
         super().show_position()
         position = self.session.playback.position
         is_earlier = position is not None and not position.is_end

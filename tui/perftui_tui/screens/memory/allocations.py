@@ -1,4 +1,4 @@
-"""Who holds the GPU's memory: what a snapshot of torch's allocator tells, by line."""
+"""GPU memory by call site, from a snapshot of torch's allocator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BAR_CELLS = 12
 SIZE_CELLS = 10
 COUNT_CELLS = 8
 SHORTEST_PLACE = 16
-"""Letters of a path that are kept beside a long function: its file and line."""
+"""Letters of a path that are shown beside a long function: its file and line."""
 
 
-def holder_rows(report: MemoryReport | None, cells: int) -> list[Row]:
-    """Each device: what it holds, when it was fullest, and the lines that hold it."""
+def allocation_rows(report: MemoryReport | None, cells: int) -> list[Row]:
+    """Each device: what is allocated, its peak, and the lines that allocated it."""
     if report is None:
         return wrap(HOW, cells, "dim")
     rows: list[Row] = []
@@ -50,10 +50,10 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
         if size:
             size_words = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
             yield spread(row(("  ", ""), name), size_words, min(cells, 70))
-    yield from _held("Held at the end, by line", memory.holders, cells)
+    yield from _allocations("Held at the end, by line", memory.holders, cells)
     if memory.peak is not None:
         yield crop(row((_peak(memory.peak), "bold")), cells)
-        yield from _held("Held at the peak, by line", memory.peak.holders, cells)
+        yield from _allocations("Held at the peak, by line", memory.peak.holders, cells)
     for failed in memory.failed:
         left = "" if failed.free is None else f", {format_bytes(failed.free)} left"
         yield row((f"out of memory: {format_bytes(failed.asked)} asked for{left}", "bad"))
@@ -71,7 +71,7 @@ def _peak(peak: Peak) -> str:
     return f"Peak {format_bytes(peak.bytes)}{relative}{when}"
 
 
-def _held(title: str, holders: Sequence[Holder], cells: int) -> Iterator[Row]:
+def _allocations(title: str, holders: Sequence[Holder], cells: int) -> Iterator[Row]:
     """One row for each line, the share as figures and as a bar."""
     if not holders:
         return

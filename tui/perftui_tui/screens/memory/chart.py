@@ -38,14 +38,14 @@ def memory_title(snapshot: Snapshot) -> str:
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """Two rows: how much is held and was held at most, then what the card has and what failed."""
+    """Two rows: allocated memory and its peak, then the card's memory and failed allocations."""
     use = snapshot.memory
-    if snapshot.is_memory_alone and snapshot.held is not None:
-        return _devices(snapshot.held, cells)
+    if snapshot.is_memory_alone and snapshot.allocations is not None:
+        return _devices(snapshot.allocations, cells)
     if use is None:
         return wrap(_why_none(snapshot), cells, "dim")
     step = f" by step {use.peak_step:,}" if use.peak_step >= 0 else ""
-    held = row(
+    allocations = row(
         ("Allocated ", "dim"),
         (format_bytes(int(use.allocated[-1])), "bold"),
         ("   reserved ", "dim"),
@@ -57,10 +57,10 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     second: list[Span] = []
     for span in (*_trouble(use), *_cards(snapshot)):
         second += [span, ("   ", "")]
-    return [crop(held, cells), crop(row(*second), cells)]
+    return [crop(allocations, cells), crop(row(*second), cells)]
 
 
-def _devices(held: MemoryReport, cells: int) -> list[Row]:
+def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
     """The sums of a snapshot, two devices at most: the rest is in the list."""
     return [
         crop(
@@ -70,15 +70,15 @@ def _devices(held: MemoryReport, cells: int) -> list[Row]:
                 (" allocated of ", "dim"),
                 (format_bytes(one.reserved), "bold"),
                 (" reserved", "dim"),
-                (_most_held(one.peak), ""),
+                (_most_allocated(one.peak), ""),
             ),
             cells,
         )
-        for one in held.devices[:2]
+        for one in allocations.devices[:2]
     ]
 
 
-def _most_held(peak: Peak | None) -> str:
+def _most_allocated(peak: Peak | None) -> str:
     """Counted as the program asked for it: it may be less than is allocated now."""
     return f"   held at most {format_bytes(peak.bytes)}" if peak and peak.absolute else ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perftui.analysis.call_detail import NO_CALL, NOBODY, Detail, Part
@@ -13,19 +13,14 @@ from perftui.trace.categories import KERNEL
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
-from perftui_tui.look.rows import Row, wrap
+from perftui_tui.look.rows import wrap
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
+from perftui_tui.screens.ops.detail_table import MOST_ROWS, WIDE, DetailTable, Share, line
 from perftui_tui.screens.ops.linked_lines import LinkedLine, Target, ToGroup, ToKernel, ToRow
-from perftui_tui.tables.columns import ascii_bar, block_bar
-from perftui_tui.tables.rows import LEFT, RIGHT, fit
-
-MOST_PARTS = 12
-"""Callers, kernels or shapes that are listed; the rest is summed up in a line."""
+from perftui_tui.tables.rows import LEFT, fit
 
 _MARGIN = 3
 """Cells left of a line for the cursor, and right of it for the scroll bar."""
-
-_CELL, _WIDE, _BAR = 10, 16, 12
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ def group_lines(
     detail: Detail, figures: Sequence[str], further: Further, width: int, ascii_only: bool
 ) -> list[LinkedLine]:
     """An operator, a module or a line of code."""
-    page = _Page(detail.trace, width - _MARGIN, ascii_only, further)
+    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
     return [
         *page.head(detail, figures, "a call"),
         *page.kernels(detail.kernels),
@@ -68,7 +63,7 @@ def kernel_lines(
     ascii_only: bool,
 ) -> list[LinkedLine]:  # fmt: skip
     """A kernel, a copy or a set."""
-    page = _Page(detail.trace, width - _MARGIN, ascii_only, further)
+    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
     return [
         *page.head(detail, figures, "a launch"),
         *page.launches(detail.label, category),
@@ -78,19 +73,17 @@ def kernel_lines(
 
 
 @dataclass(frozen=True)
-class _Page:
+class _Page(DetailTable):
     trace: Trace
-    width: int
-    ascii_only: bool
     further: Further
 
     def head(self, detail: Detail, figures: Sequence[str], one: str) -> Iterator[LinkedLine]:
         """The whole name, and how long one takes."""
         name = printable(detail.label)
         for begin in range(0, min(len(name), 3 * self.width), max(self.width, 1)):
-            yield _line((name[begin : begin + self.width], "bold"))
+            yield line((name[begin : begin + self.width], "bold"))
         for text in _joined(figures, self.width):
-            yield _line((text, ""))
+            yield line((text, ""))
         spread = detail.spread
         parts = [
             f"{one}: shortest {format_ns(spread.shortest)}",
@@ -99,26 +92,26 @@ class _Page:
             f"mean {format_ns(spread.total / spread.count)}",
         ]
         for text in _joined(parts, self.width):
-            yield _line((text, ""))
+            yield line((text, ""))
         where = [
             f"{printable(lane_label(self.trace.tracks[int(place.label)]))} "
             f"{format_count(place.count)}x"
             for place in detail.places[:4]
         ]
         more = f" and {len(detail.places) - 4} more" if len(detail.places) > 4 else ""
-        yield _line((fit(f"on {', '.join(where)}{more}", self.width, LEFT).rstrip(), "dim"))
+        yield line((fit(f"on {', '.join(where)}{more}", self.width, LEFT).rstrip(), "dim"))
 
     def kernels(self, kernels: Sequence[Part]) -> Iterator[LinkedLine]:
         """What was launched, with what it called."""
         whole = sum(part.time for part in kernels)
         if not kernels:
-            yield from self._title("launched nothing on a GPU")
+            yield from self.title("launched nothing on a GPU")
             return
-        yield from self._title(
+        yield from self.title(
             "launched, with all that it calls",
             "launches", "time", "share", "tensor", "est. occ", "block",
         )  # fmt: skip
-        for part in kernels[:MOST_PARTS]:
+        for part in kernels[:MOST_ROWS]:
             category = self.trace.categories[int(self.trace.category[part.row])]
             shapes = self.further.launch(part.label, category)
             cells = [
@@ -129,100 +122,75 @@ class _Page:
                 _occupancy(shapes),
                 _sizes(shapes.shapes[0][1]) if shapes and shapes.shapes else MISSING,
             ]
-            yield self._row(part.label, cells, ToKernel(part.label, category))
-        yield from self._rest(kernels, whole)
+            yield self.row(part.label, cells, ToKernel(part.label, category))
+        yield from self.rest(kernels)
 
     def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:
         """Who made the calls, with the share of each."""
-        whole = sum(part.time for part in detail.callers)
-        yield from self._title(title, things, "time", "share", bar=True)
-        for part in detail.callers[:MOST_PARTS]:
-            fraction = part.time / whole if whole else 0.0
-            cells = [format_count(part.count), format_ns(part.time), format_percent(fraction)]
+        rows: list[Share] = []
+        for part in detail.callers:
             somebody = part.label not in (NOBODY, NO_CALL)
             target: Target = ToGroup(part.label) if somebody else ToRow(part.row)
-            yield self._row(part.label, cells, target, fraction)
-        yield from self._rest(detail.callers, whole)
+            rows.append((part.label, part.count, part.time, target))
+        yield from self.shares(title, things, rows)
+        yield from self.rest(detail.callers)
         if detail.inner:
             count = format_count(detail.inner)
-            yield _line(
-                (f"{count} more run inside another call of it, and are part of that", "dim")
-            )
+            yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
 
     def lines(self) -> Iterator[LinkedLine]:
         """Which functions call it. Of a frame PyTorch records the line at which its function
         begins (2.13), or the line that it was at as the window opened; older ones the line of the
         call."""
-        lines = self.further.lines
-        if lines is None:
-            yield from self._title("lines of code are being read")
+        if not self.further.lines:
+            yield from self._missing("lines of code", "lines", "stacks")
             return
-        if "lines" in self.further.unread:
-            yield from self._unread("lines of code", "lines")
-            return
-        if not lines:
-            yield from self._title("lines of code were not recorded: --stacks records them")
-            return
-        whole = sum(part.time for part in lines)
-        yield from self._title("called from the functions at", "calls", "time", "share", bar=True)
-        for part in lines[:MOST_PARTS]:
-            fraction = part.time / whole if whole else 0.0
-            cells = [format_count(part.count), format_ns(part.time), format_percent(fraction)]
-            yield self._row(part.label, cells, ToRow(part.row), fraction)
-        yield from self._rest(lines, whole)
+        rows = [(one.label, one.count, one.time, ToRow(one.row)) for one in self.further.lines]
+        yield from self.shares("called from the functions at", "calls", rows)
+        yield from self.rest(self.further.lines)
 
     def shapes(self) -> Iterator[LinkedLine]:
         """Sizes of the inputs."""
         shapes = self.further.shapes
-        if shapes is None:
-            yield from self._title("input shapes are being read")
-            return
-        if "shapes" in self.further.unread:
-            yield from self._unread("input shapes", "shapes")
-            return
         if not shapes:
-            yield from self._title("input shapes were not recorded: --shapes records them")
+            yield from self._missing("input shapes", "shapes", "shapes")
             return
-        whole = sum(time for _, _, time in shapes)
-        yield from self._title("input shapes", "calls", "time", "share", bar=True)
-        for text, count, time in shapes[:MOST_PARTS]:
-            fraction = time / whole if whole else 0.0
-            cells = [format_count(count), format_ns(time), format_percent(fraction)]
-            yield self._row(text or "(no tensor)", cells, None, fraction)
-        if len(shapes) > MOST_PARTS:
-            rest = shapes[MOST_PARTS:]
+        rows = [(text or "(no tensor)", count, time, None) for text, count, time in shapes]
+        yield from self.shares("input shapes", "calls", rows)
+        if len(shapes) > MOST_ROWS:
+            rest = shapes[MOST_ROWS:]
             calls = format_count(sum(count for _, count, _ in rest))
             lasting = format_ns(sum(time for _, _, time in rest))
             text = f"{format_count(len(rest))} more shapes: {calls} calls, {lasting}"
-            yield _line((text, "dim"))
+            yield line((text, "dim"))
 
     def launches(self, name: str, category: str) -> Iterator[LinkedLine]:
         """Grid, block and occupancy of a kernel."""
         if category != KERNEL:
             return
-        yield from self._title(f"tensor cores, by its name: {tensor_cores(name).value}")
+        yield from self.title(f"tensor cores, by its name: {tensor_cores(name).value}")
         if self.further.launches is None:
-            yield from self._title("how it was launched is being read")
+            yield from self.title("how it was launched is being read")
             return
         if "launches" in self.further.unread:
             yield from self._unread("launches", "launches")
             return
         found = self.further.launch(name, category)
         if found is None:
-            yield from self._title("the trace does not say how it was launched")
+            yield from self.title("the trace does not say how it was launched")
             return
         if found.occupancy is not None:
             text = f"estimated occupancy {found.occupancy:.0f} %, mean over its launches by time"
-            yield _line((text, ""))
-        yield from self._title("grid and block", "launches")
-        for grid, block, count in found.shapes[:MOST_PARTS]:
-            yield self._row(f"{_sizes(grid)}  x  {_sizes(block)}", [format_count(count)], None)
-        if len(found.shapes) > MOST_PARTS:
-            yield _line((f"{len(found.shapes) - MOST_PARTS} more", "dim"))
+            yield line((text, ""))
+        yield from self.title("grid and block", "launches")
+        for grid, block, count in found.shapes[:MOST_ROWS]:
+            yield self.row(f"{_sizes(grid)}  x  {_sizes(block)}", [format_count(count)], None)
+        if len(found.shapes) > MOST_ROWS:
+            yield line((f"{len(found.shapes) - MOST_ROWS} more", "dim"))
 
     def places(self, detail: Detail, one: str) -> Iterator[LinkedLine]:
         """Where it is on the timeline."""
-        yield from self._title("on the timeline", "lasts", "begins")
+        yield from self.title("on the timeline", "lasts", "begins", cell=WIDE)
         longest = detail.longest
         named = [(f"longest {one}", longest[0])]
         named += [(f"{place}. longest", row) for place, row in enumerate(longest[1:], 2)]
@@ -231,60 +199,21 @@ class _Page:
             start = int(self.trace.start[row])
             track = printable(lane_label(self.trace.tracks[int(self.trace.track[row])]))
             cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
-            yield self._row(f"{words}  ({track})", cells, ToRow(row), cell=_WIDE)
-
-    # Lines of a small table
+            yield self.row(f"{words}  ({track})", cells, ToRow(row), cell=WIDE)
 
     def _unread(self, what: str, key: str) -> Iterator[LinkedLine]:
-        yield _line(("", ""))
+        yield line(("", ""))
         words = printable(f"{what} not read: {self.further.unread[key]}")
-        for line in wrap(words, self.width, "dim"):
-            yield _line(*line)
+        yield from (line(*each) for each in wrap(words, self.width, "dim"))
 
-    def _title(self, title: str, *heads: str, bar: bool = False) -> Iterator[LinkedLine]:
-        yield _line(("", ""))
-        cell = _WIDE if heads[:1] == ("lasts",) else _CELL
-        yield _line((self._cells(title, heads, cell, bar=bar), "dim"))
-
-    def _row(
-        self,
-        name: str,
-        cells: Sequence[str],
-        target: Target | None,
-        fraction: float | None = None,
-        cell: int = _CELL,
-    ) -> LinkedLine:
-        text = self._cells(printable(name), cells, cell, bar=fraction is not None)
-        if fraction is None or not self._has_bars:
-            return LinkedLine(((text, ""),), target)
-        draw = ascii_bar if self.ascii_only else block_bar
-        return LinkedLine(((text, ""), (f" {draw(fraction, _BAR)}", "chart")), target)
-
-    @property
-    def _has_bars(self) -> bool:
-        return self.width >= 70
-
-    def _cells(self, name: str, cells: Iterable[str], cell: int, *, bar: bool) -> str:
-        """The name takes what the cells leave, but never less than a third."""
-        shown = list(cells)
-        whole = self.width - (_BAR + 1 if bar and self._has_bars else 0)
-        while shown and whole - len(shown) * (cell + 1) < whole // 3:
-            shown.pop()
-        rest = whole - len(shown) * (cell + 1)
-        return " ".join([fit(name, rest, LEFT), *(fit(each, cell, RIGHT) for each in shown)])
-
-    def _rest(self, parts: Sequence[Part], whole: int) -> Iterator[LinkedLine]:
-        if len(parts) > MOST_PARTS:
-            rest = parts[MOST_PARTS:]
-            time = sum(part.time for part in rest)
-            share = format_percent(time / whole) if whole else MISSING
-            text = f"{format_count(len(rest))} more: {format_ns(time)}, {share}"
-            yield _line((text, "dim"))
-
-
-def _line(*spans: tuple[str, str]) -> LinkedLine:
-    row: Row = spans
-    return LinkedLine(row)
+    def _missing(self, what: str, key: str, option: str) -> Iterator[LinkedLine]:
+        """Why a section is empty."""
+        if key in self.further.unread:
+            yield from self._unread(what, key)
+        elif getattr(self.further, key) is None:
+            yield from self.title(f"{what} are being read")
+        else:
+            yield from self.title(f"{what} were not recorded: --{option} records them")
 
 
 def _joined(facts: Sequence[str], width: int) -> list[str]:

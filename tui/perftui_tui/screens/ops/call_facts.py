@@ -1,4 +1,4 @@
-"""What the Ops screen asks of a trace beyond its tables, worked out on threads and kept."""
+"""What the Ops screen needs of a trace beyond its tables, worked out on threads and cached."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from perftui.analysis.links import Links, link
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.trace.model import NONE, Int64, Trace
 
-Told = Callable[[float], bool]
+Progress = Callable[[float], bool]
 
 
-def never_told(_done: float) -> bool:
-    """For a caller that waits, and asks nothing."""
+def no_progress(_done: float) -> bool:
+    """Ignore progress and go on."""
     return True
 
 
@@ -40,7 +40,7 @@ class CallFacts:
 
     @property
     def trace(self) -> Trace:
-        """The trace that is told of."""
+        """The trace itself."""
         return self.analysis.trace
 
     @cached_property
@@ -48,11 +48,11 @@ class CallFacts:
         return link(self.trace)
 
     def known_table(self, by: By) -> OpTable | None:
-        """The table, where it is there already; without rows where the trace does not tell."""
+        """The table, where it is cached; without rows where the trace has no such data."""
         return self._tables.get(by)
 
     def known_paths(self, by: By) -> CallPaths | None:
-        """The tree, where it is there already."""
+        """The tree, where it is cached."""
         return self._paths.get(by)
 
     @property
@@ -60,21 +60,21 @@ class CallFacts:
         """How kernels were launched, where that has been read."""
         return self._launches
 
-    def table(self, by: By, told: Told = never_told) -> OpTable:
-        """The calls told apart by ``by``; without rows where the trace does not tell.
+    def table(self, by: By, progress: Progress = no_progress) -> OpTable:
+        """The calls grouped by ``by``; without rows where the trace has no such data.
 
         Raises TraceError and Cancelled as ``op_arguments`` does.
         """
         with self._lock:
             if by not in self._tables:
-                found = self._grouped(by, told)
+                found = self._grouped(by, progress)
                 self._tables[by] = OpTable.empty() if found is None else found.flat.table()
             return self._tables[by]
 
-    def paths(self, by: By, told: Told = never_told) -> CallPaths | None:
-        """The tree of calls, with its roots worked out; None where the trace does not tell."""
+    def paths(self, by: By, progress: Progress = no_progress) -> CallPaths | None:
+        """The tree of calls, with its roots worked out; None where the trace has no such data."""
         with self._lock:
-            found = self._grouped(by, told)
+            found = self._grouped(by, progress)
             if found is None:
                 return None
             if by not in self._paths:
@@ -86,7 +86,7 @@ class CallFacts:
     def open_group(self, by: By, label: str, *, nested: bool) -> Detail | None:
         """One group, of the table or of the tree."""
         with self._lock:
-            found = self._grouped(by, never_told)
+            found = self._grouped(by, no_progress)
             if found is None:
                 return None
             return open_group(self.trace, found.nested if nested else found.flat, label)
@@ -94,16 +94,18 @@ class CallFacts:
     def open_kernel(self, line: int) -> Detail | None:
         """One line of the kernel table."""
         with self._lock:
-            found = self._grouped(By.NAME, never_told)
+            found = self._grouped(By.NAME, no_progress)
             if found is None:
                 return None
             return open_kernel(self.trace, found.flat, self.analysis.kernels, line)
 
-    def shapes_of(self, rows: Int64, told: Told = never_told) -> list[tuple[str, int, int]] | None:
+    def shapes_of(
+        self, rows: Int64, progress: Progress = no_progress
+    ) -> list[tuple[str, int, int]] | None:
         """Input shapes of some operators, with how many calls had them and their time, longest
         first; None where shapes were not recorded. Raises as ``op_arguments`` does."""
         with self._lock:
-            arguments = self._read_arguments(told)
+            arguments = self._read_arguments(progress)
         numbers = arguments.shape[rows]
         known = numbers != NONE
         if not known.any():
@@ -117,28 +119,28 @@ class CallFacts:
             for at in order.tolist()
         ]
 
-    def lines_of(self, rows: Int64, told: Told = never_told) -> tuple[Part, ...]:
+    def lines_of(self, rows: Int64, progress: Progress = no_progress) -> tuple[Part, ...]:
         """The lines of code that some operators were called from, longest first; none where the
         trace does not tell. Raises as ``op_arguments`` does, where only arguments tell."""
         with self._lock:
-            found = self._grouped(By.LINE, told)
+            found = self._grouped(By.LINE, progress)
         return () if found is None else groups_of(found.flat, rows)
 
-    def launches(self, told: Told = never_told) -> Mapping[int, LaunchShapes]:
+    def launches(self, progress: Progress = no_progress) -> Mapping[int, LaunchShapes]:
         """How kernels were launched, by line of the kernel table. Raises as ``launch_shapes``."""
         with self._lock:
             if self._launches is None:
-                self._launches = launch_shapes(self.trace, self.analysis.kernels, told)
+                self._launches = launch_shapes(self.trace, self.analysis.kernels, progress)
             return self._launches
 
-    def _grouped(self, by: By, told: Told) -> Grouped | None:
+    def _grouped(self, by: By, progress: Progress) -> Grouped | None:
         if by not in self._groups:
             self._groups[by] = grouped(
-                self.trace, self._links, by, lambda: self._read_arguments(told)
+                self.trace, self._links, by, lambda: self._read_arguments(progress)
             )
         return self._groups[by]
 
-    def _read_arguments(self, told: Told) -> OpArguments:
+    def _read_arguments(self, progress: Progress) -> OpArguments:
         if self._arguments is None:
-            self._arguments = op_arguments(self.trace, told)
+            self._arguments = op_arguments(self.trace, progress)
         return self._arguments

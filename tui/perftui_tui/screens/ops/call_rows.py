@@ -67,8 +67,8 @@ def _walked(
     return found
 
 
-def heaviest(paths: CallPaths, start: PathNode | None) -> list[PathNode]:
-    """From ``start``, or the heaviest of all, always the heaviest of what is called."""
+def top_path(paths: CallPaths, start: PathNode | None) -> list[PathNode]:
+    """From ``start``, or the top root, down to a leaf, always to the callee with the most time."""
     device = bool(paths.calls.launched.any())
     found = [] if start is None else [start]
     below = paths.below(start) if start else paths.roots()

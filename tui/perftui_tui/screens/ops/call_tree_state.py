@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui.analysis.call_paths import CallPaths, PathNode
-from perftui_tui.screens.ops.call_rows import Path, Visible, heaviest, tree_table, visible_nodes
+from perftui_tui.screens.ops.call_rows import Path, Visible, top_path, tree_table, visible_nodes
 from perftui_tui.tables.rows import TableData
 
 
@@ -52,9 +52,9 @@ class CallTreeState:
             return row
         return shown.parent if shown.parent >= 0 else row
 
-    def open_heaviest(self, row: int | None) -> Path | None:
-        """Open the heaviest path from a node, or from the top, to its end; returns the last."""
-        way = heaviest(self.paths, self.node(row))
+    def open_top_path(self, row: int | None) -> Path | None:
+        """Open the top path from a node, or from the top root, to its end; returns the last."""
+        way = top_path(self.paths, self.node(row))
         self.opened |= {node.path for node in way[:-1]}
         return way[-1].path if way else None
 

@@ -10,7 +10,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
-from perftui_tui.screens.ops.call_facts import CallFacts, Told
+from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.call_tree_state import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
 from perftui_tui.tables.rows import TableData
@@ -50,14 +50,14 @@ class OpsContent:
 
     @property
     def lacks_launches(self) -> bool:
-        """Whether the file may tell more of the kernels than is known yet."""
+        """Whether launches of kernels can still be read from the file."""
         known = self.facts.known_launches is not None or self._launches_failed
         return not known and len(self.analysis.kernels) > 0
 
-    def read_launches(self, told: Told) -> bool:
-        """Read how kernels were launched, on a thread; False where ``told`` said no."""
+    def read_launches(self, progress: Progress) -> bool:
+        """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
         try:
-            self.facts.launches(told)
+            self.facts.launches(progress)
         except TraceError:
             # The page of a kernel says so; the table has the columns that it has.
             self._launches_failed = True
@@ -94,12 +94,12 @@ class OpsContent:
         self.trees[by].needle = needle
         return self.trees[by].table(RowView.ascii_only)
 
-    def work_out(self, by: By, told: Told, *, is_tree: bool) -> bool:
-        """Do on a thread what ``operators`` lacks; False where ``told`` said no."""
+    def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
+        """Complete ``operators``, on a thread; False where ``progress`` returned False."""
         try:
-            self.facts.table(by, told)
+            self.facts.table(by, progress)
             if is_tree:
-                self.facts.paths(by, told)
+                self.facts.paths(by, progress)
         except TraceError as error:
             self._problems[by] = str(error)
         except Cancelled:
@@ -129,5 +129,5 @@ def _groups(table: OpTable, by: By) -> TableData:
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:
-    """What the table says of a row, also where the screen is too narrow for it."""
+    """All cells of a row as text, also those that do not fit the screen."""
     return tuple(f"{c.title} {c.text(row)}" for c in data.columns[1:] if c.bar is None)

@@ -18,7 +18,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.text import printable
 from perftui_tui.look.rows import row
 from perftui_tui.screens.ops.call_detail_lines import Further, group_lines, kernel_lines
-from perftui_tui.screens.ops.call_facts import CallFacts, Told
+from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.linked_lines import (
     LinkedLine,
     LinkedLines,
@@ -58,12 +58,11 @@ class OpsDetail(Vertical):
     class Changed(Message):
         """Another page is on top."""
 
+    @dataclass(eq=False)
     class RowChosen(Message):
         """A row of the trace is to be shown on the timeline."""
 
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
+        row: int
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -96,7 +95,7 @@ class OpsDetail(Vertical):
         self._facts = facts
         self._pages.append(page)
         self.add_class("-open")
-        self._say([LinkedLine(row(("looking for its calls", "dim")))])
+        self._show_lines([LinkedLine(row(("looking for its calls", "dim")))])
         self._look(facts, page)
         self.lines.focus()
         self.post_message(self.Changed())
@@ -125,7 +124,7 @@ class OpsDetail(Vertical):
         """What is quick first, then what the file has to be read for."""
         worker = get_current_worker()
 
-        def told(_done: float) -> bool:
+        def progress(_done: float) -> bool:
             return not worker.is_cancelled
 
         def show(further: Further) -> None:
@@ -141,7 +140,7 @@ class OpsDetail(Vertical):
         if detail is None:
             return
         try:
-            for further in _read_further(facts, detail, known, told):
+            for further in _read_further(facts, detail, known, progress):
                 show(further)
         except Cancelled:
             return
@@ -154,7 +153,7 @@ class OpsDetail(Vertical):
     def _draw(self) -> None:
         page = self._pages[-1]
         if page.detail is None:
-            self._say([LinkedLine(row("the trace holds no call of it"))])
+            self._show_lines([LinkedLine(row("the trace holds no call of it"))])
             return
         width = self.size.width
         if isinstance(page.target, ToKernel):
@@ -164,11 +163,11 @@ class OpsDetail(Vertical):
             )  # fmt: skip
         else:
             lines = group_lines(page.detail, page.figures, page.further, width, RowView.ascii_only)
-        self.lines.say(lines, page.at)
+        self.lines.show_lines(lines, page.at)
         page.at = None
 
-    def _say(self, lines: Sequence[LinkedLine]) -> None:
-        self.lines.say(lines, 0)
+    def _show_lines(self, lines: Sequence[LinkedLine]) -> None:
+        self.lines.show_lines(lines, 0)
 
     def on_resize(self) -> None:
         """Lay out for the new width."""
@@ -204,24 +203,24 @@ def _detail(facts: CallFacts, page: Page) -> Detail | None:
 
 
 def _read_further(
-    facts: CallFacts, detail: Detail, known: Further, told: Told
+    facts: CallFacts, detail: Detail, known: Further, progress: Progress
 ) -> Iterator[Further]:
-    """One thing after the other; what cannot be read says why, and hides none of the others."""
+    """Work out one section after the other; one that cannot be read hides none of the others."""
     if len(facts.analysis.kernels):
         try:
-            known = replace(known, launches=facts.launches(told))
+            known = replace(known, launches=facts.launches(progress))
         except TraceError as error:
             known = replace(known, launches={}, unread={"launches": str(error)})
         yield known
     if not detail.is_one_operator:
         return
     try:
-        known = replace(known, lines=facts.lines_of(detail.rows, told))
+        known = replace(known, lines=facts.lines_of(detail.rows, progress))
     except TraceError as error:
         known = replace(known, lines=(), unread={**known.unread, "lines": str(error)})
     yield known
     try:
-        yield replace(known, shapes=facts.shapes_of(detail.rows, told) or ())
+        yield replace(known, shapes=facts.shapes_of(detail.rows, progress) or ())
     except TraceError as error:
         yield replace(known, shapes=(), unread={**known.unread, "shapes": str(error)})
 

@@ -53,12 +53,11 @@ class LinkedLines(RowView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops.detail")
 
+    @dataclass(eq=False)
     class Chosen(Message):
         """A line was opened with ``enter``, or by a click."""
 
-        def __init__(self, target: Target) -> None:
-            super().__init__()
-            self.target = target
+        target: Target
 
     class Left(Message):
         """The reader wants back."""
@@ -74,7 +73,7 @@ class LinkedLines(RowView, can_focus=True):
         """All of it, for the clipboard."""
         return "\n".join(plain(line.row).rstrip() for line in self._lines)
 
-    def say(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
+    def show_lines(self, lines: Sequence[LinkedLine], at: int | None = None) -> None:
         """Show ``lines``; the cursor stays on its target, or is put on line ``at``."""
         selected = self.target
         self._lines = tuple(lines)

@@ -14,13 +14,13 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import MISSING
 from perftui_tui.tables.columns import (
-    Words,
+    Texts,
     count_column,
     name_column,
     percent_column,
     share_columns,
+    text_column,
     time_column,
-    words_column,
 )
 from perftui_tui.tables.rows import RIGHT, Column, TableData
 
@@ -36,7 +36,7 @@ def group_table(table: OpTable, title: str, things: str, ascii_only: bool = Fals
     device = bool(table.device_self.sum())
     share_of = table.device_self if device else table.cpu_self
     columns = [
-        name_column(title, Words(len(table), lambda row: short_label(table.names[row])), things),
+        name_column(title, Texts(len(table), lambda row: short_label(table.names[row])), things),
         count_column("calls", table.calls),
         time_column("self CPU", table.cpu_self, 3 if device else 0, summed=table.cpu_self),
         time_column("total CPU", table.cpu_total, 4),
@@ -61,18 +61,18 @@ def kernel_table(
     lines of the table."""
     count = len(kernels)
     columns = [
-        name_column("kernel", Words(count, lambda row: printable(kernels.names[row])), "kernels"),
-        words_column("kind", Words(count, lambda row: _kind(kernels.categories[row])), 6, 9),
+        name_column("kernel", Texts(count, lambda row: printable(kernels.names[row])), "kernels"),
+        text_column("kind", Texts(count, lambda row: _kind(kernels.categories[row])), 6, 9),
         count_column("calls", kernels.calls),
         time_column("total", kernels.total, summed=kernels.total),
         time_column("min", kernels.shortest, 7),
         time_column("p50", kernels.median, 4),
         time_column("max", kernels.longest, 6),
-        words_column("tensor", Words(count, lambda row: _tensor(kernels, row)), 6, 3),
+        text_column("tensor", Texts(count, lambda row: _tensor(kernels, row)), 6, 3),
         *_measured(kernels, measured or {}),
         *_occupancy(kernels, launches or {}, measured or {}),
-        words_column(
-            "stream", Words(count, lambda row: _streams(kernels.streams[row])), 8, 10, RIGHT
+        text_column(
+            "stream", Texts(count, lambda row: _streams(kernels.streams[row])), 8, 10, RIGHT
         ),
         *share_columns(kernels.total, int(kernels.total.sum()), ascii_only),
     ]
@@ -96,7 +96,7 @@ def _tensor(kernels: KernelTable, row: int) -> str:
 
 
 def _measured(kernels: KernelTable, measured: Mapping[int, JoinedKernel]) -> list[Column]:
-    """What ncu says limits them; no columns without a report of it."""
+    """What limits them, measured by ncu; no columns without its report."""
     if not measured:
         return []
     found = [measured.get(row) for row in range(len(kernels))]
@@ -104,7 +104,7 @@ def _measured(kernels: KernelTable, measured: Mapping[int, JoinedKernel]) -> lis
     return [
         percent_column("compute", [each.compute if each else None for each in found], 5),
         percent_column("memory", [each.memory if each else None for each in found], 5),
-        words_column("limit", limits, 18, 8),
+        text_column("limit", limits, 18, 8),
     ]
 
 
@@ -113,7 +113,7 @@ def _occupancy(
     launches: Mapping[int, LaunchShapes],
     measured: Mapping[int, JoinedKernel],
 ) -> list[Column]:
-    """As ncu measured it, else as the profiler estimates it."""
+    """The occupancy measured by ncu, else the profiler's estimate."""
     rows = range(len(kernels))
     if any(each.occupancy is not None for each in measured.values()):
         known = [measured[row].occupancy if row in measured else None for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -39,12 +40,11 @@ class OpsTable(VirtualTable):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops.table")
 
+    @dataclass(eq=False)
     class Branched(Message):
         """The selected branch of the tree is to be unfolded (1) or folded (-1)."""
 
-        def __init__(self, direction: int) -> None:
-            super().__init__()
-            self.direction = direction
+        direction: int
 
     def action_branch(self, direction: int) -> None:
         """Ask for it: a table knows of no tree."""
@@ -57,7 +57,7 @@ class OpsShown(Vertical):
     kernels_shown: reactive[bool] = reactive(False, init=False)
     """Kernels instead of operators."""
     by: reactive[By] = reactive(By.NAME, init=False)
-    """What tells operators apart."""
+    """What operators are grouped by."""
     is_tree: reactive[bool] = reactive(False, init=False)
     """The tree of calls instead of the table."""
 
@@ -65,7 +65,7 @@ class OpsShown(Vertical):
         super().__init__(id=id)
         self._content: OpsContent | None = None
         self._note = READING
-        self._said: dict[str, str] = {}
+        self._shown_texts: dict[str, str] = {}
         self._name_lines = 0
         self._working: tuple[By, bool] | None = None
         self._done = 0.0
@@ -87,7 +87,7 @@ class OpsShown(Vertical):
     def show(
         self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
     ) -> None:
-        """Show ``analysis``; ``note`` says which window it comes from, or why there is none.
+        """Show ``analysis``; ``note`` is about its window, or why there is none.
         ``metrics`` are what ncu measured of its kernels."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
@@ -142,18 +142,18 @@ class OpsShown(Vertical):
         self._table.show(data)
         # A tree finds what leads to a match itself.
         self._table.filter("" if data.parents is not None else self._filter.value)
-        self._say_around()
+        self._update_titles()
 
-    def _say_around(self) -> None:
+    def _update_titles(self) -> None:
         """The lines around the table."""
         title = printable(self._title())
-        self._say("#ops-title", title)
+        self._update_text("#ops-title", title)
         around = self._content if not self.kernels_shown and not self.page.is_open else None
         outside = "" if around is None else around.outside(self.by)
-        self._say("#ops-rest", outside)
-        self._say_name()
+        self._update_text("#ops-rest", outside)
+        self._update_name()
 
-    def _say_name(self) -> None:
+    def _update_name(self) -> None:
         """The whole name of the selected row. Only where that takes more or fewer lines than before
         is the screen laid out anew: that takes longer than all else that a key does."""
         name = printable(self._table.selected_name or "")
@@ -162,11 +162,11 @@ class OpsShown(Vertical):
         static.update(Text(name), layout=lines != self._name_lines)
         self._name_lines = lines
 
-    def _say(self, where: str, text: str) -> None:
+    def _update_text(self, where: str, text: str) -> None:
         text = text.translate(ASCII_GLYPHS) if RowView.ascii_only else text
         static = self.query_one(where, Static)
-        if self._said.get(where) != text:
-            self._said[where] = text
+        if self._shown_texts.get(where) != text:
+            self._shown_texts[where] = text
             # A line of its own height needs no layout, but when it comes or goes.
             static.update(Content(text), layout=False)
             static.display = bool(text)
@@ -195,15 +195,15 @@ class OpsShown(Vertical):
         """Beside the screen: of a million operators it takes seconds."""
         worker = get_current_worker()
 
-        def told(done: float) -> bool:
+        def progress(done: float) -> bool:
             if not worker.is_cancelled and done:
-                self.app.call_from_thread(self._told, content, done)
+                self.app.call_from_thread(self._show_progress, content, done)
             return not worker.is_cancelled
 
-        if content.work_out(by, told, is_tree=is_tree) and not worker.is_cancelled:
+        if content.work_out(by, progress, is_tree=is_tree) and not worker.is_cancelled:
             self.app.call_from_thread(self._worked_out, content)
 
-    def _told(self, content: OpsContent, done: float) -> None:
+    def _show_progress(self, content: OpsContent, done: float) -> None:
         if content is self._content:
             self._done = done
             self._refresh()
@@ -221,7 +221,7 @@ class OpsShown(Vertical):
             self.app.call_from_thread(self._worked_out, content)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say what failed beside the screen; the app hears of its own work only."""
+        """Notify of failed background work of this widget: the app gets only its own."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -21,7 +22,7 @@ from perftui_tui.tables.virtual import VirtualTable
 
 
 class OpsView(OpsShown):
-    """Operators, told apart as one likes, as a table or a tree; kernels; or one of them opened."""
+    """Operators, grouped by name and more, as a table or a tree; kernels; or the page of one."""
 
     DEFAULT_CSS = """
     OpsView {
@@ -38,27 +39,25 @@ class OpsView(OpsShown):
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
 
+    @dataclass(eq=False)
     class OperatorOpened(Message):
         """The person wants to see ``row`` of the trace on the timeline."""
 
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
+        row: int
 
+    @dataclass(eq=False)
     class SaveWanted(Message):
         """The table on screen is to be saved."""
 
-        def __init__(self, text: str, stem: str) -> None:
-            super().__init__()
-            self.text = text
-            self.stem = stem
+        text: str
+        stem: str
 
     # The selected row
 
     @on(VirtualTable.RowHighlighted)
     def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
         event.stop()
-        self._say_name()
+        self._update_name()
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:
@@ -85,19 +84,19 @@ class OpsView(OpsShown):
         self.add_class("-opened")
         by = By.NAME if self.kernels_shown else self.by
         self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
-        self._say_around()
+        self._update_titles()
 
     @on(OpsDetail.Closed)
     def _page_closed(self, event: OpsDetail.Closed) -> None:
         event.stop()
         self.remove_class("-opened")
         self._table.focus()
-        self._say_around()
+        self._update_titles()
 
     @on(OpsDetail.Changed)
     def _page_changed(self, event: OpsDetail.Changed) -> None:
         event.stop()
-        self._say_around()
+        self._update_titles()
 
     @on(OpsDetail.RowChosen)
     def _row_chosen(self, event: OpsDetail.RowChosen) -> None:
@@ -130,7 +129,7 @@ class OpsView(OpsShown):
         self.kernels_shown = not self.kernels_shown
 
     def action_group(self, step: int) -> None:
-        """Tell operators apart by the next thing."""
+        """Group operators by the next criterion."""
         self._leave_pages()
         if self.kernels_shown:
             self.kernels_shown = False
@@ -164,13 +163,13 @@ class OpsView(OpsShown):
         self._select_path(path)
 
     def action_heaviest(self) -> None:
-        """In the tree open the heaviest path below what is selected."""
+        """In the tree open the top path below the selected row."""
         if not self.is_tree or self.kernels_shown:
             self.action_tree()
         tree = self._tree
         if tree is None:
             return
-        path = tree.open_heaviest(self._table.selected_row)
+        path = tree.open_top_path(self._table.selected_row)
         self._refresh()
         self._select_path(path)
 
@@ -181,7 +180,7 @@ class OpsView(OpsShown):
         )
         if places:
             self._table.select(places[0])
-        self._say_around()
+        self._update_titles()
 
     def action_filter(self) -> None:
         """Start typing a filter."""
@@ -204,7 +203,7 @@ class OpsView(OpsShown):
         else:
             self._table.filter(event.value)
             # No row tells that it is selected where none is left.
-            self._say_around()
+            self._update_titles()
 
     @on(Input.Submitted, "#ops-filter")
     def _filter_submitted(self, event: Input.Submitted) -> None:

@@ -1,4 +1,4 @@
-"""What a trace says of its devices and steps, one row each, in place of a live run's meters."""
+"""Devices and steps of a trace, one row each, in place of a live run's meters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTED = 4
 
 
 CHARTED_FROM = 20
-"""Steps from which a chart of them says more than their mean and quantiles."""
+"""Steps from which on a chart of them is drawn beside their mean and quantiles."""
 
 
 def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing

@@ -1,4 +1,4 @@
-"""Disk and network: bytes a second, as the machine's counters say."""
+"""Disk and network: bytes a second, from the machine's counters."""
 
 from __future__ import annotations
 

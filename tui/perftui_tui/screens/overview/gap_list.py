@@ -1,4 +1,4 @@
-"""The longest stretches in which a device had nothing to do, each with its cause."""
+"""The longest gaps of a device, each with its cause."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -
 
 
 def _host(gap: Gap, analysis: TraceAnalysis) -> str:
-    """What the launching thread was in meanwhile; empty where the trace does not say."""
+    """The op in which the launching thread was meanwhile; empty where it is not known."""
     from perftui.trace.model import NONE
 
     name = analysis.trace.name_of(gap.operator_row) if gap.operator_row != NONE else ""

@@ -76,7 +76,7 @@ def _notes(snapshot: Snapshot, number: int) -> list[str]:
 
 
 def _allocator(snapshot: Snapshot) -> list[str]:
-    """The most that PyTorch's tensors held, and whether its memory ran short."""
+    """The peak of memory allocated by PyTorch, and whether it ran short."""
     use = snapshot.memory
     if use is None:
         return []

@@ -15,7 +15,7 @@ LONGEST = 3
 """Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
 
 
-def verdict(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """The state of affairs in one to three rows, then the next thing to do."""
     top = snapshot.diagnosis.top
     if top is not None:

@@ -29,7 +29,7 @@ RECENT_STEPS = 20
 
 
 def loader(snapshot: Snapshot) -> Meter:
-    """The wait of each step as a share of it; the word says whether the queue feeds the step."""
+    """The loader wait of each step as a share of it; the status word is about the queue."""
     rank = snapshot.rank
     if rank is None or not len(rank.steps):
         return Meter("Loader", absent="no step yet")
@@ -41,7 +41,7 @@ def loader(snapshot: Snapshot) -> Meter:
 
 
 def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
-    """What the newest batches took to make; None where the run does not say."""
+    """How long the newest batches took to make; None where it is not known."""
     if facts is None or not facts.numbers or not len(workers):
         return None
     # The first frame has no numbers to reckon with, and importing numpy takes longer than drawing.
@@ -111,7 +111,7 @@ def _effort(work: LoaderWork | None) -> list[str]:
 
 
 def _resources(snapshot: Snapshot) -> list[str]:
-    """What the workers of all ranks take of the machine, where telemetry tells them apart."""
+    """CPU use of the workers of all ranks, where telemetry has it."""
     table = table_of(snapshot)
     cores = latest(table, "processes.workers_cpu")
     # Before it was known who loads data, the column held whatever the training had started.

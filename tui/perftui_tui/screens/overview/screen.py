@@ -21,7 +21,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.overview.activity import activity, activity_height
 from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.screens.overview.gpu import gpu
-from perftui_tui.screens.overview.headline import verdict
+from perftui_tui.screens.overview.headline import headline
 from perftui_tui.screens.overview.meters import (
     METERS,
     draw_meter,
@@ -43,7 +43,7 @@ MOST_FINDING_ROWS = 10
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""
 
-STUDIES = {
+CHARTS = {
     "Step time": "step",
     "GPU": "gpu",
     "Data loader": "loader",
@@ -71,7 +71,7 @@ class OverviewScreen(RunScreen):
 
     DEFAULT_CSS = """
     OverviewScreen {
-        #verdict { height: 2; max-height: 5; overflow: hidden hidden; }
+        #headline { height: 2; max-height: 5; overflow: hidden hidden; }
         #step-bar { height: 3; }
         #dashboard { height: 1fr; }
         #meters { height: 6; }
@@ -115,8 +115,8 @@ class OverviewScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """Everything between header and footer, top to bottom."""
-        yield SnapshotPane(verdict, id="verdict")
-        yield SnapshotPane(step_bar, id="step-bar", study="parts")
+        yield SnapshotPane(headline, id="headline")
+        yield SnapshotPane(step_bar, id="step-bar", chart="parts")
         meters = [self._meter(name, read) for name, read in METERS.items()]
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
@@ -129,7 +129,7 @@ class OverviewScreen(RunScreen):
 
     def _meter(self, name: str, read: Callable[[Snapshot], Meter]) -> SnapshotPane:
         draw, at = self._drawing(read), f"meter-{read.__name__}"
-        return SnapshotPane(draw, id=at, title=name, classes="meter", study=STUDIES[name])
+        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=CHARTS[name])
 
     def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
         """How one meter is drawn; beside the list of operators the GPU keeps its place."""
@@ -170,22 +170,21 @@ class OverviewScreen(RunScreen):
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
         """Heights and titles depend on the width."""
-        if self.snapshot is not None and self.is_composed:
-            self.show(self.snapshot)
+        self.redraw()
 
     def _fit_rows(self) -> None:
-        """As many rows as there are words for, which depends on the width."""
+        """The height of the headline, which depends on the width."""
         is_cramped = self.size.height < CRAMPED_BELOW
         self.set_class(is_cramped, "-cramped")
-        sentence, bar = (self.query_one(n, SnapshotPane) for n in ("#verdict", "#step-bar"))
+        sentence, bar = (self.query_one(n, SnapshotPane) for n in ("#headline", "#step-bar"))
         sentence.styles.height = len(sentence.rows) or 2
         bar.styles.height = 3 if is_cramped else len(bar.rows) or 3
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Say it where the verdict will be, over the panes of a trace: only traces take so long."""
+        """Show the progress in place of the headline: only traces take that long to read."""
         super().loading_progress(path, done)
         self.set_class(True, "-trace")
-        sentence = self.query_one("#verdict", SnapshotPane)
+        sentence = self.query_one("#headline", SnapshotPane)
         sentence.rows = loading_rows(path.name, done, sentence.content_size.width)
 
     def _choose_panes(self, snapshot: Snapshot) -> None:
@@ -205,7 +204,7 @@ class OverviewScreen(RunScreen):
             self._fit_findings("#findings", snapshot, self.size.height // 2 if beside else 0)
 
     def _fit_findings(self, name: str, snapshot: Snapshot, most: int) -> None:
-        """As high as there are rows of them, up to ``most``; 0 leaves it to the layout."""
+        """Set the height to the number of rows, at most ``most``; 0 leaves it to the layout."""
         pane = self.query_one(name, SnapshotPane)
         rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
         if most:
@@ -231,7 +230,7 @@ class OverviewScreen(RunScreen):
             gaps.border_subtitle = words
 
     def show_output(self, output: Output) -> None:
-        """The log's end; where a run is played it cannot be told what had been printed by then."""
+        """The end of the log; empty while a run is played, since output has no times."""
         is_played = self.snapshot is not None and self.snapshot.as_of is not None
         self.query_one(LogTail).show(Output(lines=(hint(NOT_PLAYED),)) if is_played else output)
 

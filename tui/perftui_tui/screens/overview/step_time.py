@@ -13,7 +13,7 @@ UNSTEADY_RATIO = 1.5
 
 
 def step_time(snapshot: Snapshot) -> Meter:
-    """Durations of the newest steps; the note says what perftui itself cost."""
+    """Durations of the newest steps; the note has the overhead of perftui."""
     values = snapshot.step_ms
     if not values:
         return Meter("Step", absent="no training step yet")

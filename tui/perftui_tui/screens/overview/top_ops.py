@@ -31,7 +31,7 @@ def kernels(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 
 def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
-    """The same for operators: by the GPU time they launched, else by their own CPU time."""
+    """The top operators, by the GPU time they launched, else by their own CPU time."""
     analysis = snapshot.analysis
     if analysis is None:
         return _no_window(snapshot)

@@ -14,7 +14,7 @@ LABEL_WIDTH = 10
 LEGEND_GAP = "  "
 
 
-def rank_verdict(table: RankTable | None, cells: int, doing: str = "") -> list[Row]:
+def rank_headline(table: RankTable | None, cells: int, doing: str = "") -> list[Row]:
     """One to three rows: who is slow, by how much and in what, or that nobody is."""
     if table is None or not table.rows:
         return [row((doing, "dim"))] if doing else []

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from perftui.facts.ranks import RankRow, RankTable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.ranks.bars import rank_bars, rank_verdict
+from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
 from perftui_tui.screens.ranks.table import RanksView, rank_table
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.virtual import VirtualTable
@@ -53,7 +53,7 @@ class RanksScreen(RunScreen):
     """
 
     def body(self) -> Iterable[Widget]:
-        """Verdict, table, bars."""
+        """Headline, table, bars."""
         bars = RowView(id="rank-bars")
         bars.border_title = "Mean step of each rank"
         yield RowView(id="rank-verdict")
@@ -85,7 +85,7 @@ class RanksScreen(RunScreen):
             self.query_one("#rank-verdict", RowView),
             self.query_one("#rank-bars", RowView),
         )
-        rows = rank_verdict(table, self.size.width, doing)
+        rows = rank_headline(table, self.size.width, doing)
         verdict.styles.height = max(1, min(5, len(rows)))
         verdict.rows = rows
         windows = self._windows()
@@ -100,7 +100,7 @@ class RanksScreen(RunScreen):
         bars.rows = rank_bars(table, bars.content_size.width, min(count + 1, half - 2))
 
     def _windows(self) -> dict[int, RankRow]:
-        """What the newest window of each rank of a run says of it."""
+        """Each rank of a run, from its newest window."""
         traces = self.session.rank_traces
         if self.snapshot is None or self.snapshot.run is None or traces.table is None:
             return {}
@@ -109,8 +109,7 @@ class RanksScreen(RunScreen):
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
         """Draw at the new width."""
-        if self.snapshot is not None and self.is_composed:
-            self.show(self.snapshot)
+        self.redraw()
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 REFRESH_SECONDS = 3.0
-"""Between two looks at the directory while the screen is shown."""
+"""Seconds between two listings of the directory while the screen is shown."""
 
 
 class RunsScreen(RunScreen):
@@ -108,13 +108,13 @@ class RunsScreen(RunScreen):
 
         def read() -> None:
             try:
-                self._lister.read(directory, self._told, self._stopped, sparing=sparing)
+                self._lister.read(directory, self._receive, self._stopped, sparing=sparing)
             finally:
                 self._is_reading = False
 
         self.session.on_thread(read)
 
-    def _told(self, runs: RunList) -> None:
+    def _receive(self, runs: RunList) -> None:
         if not self._stopped.is_set():
             self.app.call_from_thread(self._take, runs)
 
@@ -234,7 +234,7 @@ class RunsScreen(RunScreen):
         self.session.ask(DeleteRunDialog(one.entry), answered)
 
     def _on_disk(self, work: Callable[[], str]) -> None:
-        """Do it on a thread, say what went wrong, and list anew."""
+        """Do it on a thread, warn where it fails, and list again."""
 
         def done() -> None:
             problem = work()

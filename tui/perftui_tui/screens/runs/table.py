@@ -72,7 +72,7 @@ def _name(one: Listed) -> str:
 
 
 def _title(one: Listed, shown: Path) -> str:
-    """The name that was given, then the id, which tells runs of one name apart."""
+    """The name that was given, then the id, since several runs may have one name."""
     name = _name(one)
     mark = "> " if RowView.ascii_only else "▶ "
     mark = mark if one.entry.root == shown else "  "

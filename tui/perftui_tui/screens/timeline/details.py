@@ -1,4 +1,4 @@
-"""What is said of the selection, and of what lies between two marks, below the timeline."""
+"""The detail below the timeline: the selection, or the range between two marks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from time import sleep
 
+from rich.text import Text
 from textual import on, work
 from textual.containers import Vertical
+from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.measure import measure
@@ -20,15 +22,23 @@ from perftui_tui.screens.timeline.detail.lines import Line
 from perftui_tui.screens.timeline.detail.measure import measure_lines
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
+from perftui_tui.screens.timeline.legend import legend
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.widget import Timeline
+from perftui_tui.widgets.row_view import RowView
 
 _SETTLED = 0.12
-"""Seconds after which a selection is looked at closely: a held key comes sooner."""
+"""Seconds until more is worked out about a selection: a key that repeats comes sooner."""
 
 _ROOM_FOR_MORE = 8
-"""Rows below what is said of a selection from which on they show where else to look."""
+"""Free rows below the detail of a selection from which on the summary is shown there."""
+
+_DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
+"""From so many rows on the detail has at least so many, its upper edge among them."""
+
+_TWO_ROWS = 26
+"""Rows from which on the legend may have two of them."""
 
 
 class DetailedTimeline(Vertical):
@@ -39,24 +49,21 @@ class DetailedTimeline(Vertical):
         self.run: RunSnapshot | None = None
         """The run that the trace is a window of."""
         self._detailed: Selection | None = None
-        self._is_said = False
-        """Whether the detail was told of ``_detailed``."""
+        self._is_shown = False
+        """Whether the detail shows ``_detailed``."""
         self._is_measure = False
         """Whether what was measured is shown instead."""
         self._main_track = NONE
         self._notes: tuple[Line, ...] = ()
-        """Said before where to look, while nothing is selected."""
+        """Shown before the summary, while nothing is selected."""
         self._hidden = 0
+        self._legend_rows = 1
         self._is_tall = False
         """Whether the detail has half of the screen."""
 
     @abstractmethod
-    def _arrange(self) -> None:
-        """Share out the rows of the screen."""
-
-    @abstractmethod
     def _go(self, start: int, end: int, row: int | None) -> None:
-        """Show a stretch of what is shown now."""
+        """Show an interval of the present trace."""
 
     @property
     def _timeline(self) -> Timeline:
@@ -78,17 +85,17 @@ class DetailedTimeline(Vertical):
         if state is not None and state.hidden_count != self._hidden:
             self._hidden = state.hidden_count
             self._arrange()
-        if state is None or (self._is_said and selected == self._detailed):
+        if state is None or (self._is_shown and selected == self._detailed):
             return
-        self._detailed, self._is_said, self._is_measure = selected, True, False
+        self._detailed, self._is_shown, self._is_measure = selected, True, False
         if selected is None:
-            self._detail.say([*self._notes, *summary_lines(state.analysis)])
+            self._detail.show_lines([*self._notes, *summary_lines(state.analysis)])
             return
         if selected.is_gap:
             lines = gap_lines(state.analysis, state.gaps, selected, self.run, self._main_track)
         else:
             lines = event_lines(state.trace, selected, state.launches)
-        self._detail.say(lines)
+        self._detail.show_lines(lines)
         self._say_more(state, selected, lines)
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
@@ -106,13 +113,14 @@ class DetailedTimeline(Vertical):
 
     def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
         if state is self.state and selected == self._detailed and not self._is_measure:
-            spare = self._detail.say(lines, further=True)
+            spare = self._detail.show_lines(lines, further=True)
             if spare >= _ROOM_FOR_MORE:
-                self._detail.say([*lines, Line(""), *summary_lines(state.analysis)], further=True)
+                lines = [*lines, Line(""), *summary_lines(state.analysis)]
+                self._detail.show_lines(lines, further=True)
 
     @on(Timeline.Marked)
     def _marked(self, event: Timeline.Marked) -> None:
-        """Measure between two marks; without them say again what is selected."""
+        """Measure between two marks; without them show the selection again."""
         event.stop()
         state = self.state
         if state is None:
@@ -120,7 +128,7 @@ class DetailedTimeline(Vertical):
         if state.marks.range is not None:
             self._measure(state.trace, *state.marks.range)
         elif state.marks.first is None:
-            self._is_said = False
+            self._is_shown = False
             self._timeline.changed()
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-measure")
@@ -135,7 +143,7 @@ class DetailedTimeline(Vertical):
         state = self.state
         if state is not None and state.trace is trace and state.marks.range == marked:
             self._is_measure = True
-            self._detail.say(lines)
+            self._detail.show_lines(lines)
 
     @on(DetailPane.Chosen)
     def _chosen(self, event: DetailPane.Chosen) -> None:
@@ -158,7 +166,7 @@ class DetailedTimeline(Vertical):
         self.notify("the detail is in the clipboard, where the terminal lets it", timeout=3)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say what failed beside the screen; the app hears of its own work only."""
+        """Notify of failed background work of this widget: the app gets only its own."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
@@ -166,3 +174,29 @@ class DetailedTimeline(Vertical):
     def _nothing_found(self, event: Timeline.NothingFound) -> None:
         event.stop()
         self.notify(event.reason, timeout=3, markup=False)
+
+    # How the rows of the screen are shared out
+
+    def on_resize(self) -> None:
+        """Share out the rows anew."""
+        self.call_after_refresh(self._arrange)
+
+    def _arrange(self) -> None:
+        """Give the tracks the rows they need, and the detail the rest, but enough."""
+        height = self.size.height
+        least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
+        if self._is_tall:
+            least = max(least, height // 2)
+        self._show_legend()
+        legend_rows = self._legend_rows + self.has_class("-searching")
+        self._timeline.set_room(max(height - legend_rows - least, 4))
+
+    def _show_legend(self) -> None:
+        state, width = self.state, self.size.width
+        if state is None or not width:
+            return
+        text = legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
+        most = 2 if self.size.height >= _TWO_ROWS else 1
+        lines = text.split("\n")[:most]
+        self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
+        self._legend_rows = len(lines)

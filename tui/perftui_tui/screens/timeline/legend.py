@@ -15,7 +15,7 @@ _ENTRY_EXTRA = 4
 
 
 def kinds_in(trace: Trace) -> list[EventKind]:
-    """The kinds of work that a trace holds, in the order of ``EventKind``."""
+    """The kinds of work in a trace, in the order of ``EventKind``."""
     count = max(len(trace.names), 1)
     pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
     held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}

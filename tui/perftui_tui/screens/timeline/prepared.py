@@ -22,7 +22,7 @@ class Prepared:
     launches: Launches
     phases: Phases
     main_track: int
-    """The thread that trains, NONE where the trace tells of none."""
+    """The thread that trains, NONE where it is not known."""
 
 
 def prepare(analysis: TraceAnalysis) -> Prepared:

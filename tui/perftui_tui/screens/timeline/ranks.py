@@ -31,14 +31,14 @@ class RankTrace:
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Several ranks as one, and what is to be said of them."""
+    """Several ranks in one analysis, with notes about them."""
 
     analysis: TraceAnalysis
     notes: tuple[Line, ...]
 
 
 def ranks_of_files(files: Sequence[RankFile]) -> tuple[RankTrace, ...]:
-    """Those of a directory whose rank is known."""
+    """The traces of a directory whose rank is known."""
     return tuple(RankTrace(each.rank, each.path) for each in files if each.rank is not None)
 
 
@@ -58,7 +58,7 @@ def read_together(
     told: Callable[[int, int], None],
     cancelled: Callable[[], bool],
 ) -> Together:
-    """Read the other ranks' traces and put them beside ``shown``, whose clock is the one kept.
+    """Read the other ranks' traces and put them beside ``shown``, on its clock.
 
     ``told`` is given how many of how many have been read. One that cannot be read is left out,
     which is said.

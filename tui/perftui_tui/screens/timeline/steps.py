@@ -16,7 +16,7 @@ from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 
 LEAST_REST = 2.0
-"""Seconds from one drawing to the next: who looks at a step wants a picture that stands."""
+"""Seconds from one drawing to the next: the picture should not change while it is read."""
 
 _REST = 10
 """So many times as long as it took: it never takes more than a tenth of a core."""
@@ -73,14 +73,14 @@ def _steps_of(run: RunSnapshot) -> object:
 
 
 def stay_in_view(before: TimelineState, after: TimelineState) -> None:
-    """Show the same stretch of time of a trace that has grown, but all of it where all was seen."""
+    """Keep the interval in view of a trace that has grown, or all of it where all was in view."""
     view, shift = before.view, before.trace.origin - after.trace.origin
     if view.span < view.last - view.first:
         after.view = after.view.showing(view.start + shift, view.end + shift)
 
 
 def stay(before: TimelineState, after: TimelineState) -> None:
-    """Keep the track, what is selected, marked and found; looks at every event."""
+    """Keep the track, what is selected, marked and found; visits every event."""
     shift = before.trace.origin - after.trace.origin
     after.change_threshold(THRESHOLDS.index(before.threshold) - THRESHOLDS.index(after.threshold))
     after.marks = TimeMarks(_moved(before.marks.first, shift), _moved(before.marks.second, shift))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
 
-from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -22,7 +21,6 @@ from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.screens.timeline.detail.lines import Line
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
-from perftui_tui.screens.timeline.legend import legend
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.track_order import TrackOrder
 from perftui_tui.screens.timeline.prepared import Prepared, prepare
@@ -30,15 +28,8 @@ from perftui_tui.screens.timeline.ranks import RankTrace, Together, read_togethe
 from perftui_tui.screens.timeline.search import SearchedTimeline
 from perftui_tui.screens.timeline.steps import Pace, stay, stay_in_view
 from perftui_tui.screens.timeline.widget import Timeline
-from perftui_tui.widgets.row_view import RowView
 
-_DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
-"""From so many rows on the detail has at least so many, its upper edge among them."""
-
-_TWO_ROWS = 26
-"""Rows from which on the legend may have two of them."""
-
-_TOLD_EVERY = 4
+_NOTIFY_EVERY = 4
 """Ranks that are read from one notice to the next."""
 
 READING = "reading"
@@ -185,7 +176,7 @@ class TimelineView(SearchedTimeline):
 
     def _continue(self, before: TimelineState | None, after: TimelineState) -> None:
         """Stay at the same place, where more of the same has been read or recorded meanwhile."""
-        self._is_said = False
+        self._is_shown = False
         if before is None or before.trace.path != after.trace.path or before.analysis.has_tables:
             return
         stay_in_view(before, after)
@@ -193,37 +184,9 @@ class TimelineView(SearchedTimeline):
             return
         stay(before, after)
         # The reader may have scrolled in what is said, which is still true.
-        self._detailed, self._is_said = after.selected, True
+        self._detailed, self._is_shown = after.selected, True
         if after.selected is None and not self._is_measure:
-            self._detail.say([*self._notes, *summary_lines(after.analysis)], further=True)
-
-    # The place of each part
-
-    def on_resize(self) -> None:
-        """Share out the rows anew."""
-        self.call_after_refresh(self._arrange)
-
-    def _arrange(self) -> None:
-        """As many rows for the tracks as they need, but enough for the detail; it gets the rest."""
-        height = self.size.height
-        least = max(rows for bound, rows in _DETAIL_ROWS if height >= bound)
-        if self._is_tall:
-            least = max(least, height // 2)
-        self._show_legend()
-        legend_rows = self._legend_rows + self.has_class("-searching")
-        self._timeline.set_room(max(height - legend_rows - least, 4))
-
-    def _show_legend(self) -> None:
-        state, width = self.state, self.size.width
-        if state is None or not width:
-            return
-        text = legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
-        most = 2 if self.size.height >= _TWO_ROWS else 1
-        lines = text.split("\n")[:most]
-        self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
-        self._legend_rows = len(lines)
-
-    _legend_rows = 1
+            self._detail.show_lines([*self._notes, *summary_lines(after.analysis)], further=True)
 
     # Steps, while there is no trace
 
@@ -278,14 +241,14 @@ class TimelineView(SearchedTimeline):
         """Read the others' traces beside the screen."""
         worker = get_current_worker()
         try:
-            together = read_together(given, ranks, self._tell_read, lambda: worker.is_cancelled)
+            together = read_together(given, ranks, self._report_read, lambda: worker.is_cancelled)
         except LoadCancelled:
             return
         if not worker.is_cancelled:
             self.app.call_from_thread(self._show_together, given, together)
 
-    def _tell_read(self, done: int, count: int) -> None:
-        if done < count and done % _TOLD_EVERY == 0:
+    def _report_read(self, done: int, count: int) -> None:
+        if done < count and done % _NOTIFY_EVERY == 0:
             words = f"{done} of {count} ranks are read"
             self.app.call_from_thread(self.notify, words, timeout=2)
 

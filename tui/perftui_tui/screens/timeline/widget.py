@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -22,18 +23,17 @@ class Timeline(TimelineMouse, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
+    @dataclass(eq=False)
     class NothingFound(Message):
-        """A key asked for what is not there; ``reason`` says what."""
+        """A key asked for something that is not there: ``reason``."""
 
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
+        reason: str
 
     class Marked(Message):
         """Marks were set, or taken away: where there are two, what lies between is measured."""
 
     def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state; where that did nothing and ``missing`` says what, tell so."""
+        """Change the state; post ``missing``, if given, where that did nothing."""
         if self._state is None:
             return
         marks = self._state.marks

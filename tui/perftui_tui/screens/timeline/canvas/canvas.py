@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -27,7 +28,7 @@ from perftui_tui.widgets.row_view import RowView
 
 
 class TimelineCanvas(Widget):
-    """Draws a ``TimelineState``, and tells what is selected in it."""
+    """Draws a ``TimelineState``, and posts what is selected in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = f"""
@@ -51,12 +52,11 @@ class TimelineCanvas(Widget):
     }}
     """
 
+    @dataclass(eq=False)
     class SelectionChanged(Message):
         """Another event or gap is selected; None at first."""
 
-        def __init__(self, selected: Selection | None) -> None:
-            super().__init__()
-            self.selected = selected
+        selected: Selection | None
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -110,7 +110,7 @@ class TimelineCanvas(Widget):
             self._rebuild()
 
     def changed(self) -> None:
-        """The state has changed: draw it soon and tell what is selected."""
+        """Draw the changed state soon, and post what is selected."""
         self._throttle.request()
         self.post_message(self.SelectionChanged(self._state.selected if self._state else None))
 

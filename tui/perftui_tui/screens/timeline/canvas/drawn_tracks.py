@@ -28,7 +28,7 @@ class DrawnTracks:
     def cells(
         self, track: Lane, view: Viewport, columns: int, found: Matches | None = None
     ) -> list[Cell]:
-        """What ``track_cells`` says, to be drawn over."""
+        """The result of ``track_cells``, from the cache; it may be changed."""
         seen = (view, columns, found)
         last = self._last.get(track)
         if last is None or last[0] != seen:

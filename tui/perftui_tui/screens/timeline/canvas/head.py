@@ -79,7 +79,7 @@ def minimap_index(tracks: Sequence[Lane]) -> LaneIndex | None:
 
 
 def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
-    """Rows of ``width`` cells, those that have something to say."""
+    """Rows of ``width`` cells, without empty ones."""
     labels = label_width(width)
     columns = max(width - labels, 1)
     view, glyphs = state.view, scene.glyphs
@@ -97,7 +97,7 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
     if state.marks != TimeMarks():
         rows.append((RANGE, ("marks",), _range(state.marks, view, columns, glyphs)))
     if state.matches is not None:
-        words = _found_words(state.matches, state.selected)
+        words = _match_label(state.matches, state.selected)
         rows.append((FOUND, words, _found(state.matches, view, columns, glyphs)))
     return [HeadRow(name, _labelled(words, labels, cells)) for name, words, cells in rows]
 
@@ -156,11 +156,11 @@ def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
             first = view.column(step.start, columns)
             room = min(view.column(step.end, columns), columns) - max(first, 0) - 1
             put(cells, first, bar, "muted")
-            put(cells, max(first, -1) + 1, _step_words(step, room), "step")
+            put(cells, max(first, -1) + 1, _step_label(step, room), "step")
     return cells
 
 
-def _step_words(step: Step, room: int) -> str:
+def _step_label(step: Step, room: int) -> str:
     size = format_ns(step.duration)
     for words in (f"step {step.index} {size}", f"{step.index} {size}", f"{step.index}"):
         if len(words) < room:
@@ -204,7 +204,7 @@ def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> li
     return cells
 
 
-def _found_words(matches: Matches, selected: Selection | None) -> tuple[str, ...]:
+def _match_label(matches: Matches, selected: Selection | None) -> tuple[str, ...]:
     place = matches.place(selected.row) if selected is not None else None
     count = format_count(len(matches))
     of_all = () if place is None else (f"found {place + 1:,}/{count}", f"{place + 1:,}/{count}")

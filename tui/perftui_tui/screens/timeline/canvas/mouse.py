@@ -143,7 +143,7 @@ class TimelineMouse(TimelineCanvas):
         return view.start + (self._column(x) + 1) * view.span // self._columns()
 
     def _select_in_head(self, state: TimelineState, head: str, x: int) -> None:
-        """A step, a phase or a gap is marked as a range: how busy all was in it is then said."""
+        """Mark a step, a phase or a gap as a range, which is then measured."""
         if x < label_width(self.size.width):
             return
         middle = state.view.time(self._column(x), self._columns())

@@ -13,9 +13,9 @@ from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, put
 from perftui_tui.screens.timeline.model.phase_labels import (
+    phase_label,
+    phase_label_within,
     phase_style,
-    phase_word,
-    phase_word_within,
 )
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
@@ -23,7 +23,7 @@ Phases = Mapping[str, Intervals]
 """Exclusive, by name, in drawing order."""
 
 _NAMED_FROM = 4
-"""Cells: a shorter stretch has no word in it."""
+"""Cells from which on a phase has its name in it."""
 
 
 def phase_cells(phases: Phases, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
@@ -51,7 +51,7 @@ def _cell(name: str, share: float, glyphs: Glyphs) -> Cell:
         return BLANK
     style = phase_style(name)
     if not glyphs.edges:
-        letter = phase_word(name)[0]
+        letter = phase_label(name)[0]
         return (letter.upper() if share >= 0.5 else letter, f"phase-{style}")
     if share >= 0.5:
         return (" ", f"part-{style}")
@@ -60,7 +60,7 @@ def _cell(name: str, share: float, glyphs: Glyphs) -> Cell:
 
 def _name(cells: list[Cell], at: int, length: int, name: str, glyphs: Glyphs) -> None:
     style = phase_style(name)
-    word = phase_word_within(name, length - 1)
+    word = phase_label_within(name, length - 1)
     if not word:
         return
     if glyphs.edges:

@@ -26,7 +26,7 @@ _NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
 
 
 def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
-    """The tracks that are on screen; the selected one says its gaps in words.
+    """The tracks that are on screen; the selected one has labels in its gaps.
 
     Over them lie the marks, and the arrow between the selected event and its launch.
     """
@@ -98,7 +98,7 @@ def track_name(track: Lane, room: int) -> str:
 
 
 def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) -> None:
-    """Draw a stretch in the style ``name``, keeping the characters.
+    """Draw an interval in the style ``name``, keeping the characters.
 
     Of a gap these are its words; what shares a column with its ends is not selected.
     """

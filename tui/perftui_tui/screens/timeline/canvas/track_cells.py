@@ -11,7 +11,7 @@ from perftui.analysis.lanes import Lane
 from perftui.trace.model import Int32, Int64, Trace
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.charts.filled import all_filled_steps
-from perftui_tui.screens.timeline.canvas.event_style import EventLooks, looks_of
+from perftui_tui.screens.timeline.canvas.event_style import EventStyle, style_of
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.matches import Matches
@@ -49,14 +49,14 @@ def track_cells(
     times = edges(view.start, view.end, columns)
     busy = track.index.busy(view.start, view.end, columns)
     dominant = track.index.dominant(view.start, view.end, columns)
-    looks = looks_of(track, trace, kinds, found)
-    cells = _density(looks, busy, np.diff(times), dominant, glyphs)
+    event_style = style_of(track, trace, kinds, found)
+    cells = _density(event_style, busy, np.diff(times), dominant, glyphs)
     places = places_in_view(track, view)
-    if len(places) * looks.columns_each <= columns:
+    if len(places) * event_style.columns_each <= columns:
         index = track.index
         for place in places:
             row, span = int(index.rows[place]), (int(index.start[place]), int(index.end[place]))
-            _draw_event(cells, looks, row, span, times, busy, glyphs)
+            _draw_event(cells, event_style, row, span, times, busy, glyphs)
     return cells
 
 
@@ -69,7 +69,7 @@ def places_in_view(track: Lane, view: Viewport) -> range:
 
 
 def _density(
-    looks: EventLooks, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
+    event_style: EventStyle, busy: Int64, widths: Int64, dominant: Int64 | Int32, glyphs: Glyphs
 ) -> list[Cell]:
     cells = [BLANK] * len(busy)
     filled = np.flatnonzero((busy > 0) & (dominant >= 0))
@@ -77,26 +77,26 @@ def _density(
         return cells
     rows = dominant[filled]
     shares = busy[filled] / np.maximum(widths[filled], 1)
-    if _is_lettered(looks, glyphs):
+    if _is_lettered(event_style, glyphs):
         drawn = [
             letter if share >= 0.5 else letter.lower()
-            for (letter, _), share in zip(looks.letters(rows), shares.tolist(), strict=True)
+            for (letter, _), share in zip(event_style.letters(rows), shares.tolist(), strict=True)
         ]
     else:
         drawn = [LOWER_EIGHTHS[level] for level in all_filled_steps(shares, 8).tolist()]
-    for column, glyph, style in zip(filled.tolist(), drawn, looks.styles(rows), strict=True):
+    for column, glyph, style in zip(filled.tolist(), drawn, event_style.styles(rows), strict=True):
         cells[column] = (glyph, style)
     return cells
 
 
-def _is_lettered(looks: EventLooks, glyphs: Glyphs) -> bool:
-    """Whether letters tell events apart, and not blocks."""
-    return glyphs.ascii_only or (looks.needs_colour and not glyphs.colours)
+def _is_lettered(event_style: EventStyle, glyphs: Glyphs) -> bool:
+    """Whether events are drawn with letters instead of blocks."""
+    return glyphs.ascii_only or (event_style.needs_colour and not glyphs.colours)
 
 
 def _draw_event(
     cells: list[Cell],
-    looks: EventLooks,
+    event_style: EventStyle,
     row: int,
     span: tuple[int, int],
     times: Int64,
@@ -105,29 +105,31 @@ def _draw_event(
 ) -> None:
     """One event over the density: its edges to an eighth of a cell, and its name."""
     start, end = span
-    style = looks.style(row)
+    style = event_style.style(row)
     left = int(np.searchsorted(times, start, side="left"))
     right = int(np.searchsorted(times, end, side="right")) - 1
     edged = glyphs.edges and _draw_edges(cells, (start, end), (left, right), times, busy, style)
     if start >= times[0] and not edged:
-        left = _mark_start(cells, left, right, style, glyphs, looks)
-    if right - left >= looks.named_from:
-        words = looks.words(row, right - left)
+        left = _mark_start(cells, left, right, style, glyphs, event_style)
+    if right - left >= event_style.named_from:
+        words = event_style.label(row, right - left)
         # Letters behind a word would be read as part of it.
-        blank = " " if words and looks.needs_colour and _is_lettered(looks, glyphs) else ""
+        blank = (
+            " " if words and event_style.needs_colour and _is_lettered(event_style, glyphs) else ""
+        )
         put(cells, left, f"{words}{blank}"[: right - left], f"{style}-name")
 
 
 def _mark_start(
-    cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, looks: EventLooks
+    cells: list[Cell], left: int, right: int, style: str, glyphs: Glyphs, event_style: EventStyle
 ) -> int:
-    """Tell an event from the one that ends where it starts; the cell at which its name begins."""
+    """Mark the start of an event that follows another at once; returns the cell of its name."""
     if right <= left:
         return left
-    if _is_lettered(looks, glyphs):
+    if _is_lettered(event_style, glyphs):
         cells[left] = ("[", style)
         return left + 1
-    if glyphs.edges and right - left >= looks.marked_from:
+    if glyphs.edges and right - left >= event_style.marked_from:
         cells[left] = ("▏", f"{style}-name")
         return left + 1
     return left

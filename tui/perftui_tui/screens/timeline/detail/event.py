@@ -15,7 +15,7 @@ from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, Place, cut
 from perftui_tui.screens.timeline.model.event_kinds import kind_of
 from perftui_tui.screens.timeline.model.navigation import Selection, place_of
-from perftui_tui.screens.timeline.model.phase_labels import phase_word
+from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 _LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""
@@ -33,7 +33,7 @@ _STACKS = ("call stack", "stack", "python stack")
 """Arguments that are frames, one behind the other."""
 
 _FIRST = ("input dims", "input type", "concrete inputs", "input strides", "module hierarchy")
-"""Arguments that say most about an operator: shapes before all."""
+"""Arguments that are shown first."""
 
 
 def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[Line]:
@@ -50,7 +50,7 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
         *_figures(trace, selected),
     ]
     callers = caller_names(trace, row, launches)
-    title = phase_word(name) if derived else printable(name)
+    title = phase_label(name) if derived else printable(name)
     # In full after the figures, which it would push off a small screen.
     is_long = len(title) > _LONGEST_TITLE
     return [

@@ -1,4 +1,4 @@
-"""What is said of a selection a moment later, as it takes longer than a key may."""
+"""Detail of a selection that is shown a moment later, as it takes longer to work out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is known about one stretch of idle time, as lines of text."""
+"""Everything that is known about one gap, as lines of text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, cut
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
 from perftui_tui.screens.timeline.model.navigation import Selection
-from perftui_tui.screens.timeline.model.phase_labels import phase_word
+from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _MOST_ROWS = 1_000
-"""Rows that are looked at for a Python call: far more than any stack is deep."""
+"""Rows that are searched for a Python call: far more than any stack is deep."""
 
 _LONGEST_NAME = 48
 """Characters of a name among others: C++ names of kernels fill whole lines."""
@@ -40,7 +40,7 @@ def gap_lines(
     run: RunSnapshot | None = None,
     main_track: int = NONE,
 ) -> list[Line]:
-    """What is known about an idle stretch: how long, why, and what went on meanwhile.
+    """What is known about a gap: how long, why, and what went on meanwhile.
 
     In a window of ``run`` also where its main thread was, as far as it was looked at, else where
     the Python calls of ``main_track`` say it was.
@@ -59,13 +59,13 @@ def gap_lines(
         why = _why_no_gap(analysis, device, selected)
         return [Line(f"stream idle {size}", "bold"), Line(f"{times}  {why}", facts=True)]
     cause = f"{device_label(trace, device)} idle {format_ns(gap.duration)}: {gap.cause.value}"
-    phase = f", in {phase_word(printable(gap.phase))}" if gap.phase else ""
+    phase = f", in {phase_label(printable(gap.phase))}" if gap.phase else ""
     same = f"from {exact_ns(gap.start)} to {exact_ns(gap.end)}"
     return [
         Line(cause + phase, "bold"),
         Line(same, facts=True),
         *_main_thread(analysis, gap, run, main_track),
-        *_surroundings(trace, gap),
+        *_enclosing_ops(trace, gap),
     ]
 
 
@@ -127,7 +127,7 @@ def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> st
     return f"other streams of {name} were at work"
 
 
-def _surroundings(trace: Trace, gap: Gap) -> list[Line]:
+def _enclosing_ops(trace: Trace, gap: Gap) -> list[Line]:
     facts = [
         f"{label} {cut(printable(trace.name_of(row)), _LONGEST_NAME)}"
         for label, row in (

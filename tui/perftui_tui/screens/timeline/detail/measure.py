@@ -13,7 +13,7 @@ from perftui_tui.look.units import format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail.lines import Line, cut
 
 MOST_NAMES = 200
-"""Names that are listed; how many more there are is said."""
+"""Names that are listed; the others are counted."""
 
 MOST_THREADS = 4
 

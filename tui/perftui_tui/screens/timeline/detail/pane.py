@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
@@ -14,12 +15,11 @@ from perftui_tui.widgets.row_view import RowView
 class DetailPane(RowView):
     """Shows lines; a click on one that leads somewhere posts ``Chosen``."""
 
+    @dataclass(eq=False)
     class Chosen(Message):
         """A line was clicked that leads to a place in the trace."""
 
-        def __init__(self, place: Place) -> None:
-            super().__init__()
-            self.place = place
+        place: Place
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -28,10 +28,10 @@ class DetailPane(RowView):
 
     @property
     def text(self) -> str:
-        """All that is said, on screen or not."""
+        """The whole text, on screen or not."""
         return plain_text(self._lines)
 
-    def say(self, lines: Sequence[Line], *, further: bool = False) -> int:
+    def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:
         """Show ``lines`` from the first on, or, with ``further`` ones of the same, from where the
         reader is. How many rows stay empty."""
         self._lines = tuple(lines)

@@ -15,7 +15,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail.lines import Line, Place, cut
-from perftui_tui.screens.timeline.model.phase_labels import phase_word
+from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 HINT = (
     "click an event, or press {timeline.event(1)} for the next event, {timeline.gap(1)} for the "
@@ -29,7 +29,7 @@ _LONGEST_NAME = 60
 
 
 def summary_lines(analysis: TraceAnalysis) -> list[Line]:
-    """What stands out, the heaviest first; each line leads to its place."""
+    """Slow steps, long gaps and long operators, the longest first; each line leads to its place."""
     lines = [Line(hint(HINT), "dim"), *_steps(analysis)]
     if ONLY_STEPS in analysis.trace.metadata:
         return lines
@@ -103,7 +103,7 @@ def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
     facts = [f"{format_ns(gap.duration):>10}", f"{gap.cause.value:<15}"]
     facts += [device_label(analysis.trace, gap.device)] if many else []
     facts.append(f"at {format_ns(gap.start)}")
-    facts += [phase_word(printable(gap.phase))] if gap.phase else []
+    facts += [phase_label(printable(gap.phase))] if gap.phase else []
     if gap.operator_row != NONE:
         facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
     return "  ".join(facts)
@@ -126,7 +126,7 @@ def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
         if time:
             size = format_ns(time / len(steps))
             yield Line(
-                f"{size:>10}  {format_percent(time / total):>7}  {phase_word(name)}", one_row=True
+                f"{size:>10}  {format_percent(time / total):>7}  {phase_label(name)}", one_row=True
             )
 
 

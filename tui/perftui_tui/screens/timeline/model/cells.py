@@ -42,7 +42,7 @@ def _paints_blanks(style: str) -> bool:
 
 
 def text_of(row: Row) -> str:
-    """What a row says, without its styles."""
+    """The text of a row, without its styles."""
     return "".join(text for text, _ in row)
 
 

@@ -30,7 +30,7 @@ class EventKind(enum.Enum):
     letter: str
     """One capital letter, different for each kind."""
     word: str
-    """What the legend says."""
+    """Its name in the legend."""
     style: str
     """Name of the style that draws it."""
 

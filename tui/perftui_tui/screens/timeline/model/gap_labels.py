@@ -1,4 +1,4 @@
-"""Idle time said: in words on a track, and as the largest gap of each column."""
+"""Idle time: as labels on a track, and as the largest gap of each column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEPS_PER_DECADE = 2
 
 @dataclass(frozen=True)
 class IdleTime:
-    """A stretch without events on a track; the trace's edge bounds the first and the last."""
+    """A time without events on a track; the edges of the trace bound the first and the last."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class IdleTime:
 
 
 def idle_around(track: Lane, time: int, view: Viewport) -> IdleTime:
-    """The idle stretch of ``track`` that holds ``time``; ``view`` knows the ends of the trace."""
+    """The gap of ``track`` around ``time``; ``view`` has the ends of the trace."""
     index = track.index
     after = int(np.searchsorted(index.start, np.int64(time), side="right"))
     start = int(index.end[after - 1]) if after else view.first
@@ -98,13 +98,13 @@ def draw_gaps(
         open_left, open_right = idle.start < view.start, idle.end > view.end
         row = gaps.meanwhile(device, idle)
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        words = gap_words(idle, gaps.cause(device, idle), last - first + 1, inside)
+        words = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
         text = bracketed(words, last - first + 1, open_left, open_right, ascii_only)
         put(cells, first, text, "gap")
 
 
-def gap_words(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
-    """The most that can be said in ``width`` cells, brackets included; empty where nothing fits.
+def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
+    """The longest label that fits in ``width`` cells with its brackets; empty where none does.
 
     ``inside`` is the operator or range that the host was in meanwhile.
     """
@@ -116,7 +116,7 @@ def gap_words(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
 
 
 def bracketed(words: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
-    """``words`` between lines to both ends; an open end goes on outside."""
+    """``label`` between lines to both ends; an open end goes on outside."""
     line, left, right = "-<>" if ascii_only else "─├┤"
     middle = words.center(width - 2, line)
     return (line if open_left else left) + middle + (line if open_right else right)

@@ -18,7 +18,7 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Selection:
-    """An event, or an idle stretch (``row`` is NONE), of the track it is on."""
+    """An event, or a gap (``row`` is NONE), on its track."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""What phases are called on screen, and the styles that they have everywhere."""
+"""Names of phases on screen, and their styles."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from perftui.analysis.kinds import OWN_MARK
 from perftui_tui.reading.step_breakdown import NAMES, TRACE_STYLES, name_within
 
 
-def phase_word(name: str) -> str:
-    """What a person calls a phase; also one that is named as the agent marks it."""
+def phase_label(name: str) -> str:
+    """The name of a phase on screen; ``name`` may have the prefix of the agent's marks."""
     plain = name.removeprefix(OWN_MARK)
     return NAMES.get(plain, plain)
 
 
-def phase_word_within(name: str, room: int) -> str:
-    """The same, or a shorter word, in at most ``room`` cells; empty where none fits."""
-    return name_within(phase_word(name), room)
+def phase_label_within(name: str, room: int) -> str:
+    """The name of a phase, or a shorter one, in at most ``room`` cells; empty where none fits."""
+    return name_within(phase_label(name), room)
 
 
 def phase_style(name: str) -> str:

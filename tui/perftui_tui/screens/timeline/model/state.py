@@ -1,4 +1,4 @@
-"""Where the person is on the timeline: the view, the track, the selection, what is folded."""
+"""The state of the timeline: the view, the track, the selection, what is folded."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TimelineState(TrackList):
         self.view = self.view.panned(steps * max(self.view.span // _PAN_SHARE, 1))
 
     def show(self, start: int, end: int) -> None:
-        """Show a stretch of the same length, moved inside what there is."""
+        """Show an interval of equal length, moved inside the trace."""
         self.view = self.view.showing(start, end)
 
     def centre_on(self, column: int, columns: int) -> None:
@@ -206,7 +206,7 @@ class TimelineState(TrackList):
         self.marks = TimeMarks(around.start, around.end)
 
     def mark_range(self, first: int, second: int) -> None:
-        """Set both marks, kept inside the trace."""
+        """Set both marks, clipped to the trace."""
         low, high = self.view.first, self.view.last
         self.marks = TimeMarks(min(max(first, low), high), min(max(second, low), high))
 
@@ -244,7 +244,7 @@ class TimelineState(TrackList):
         return None
 
     def _idle_track(self, start: int, end: int) -> Lane:
-        """The track on which the stretch is idle: the selected one, or the first that is."""
+        """The track on which the interval is idle: the selected one, or the first that is."""
         for track in (self.track, *self.tracks):
             if int(track.index.busy(start, max(end, start + 1), 1)[0]) == 0:
                 return track

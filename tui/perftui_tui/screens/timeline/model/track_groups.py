@@ -14,7 +14,7 @@ FEWEST_DEPTHS = 3
 
 @dataclass(frozen=True)
 class ShownTrack:
-    """One track on screen. The last of a thread says how many depths are folded away."""
+    """One track on screen. The last of a thread has the count of depths that are folded away."""
 
     track: Lane
     leads: bool = True

@@ -1,4 +1,4 @@
-"""The stretch of time on screen, and how it moves."""
+"""The interval of time on screen, and how it moves."""
 
 from __future__ import annotations
 

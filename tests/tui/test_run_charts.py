@@ -1,4 +1,4 @@
-"""Charts to study: what they hold, and how one moves in them."""
+"""Charts: what they hold, and how one moves in them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
 from perftui_tui.app import PerftuiApp
-from perftui_tui.charts.run_charts import Study, nearest, studies
-from perftui_tui.dialogs.chart.plot import MOST_POINTS, thinned
-from perftui_tui.dialogs.chart.screen import StudyScreen
+from perftui_tui.charts.run_charts import Chart, charts_of, nearest
+from perftui_tui.dialogs.chart.plot import MOST_POINTS, downsampled
+from perftui_tui.dialogs.chart.screen import ChartScreen
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.meter import MARK, draw_chart
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -43,30 +43,30 @@ def shown(durations_ms: list[int], **more: object) -> Snapshot:
     return Snapshot(Path("run"), Phase.ENDED, "train.py", 0, step_ms=ms, **known)
 
 
-def by_name(snapshot: Snapshot) -> dict[str, Study]:
-    return {study.name: study for study in studies(snapshot)}
+def by_name(snapshot: Snapshot) -> dict[str, Chart]:
+    return {chart.name: chart for chart in charts_of(snapshot)}
 
 
 def test_slow_steps_are_marked_and_the_quantiles_are_real_steps() -> None:
-    study = by_name(shown([100] * 18 + [150, 400]))["step"]
-    assert dict(study.levels) == {"p50": 100 * MS, "p95": 150 * MS}
-    assert study.marked is not None
-    words, marked = study.marked
+    chart = by_name(shown([100] * 18 + [150, 400]))["step"]
+    assert dict(chart.levels) == {"p50": 100 * MS, "p95": 150 * MS}
+    assert chart.marked is not None
+    words, marked = chart.marked
     assert words == "2 slow steps (from 1.5x p50)"
     assert np.flatnonzero(marked).tolist() == [18, 19]
 
 
 def test_a_distribution_counts_every_step() -> None:
-    study = by_name(shown([100] * 90 + [110] * 9 + [5000]))["distribution"]
-    assert study.lines[0].values.sum() == 100
-    assert "1 longer than" in study.note
-    assert study.lines[0].values[-1] == 1
+    chart = by_name(shown([100] * 90 + [110] * 9 + [5000]))["distribution"]
+    assert chart.lines[0].values.sum() == 100
+    assert "1 longer than" in chart.note
+    assert chart.lines[0].values[-1] == 1
 
 
 def test_throughput_is_steps_over_time() -> None:
-    study = by_name(shown([100] * 50 + [200] * 50))["throughput"]
-    rates = study.lines[0].values
-    assert dict(study.levels)["mean"] == pytest.approx(100 / 15)
+    chart = by_name(shown([100] * 50 + [200] * 50))["throughput"]
+    rates = chart.lines[0].values
+    assert dict(chart.levels)["mean"] == pytest.approx(100 / 15)
     assert rates[1] == pytest.approx(10, rel=0.2)
     assert rates[-2] == pytest.approx(5, rel=0.2)
     stretch = 15 / len(rates)
@@ -74,8 +74,8 @@ def test_throughput_is_steps_over_time() -> None:
 
 
 def test_what_is_kept_as_sums_is_said() -> None:
-    study = by_name(shown([100] * 10, train_steps=1010))["step"]
-    assert study.note == "1,000 steps between are kept as sums and not drawn"
+    chart = by_name(shown([100] * 10, train_steps=1010))["step"]
+    assert chart.note == "1,000 steps between are kept as sums and not drawn"
 
 
 def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:
@@ -87,16 +87,16 @@ def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:
             table.extend([row])
         return Snapshot(Path("run"), Phase.ENDED, "train.py", 0, train=table.freeze())
 
-    study = by_name(with_times(1, 4))["device"]
-    assert list(study.x) == [1, 4]
-    lines = {line.label: list(line.values) for line in study.lines}
+    chart = by_name(with_times(1, 4))["device"]
+    assert list(chart.x) == [1, 4]
+    lines = {line.label: list(line.values) for line in chart.lines}
     assert lines == {"forward": [3 * MS] * 2, "backward": [5 * MS] * 2, "optimizer": [MS] * 2}
-    assert study.note == "4 steps between were not timed on the GPU"
+    assert chart.note == "4 steps between were not timed on the GPU"
     assert "device" not in by_name(with_times())
 
 
 def test_nothing_to_study_is_no_chart() -> None:
-    assert studies(Snapshot(Path("run"), Phase.STARTING, "train.py", 0)) == ()
+    assert charts_of(Snapshot(Path("run"), Phase.STARTING, "train.py", 0)) == ()
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40, unique=True), st.floats(-50, 1100))
@@ -110,7 +110,7 @@ def test_nearest_against_a_plain_search(points: list[int], at: float) -> None:
 def test_thinning_keeps_the_extremes_and_the_order(count: int, seed: int) -> None:
     y = np.random.default_rng(seed).normal(size=count)
     x = np.arange(count, dtype=np.float64)
-    kept_x, kept_y = thinned(x, y)
+    kept_x, kept_y = downsampled(x, y)
     assert len(kept_x) <= MOST_POINTS
     assert (np.diff(kept_x) > 0).all()
     assert (y[kept_x.astype(int)] == kept_y).all()
@@ -142,8 +142,8 @@ def test_what_takes_long_is_imported_when_it_is_needed(
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def chart(app: PerftuiApp) -> StudyScreen:
-    assert isinstance(app.screen, StudyScreen)
+def dialog(app: PerftuiApp) -> ChartScreen:
+    assert isinstance(app.screen, ChartScreen)
     return app.screen
 
 
@@ -152,13 +152,13 @@ async def test_it_opens_changes_and_closes(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         await pilot.press("C")
         await until_shown(pilot, "1 of 12")
-        assert chart(app).study.name == "step"
+        assert dialog(app).chart.name == "step"
         await pilot.press("n", "n")
-        assert chart(app).study.name == "throughput"
+        assert dialog(app).chart.name == "throughput"
         await pilot.press("N", "up", "up")
-        assert chart(app).study.name == studies(app.snapshot)[-1].name
+        assert dialog(app).chart.name == charts_of(app.snapshot)[-1].name
         await pilot.press("n", "down")
-        assert chart(app).study.name == "distribution"
+        assert dialog(app).chart.name == "distribution"
         await until_shown(pilot, "Distribution of step times")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
@@ -179,30 +179,30 @@ async def test_the_cursor_tells_exact_values(tmp_path: Path) -> None:
         await pilot.press("home")
         await until_shown(pilot, "step 0  1.20 s")
         await pilot.press("right", "shift+right")
-        assert chart(app).at == 11
+        assert dialog(app).at == 11
         await pilot.press("left", "shift+left")
-        assert chart(app).at == 0
+        assert dialog(app).at == 0
         await pilot.press("end")
-        assert chart(app).at == 199
+        assert dialog(app).at == 199
 
 
 @pytest.mark.keys("app.study.zoom(1)", "app.study.zoom(-1)", "app.study.whole")
 async def test_it_looks_closer_and_back(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await pilot.press("C", "home", "plus", "plus")
-        left, right = chart(app).view
+        left, right = dialog(app).view
         assert (left, round(right)) == (0, 50)
         await until_shown(pilot, "of 0 to 199")
         await pilot.press(*["shift+right"] * 8)
-        left, right = chart(app).view
+        left, right = dialog(app).view
         assert left < 80 < right
         assert round(right - left) == 50
         await pilot.press("minus", "minus", "minus")
-        assert chart(app).view == (0, 199)
+        assert dialog(app).view == (0, 199)
         await pilot.press("plus", "0")
-        assert chart(app).view == (0, 199)
+        assert dialog(app).view == (0, 199)
         await pilot.press(*["plus"] * 30)
-        left, right = chart(app).view
+        left, right = dialog(app).view
         assert 0 < right - left < 10
         # Half a step is none.
         lines = text_of(app).splitlines()
@@ -215,8 +215,8 @@ async def test_a_click_on_a_pane_opens_its_chart(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         for pane, name in (("#meter-cpu", "cpu"), ("#meter-gpu", "gpu"), ("#step-bar", "parts")):
             await pilot.click(pane)
-            await until(pilot, lambda: isinstance(app.screen, StudyScreen), name)
-            assert chart(app).study.name == name
+            await until(pilot, lambda: isinstance(app.screen, ChartScreen), name)
+            assert dialog(app).chart.name == name
             await pilot.press("q")
             await until(pilot, lambda: len(app.screen_stack) == 1, "the chart closed")
         assert app.is_running
@@ -226,9 +226,9 @@ async def test_a_click_in_the_chart_moves_the_cursor(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await pilot.press("C")
         await until_shown(pilot, "step 199")
-        plot = app.screen.query_one("#study-plot")
-        await pilot.click("#study-plot", offset=(plot.size.width // 2, 10))
-        assert 90 < chart(app).at < 110
+        plot = app.screen.query_one("#chart-plot")
+        await pilot.click("#chart-plot", offset=(plot.size.width // 2, 10))
+        assert 90 < dialog(app).at < 110
 
 
 async def test_the_memory_screen_begins_with_memory(tmp_path: Path) -> None:
@@ -271,10 +271,10 @@ async def test_a_narrow_chart_keeps_whole_facts_and_the_way_out(
         await until(pilot, lambda: text_of(app).rstrip().endswith("esc Close"), "the way out")
         title, *_, foot = text_of(app).splitlines()
         assert len(foot) == columns
-        study = studies(app.snapshot)[0] if app.snapshot else None
-        assert study is not None
-        assert study.marked is not None
-        known = ["p50 310 ms", "p95 316 ms", f"x {study.marked[0]}", study.note]
+        chart = charts_of(app.snapshot)[0] if app.snapshot else None
+        assert chart is not None
+        assert chart.marked is not None
+        known = ["p50 310 ms", "p95 316 ms", f"x {chart.marked[0]}", chart.note]
         name, place, *facts = (fact for fact in title.rstrip().split("   ") if fact)
         assert (name.strip(), place[:4]) == ("Step time", "1 of")
         assert facts == known[: len(facts)]

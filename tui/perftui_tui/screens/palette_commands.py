@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
 from textual.dom import DOMNode
 from textual.screen import Screen
 
 from perftui.trace.text import printable
-from perftui_tui.actions.rank_traces import RankHost
 from perftui_tui.keys.keymap import current_keys
 from perftui_tui.keys.table import LONG_NAMES, SCREENS
 
 if TYPE_CHECKING:
     from perftui.trace.ranks import RankFile
+    from perftui_tui.screens.session import Session
 
 
-class PaletteHost(RankHost, Protocol):
-    """The app, as far as the palette's commands need it."""
-
-    def action_show(self, name: str) -> None:
-        """Go to a screen by its name."""
-
-    async def run_action(self, action: str, default_namespace: DOMNode | None = None) -> bool:
-        """Run an action as if its key had been pressed in ``default_namespace``."""
-        raise NotImplementedError
-
-
-def palette_commands(app: PaletteHost, screen: Screen[object]) -> Iterator[SystemCommand]:
+def palette_commands(app: Session, screen: Screen[object]) -> Iterator[SystemCommand]:
     """The screens, then the keys of ``screen``, then the ranks whose traces can be opened."""
     for name, title in zip(SCREENS, LONG_NAMES, strict=True):
         yield SystemCommand(title, f"The {title} screen", _show(app, name))
@@ -39,18 +28,18 @@ def palette_commands(app: PaletteHost, screen: Screen[object]) -> Iterator[Syste
         key = waiting.pop((active.binding.action, active.binding.tooltip), None)
         if key is not None:
             title = f"{key.label} ({key.display})"
-            yield SystemCommand(title, key.help, _run(app, key.action, active.node))
+            yield SystemCommand(title, key.help, _run(screen, key.action, active.node))
     for file in app.ranks if len(app.ranks) > 1 else ():
         yield SystemCommand(f"Open rank {file.rank}", printable(file.path.name), _open(app, file))
 
 
-def _show(app: PaletteHost, name: str) -> Callable[[], None]:
+def _show(app: Session, name: str) -> Callable[[], None]:
     return lambda: app.action_show(name)
 
 
-def _open(app: PaletteHost, file: RankFile) -> Callable[[], None]:
+def _open(app: Session, file: RankFile) -> Callable[[], None]:
     return lambda: app.open(file.path)
 
 
-def _run(app: PaletteHost, action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
-    return lambda: app.run_action(action, node)
+def _run(screen: Screen[object], action: str, node: DOMNode) -> Callable[[], Awaitable[bool]]:
+    return lambda: screen.app.run_action(action, node)

@@ -13,7 +13,7 @@ from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.overview.headline import verdict
+from perftui_tui.screens.overview.headline import headline
 from tests.tui.recorded import NOW, START, write_run
 
 
@@ -23,7 +23,7 @@ def snapshot_of(tmp_path: Path, **contents: Any) -> Snapshot:
 
 
 def words(snapshot: Snapshot, cells: int = 120) -> str:
-    return "\n".join(plain(line).rstrip() for line in verdict(snapshot, cells, 2))
+    return "\n".join(plain(line).rstrip() for line in headline(snapshot, cells, 2))
 
 
 def test_before_torch_is_imported(tmp_path: Path) -> None:

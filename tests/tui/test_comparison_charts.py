@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.charts.comparison import comparison_studies
-from perftui_tui.dialogs.chart.screen import StudyScreen
+from perftui_tui.charts.comparison import comparison_charts
+from perftui_tui.dialogs.chart.screen import ChartScreen
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run
-from tests.tui.test_studies import MS, shown
+from tests.tui.test_run_charts import MS, shown
 
 durations = st.lists(st.integers(1, 10_000), min_size=1, max_size=60)
 
 
 @given(durations, durations)
 def test_every_step_of_both_is_counted_on_one_scale(before: list[int], after: list[int]) -> None:
-    spread, each = comparison_studies(shown(before), shown(after))
+    spread, each = comparison_charts(shown(before), shown(after))
     for line in spread.lines:
         assert float(line.values.sum()) == pytest.approx(100)
     for line, given_ms in zip(each.lines, (before, after), strict=True):
@@ -30,15 +30,15 @@ def test_every_step_of_both_is_counted_on_one_scale(before: list[int], after: li
 
 
 def test_what_lies_far_above_is_in_the_last_bar_and_said() -> None:
-    spread, _ = comparison_studies(shown([100] * 95 + [9000]), shown([50] * 20))
+    spread, _ = comparison_charts(shown([100] * 95 + [9000]), shown([50] * 20))
     assert spread.note == "1 before and 0 after are longer than 105 ms, in the last bar"
     assert dict(spread.levels) == {"before p50": 100 * MS, "after p50": 50 * MS}
 
 
 def test_a_run_without_steps_is_not_compared() -> None:
     none = replace(shown([1]), train=None, step_ms=())
-    assert comparison_studies(shown([100]), none) == ()
-    assert comparison_studies(none, shown([100])) == ()
+    assert comparison_charts(shown([100]), none) == ()
+    assert comparison_charts(none, shown([100])) == ()
 
 
 async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> No
         await pilot.press("5")
         await until_shown(pilot, "FASTER")
         await pilot.press("C")
-        await until(pilot, lambda: isinstance(app.screen, StudyScreen), "the chart")
+        await until(pilot, lambda: isinstance(app.screen, ChartScreen), "the chart")
         await until_shown(pilot, "before p50 392 ms   after p50 310 ms")
         await pilot.press("n", "end")
         await until_shown(pilot, "Each step of both runs")

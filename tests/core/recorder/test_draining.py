@@ -176,7 +176,9 @@ def test_capture_requests_are_counted_for_the_agent(run_script: Starter) -> None
 
 
 def test_notes_of_a_process_that_never_trains_are_kept(run_script: Starter) -> None:
-    source = AGENT.replace("\nmain()\n", "\nnote('warning', -1, message='torch is too old')\n")
+    source = AGENT.replace(
+        "\nmain()\n", "\nNotes(SPOOL.root).write('warning', {'message': 'torch is too old'})\n"
+    )
     rank = _finished(run_script(source)).rank(0)
     assert rank is not None
     assert len(rank.steps) == 0

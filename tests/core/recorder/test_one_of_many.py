@@ -77,7 +77,7 @@ def test_an_error_with_one_rank_leaves_the_others(
     failing = layout.rank(1).workers if kind is LoaderWorkers else layout.rank(1)
 
     def fail(self: Any, *arguments: Any) -> Any:
-        place = self._journal._pieces.first if kind is LoaderWorkers else self.layout
+        place = self._journal._segments.first if kind is LoaderWorkers else self.layout
         if place == failing:
             raise ZeroDivisionError("broken")
         return work(self, *arguments)

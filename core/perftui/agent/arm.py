@@ -12,6 +12,8 @@ from .compiler import pass_by
 from .contained import CONTAINED
 from .memory_snapshots import MemorySnapshots
 from .options import read_options, read_overrides
+from .overrides import registry
+from .overrides.request import Request
 from .session import Session
 
 
@@ -41,8 +43,8 @@ def arm(torch: Any, spool: str) -> Session:
     return session
 
 
-def _listen(torch: Any, session: Session, requests: list[Any], tracer: int) -> None:
-    hooks.watch_construction(torch, session, requests)
+def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) -> None:
+    registry.watch(torch, session, requests)
     hooks.watch_loaders(torch, session)
     hooks.watch_modules(torch, session)
     hooks.watch_backward(torch, session)

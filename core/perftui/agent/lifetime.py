@@ -12,6 +12,7 @@ from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .callsite import CallSite
 from .contained import contained_apart
 from .forked_exit import leave_without_destructors, never_destroy
 from .lane import Lane
@@ -21,6 +22,7 @@ from .meter import Meter
 from .notes import Notes
 from .optimizers import Optimizers
 from .options import Options
+from .overrides.notes import OverrideNotes
 from .recording import Recording, start_recording
 from .signal_handlers import raised_by_handler
 from .steps import StepMachine
@@ -44,6 +46,9 @@ class Lifetime:
         self._spool = spool
         self._options = options
         self._origins: Origins = WeakKeyDictionary()
+        self.overrides = OverrideNotes()
+        self.optimizer_sites: WeakKeyDictionary[Any, CallSite | None] = WeakKeyDictionary()
+        """Where each optimizer was made."""
         self.lane = Lane(torch, self.keeps)
         self.inner_calls_cost = False
         """Whether the hooks are asked at calls of modules inside others, too."""
@@ -54,6 +59,7 @@ class Lifetime:
         self.lane.reset()
         self.meter = Meter()
         self.notes = Notes(self._spool)
+        self.overrides.reset()
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights(self._torch)
@@ -174,6 +180,7 @@ class Lifetime:
         finally:
             self.meter.end_apart(mark)
         recording.snapshots = self.snapshots
+        self.overrides.begin(self.notes)
         self.recording = recording
         _at_exit_of_child(self.finish)
         return recording

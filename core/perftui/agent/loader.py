@@ -6,7 +6,8 @@ from typing import Any
 
 from . import dataset as datasets
 from .callsite import CallSite
-from .overrides import Outcome, start_method
+from .overrides.dataloader import start_method
+from .overrides.request import Outcome
 from .signal_handlers import raised_by_handler
 
 UNKNOWN = -1
@@ -23,8 +24,7 @@ def loader_facts(
         facts.update(file=site.file, line=site.line, end_line=site.end_line)
         facts["function"] = site.function
     if outcome is not None:
-        facts.update(requested=outcome.requested, applied=outcome.applied)
-        facts.update(refused=outcome.refused, override=outcome.summary())
+        facts["requested"] = outcome.requested
     return facts
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from .overrides.request import Request, request_of
+
 OPTIONS_VARIABLE = "PERFTUI_OPTIONS"
 OVERRIDES_VARIABLE = "PERFTUI_OVERRIDES"
 
@@ -62,14 +64,15 @@ def read_options(environment: Mapping[str, str]) -> Options:
     return Options(**{name: value for name, value in given.items() if name in known})
 
 
-def read_overrides(environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The overrides whose target is the DataLoader, as the recorder wrote them.
+def read_overrides(environment: Mapping[str, str]) -> list[Request]:
+    """The overrides of the run, as the recorder wrote them.
 
     Raises:
         ValueError: the variable does not hold a JSON array.
     """
     given = _decode(environment.get(OVERRIDES_VARIABLE), list)
-    return [one for one in given if isinstance(one, dict) and one.get("target") == "DataLoader"]
+    read = (request_of(number, one) for number, one in enumerate(given))
+    return [request for request in read if request is not None]
 
 
 def _decode(text: str | None, kind: Any) -> Any:

@@ -11,14 +11,21 @@ from .callsite import find_call_site
 from .contained import contained, contained_apart
 from .lane import ASKED
 from .loader import batches_ready, fetches_itself
-from .overrides import Arguments, Overrides
+from .overrides.request import Arguments, Target
 from .recording import Recording
+from .settings.flags import autocast
+from .settings.note import settings_facts
 from .short_way import ShortWay
 from .steps import TRAIN, Boundary
 from .worker_times import FETCH_CALLS
 
 STEPS_WITHOUT_FORWARD = 10
 """Training steps in a row in which no module was called: then it is said that there is none."""
+
+
+SETTINGS_AFTER = 3
+"""Training steps after which it is told how the training is set up: no compiler, no wrapper and no
+optimizer comes later, as a rule, and the steps are still those of the warm-up."""
 
 
 class Session(ShortWay):
@@ -32,18 +39,27 @@ class Session(ShortWay):
         super().reset()
         self._without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
+        self._until_settings = SETTINGS_AFTER
+        """Training steps until it is told how the training is set up; 0 once it is."""
+        self._autocast: dict[str, str] | None = None
+        """What was in use around the last of the first forward passes."""
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the backward pass so far."""
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """How many there are in each that was called, itself included."""
 
-    def construct_loader(
-        self, overrides: Overrides, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def construct(
+        self, target: Target, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        """The arguments to make ``loader`` with."""
+        """The arguments to construct ``made`` with."""
         passed = Arguments(args, kwargs)
-        self._override(overrides, loader, passed)
+        self._construct(target, made, passed)
         return passed
+
+    @contained_apart
+    def constructed(self, target: Target, made: Any) -> None:
+        """The constructor of ``made`` has returned."""
+        target.end(self, made)
 
     @contained
     def enter_fetch(self, iterator: Any) -> int:
@@ -101,6 +117,8 @@ class Session(ShortWay):
             return 0
         now = recording.now()
         gradients = self._torch.is_grad_enabled()
+        if self._until_settings and gradients:
+            self._autocast = autocast(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)
@@ -178,12 +196,8 @@ class Session(ShortWay):
             recording.foreign_profiler_ends(profiler)
 
     @contained_apart
-    def _override(self, overrides: Overrides, loader: Any, passed: Arguments) -> None:
-        site = find_call_site()
-        passed.args, passed.kwargs, outcome = overrides.apply(
-            site, loader, passed.args, passed.kwargs
-        )
-        self.loaders.constructed(loader, site, outcome)
+    def _construct(self, target: Target, made: Any, passed: Arguments) -> None:
+        target.begin(self, made, passed, find_call_site())
 
     @property
     def optimizer_steps(self) -> int:
@@ -252,6 +266,21 @@ class Session(ShortWay):
             self.loaders.step_ended(boundaries[-1].kind)
             self._look_for_forward(boundaries[-1])
             recording.ended(boundaries)
+            if self._until_settings and boundaries[-1].kind == TRAIN:
+                self._until_settings -= 1
+                if not self._until_settings:
+                    self._tell_settings()
+
+    @contained_apart
+    def _tell_settings(self) -> None:
+        made = dict(self.optimizer_sites)
+        for known, _ in self.optimizers.known():
+            optimizer = known()
+            if optimizer is not None:
+                # Not every optimizer is constructed: some are copied or unpickled.
+                made.setdefault(optimizer, None)
+        facts = settings_facts(self._torch, made, list(self._modules), self._autocast)
+        self.notes.write("settings", facts)
 
     def _look_for_forward(self, boundary: Boundary) -> None:
         if boundary.forwards or boundary.kind != TRAIN:

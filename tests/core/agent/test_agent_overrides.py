@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.callsite import CallSite, find_call_site
-from perftui.agent.overrides import Overrides
+from perftui.agent.overrides.dataloader import Overrides
+from perftui.agent.overrides.request import Request
 
 HERE = CallSite("/project/train.py", 10, 14, "main")
 
@@ -64,7 +65,7 @@ def apply(
     arguments: dict[str, Any], *args: Any, site: CallSite | None = HERE, **kwargs: Any
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What the loader is made with, and what was refused."""
-    request = {"arguments": arguments, "file": HERE.file, "line": HERE.line}
+    request = Request(0, "DataLoader", arguments, HERE.file, HERE.line)
     overrides = Overrides(Torch, make, [request])
     args, kwargs, outcome = overrides.apply(site, None, args, kwargs)
     return inspect.signature(make).bind(None, *args, **kwargs).arguments, outcome.refused
@@ -201,7 +202,7 @@ def test_a_call_of_several_lines_is_met_by_any_of_them() -> None:
 
 
 def test_arguments_that_do_not_fit_are_left_to_the_constructor() -> None:
-    overrides = Overrides(Torch, make, [{"arguments": {"num_workers": 2}}])
+    overrides = Overrides(Torch, make, [Request(0, "DataLoader", {"num_workers": 2})])
 
     args, kwargs, outcome = overrides.apply(HERE, None, (), {"no_such": 1})
 

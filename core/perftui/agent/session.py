@@ -23,9 +23,9 @@ STEPS_WITHOUT_FORWARD = 10
 """Training steps in a row in which no module was called: then it is said that there is none."""
 
 
-SETTINGS_AFTER = 3
-"""Training steps after which it is told how the training is set up: no compiler, no wrapper and no
-optimizer comes later, as a rule, and the steps are still those of the warm-up."""
+SETTINGS_AFTER = 2
+"""Training steps after which it is told how the training is set up: what is compiled or made late
+is there by then, and later steps may end on the lane, which tells nobody of them."""
 
 
 class Session(ShortWay):

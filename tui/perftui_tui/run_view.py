@@ -170,7 +170,7 @@ def picture(
         train=train,
         recording=_recording(run, rank) if rank else None,
         loader=evidence.loader,
-        figures=figures_of(run.manifest, evidence),
+        figures=figures_of(run, evidence),
         problems=(*problems, *problems_of(run)),
         main_thread=evidence.main_thread,
         window_thread=evidence.window_thread,

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from perftui.diagnosis.evidence import Evidence, gather
 from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.diagnosis.machine_facts import MachineFacts
-from perftui.run.manifest import Manifest
-from perftui.run.reader import RunSnapshot
+from perftui.facts.overrides import AppliedOverride, applied_overrides
+from perftui.facts.settings import Settings, settings
+from perftui.run.manifest import Manifest, Status
+from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.step_budget import StepShare
 
 BUSY_SHARE = 0.2
@@ -34,11 +36,23 @@ class RunFigures:
     """Training processes."""
     micro_batches: int | None = None
     """Median number of batches a steady step is made of; None where it was not recorded."""
+    step_count: int | None = None
+    """Steps from the first to the last, of the kind that is compared; None where some were lost."""
+    settings: Settings | None = None
+    overrides: tuple[AppliedOverride, ...] = ()
+    """What became of each override of the manifest."""
 
     @property
     def steps(self) -> int:
         """Steady steps."""
         return self.share.count if self.share else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the script came to its end by itself, without a failure and without a limit."""
+        manifest = self.manifest
+        ended = manifest.status is Status.EXITED and manifest.exit_code == 0
+        return ended and manifest.profile.get("max_steps") is None
 
     @property
     def busy_host(self) -> str:
@@ -55,16 +69,26 @@ class RunFigures:
 
 def run_figures(run: RunSnapshot) -> RunFigures:
     """Figures of the steady training steps of ``run``."""
-    return figures_of(run.manifest, gather(run, None))
+    return figures_of(run, gather(run, None))
 
 
-def figures_of(manifest: Manifest, evidence: Evidence) -> RunFigures:
-    """The same from what has been gathered already, which takes long for a long run."""
+def figures_of(run: RunSnapshot, evidence: Evidence) -> RunFigures:
+    """Figures of ``run`` out of what has been gathered already, which takes long for a long one."""
+    rank = next((one for one in run.ranks if one.rank == evidence.rank), None)
     return RunFigures(
-        manifest,
+        run.manifest,
         evidence.share,
         evidence.loader,
         evidence.machine,
         evidence.ranks,
         evidence.micro_batches,
+        evidence.step_count if rank and _has_every_step(rank) else None,
+        settings(rank) if rank else None,
+        applied_overrides(run),
     )
+
+
+def _has_every_step(rank: RankSnapshot) -> bool:
+    """Whether no step was lost on its way from the training: they are numbered from 0 on."""
+    count = len(rank.steps) + rank.thinned.of().rows
+    return len(rank.steps) > 0 and int(rank.steps["index"][-1]) + 1 == count

@@ -29,7 +29,11 @@ class Patch:
     before: bytes
     after: bytes
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What the training's loader is made with once the patch is in the source."""
+    """What the call at ``line`` is made with once the patch is in the source."""
+    target: str = "DataLoader"
+    """What that call makes, as in ``Expected``."""
+    line: int | None = None
+    """Of the call, in the file as it is then; None where that is not known."""
 
     def diff(self) -> str:
         """Unified diff, for a person; undecodable bytes are shown escaped."""

@@ -82,7 +82,7 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
     assert told["gc"]["frozen"] > 0
     assert (told["wrappers"], told["compiled"], told["autocast"]) == ([], False, None)
     (optimizer,) = told["optimizers"]
-    assert optimizer["class"] == "torch.optim.adamw.AdamW"
+    assert optimizer["name"] == "torch.optim.adamw.AdamW"
     assert optimizer["file"].endswith("train.py")
     line = training(before).splitlines().index("optimizer = torch.optim.AdamW(") + 1
     assert (optimizer["line"], optimizer["end_line"]) == (line, line + 3)
@@ -128,13 +128,15 @@ before = set(sys.modules)"""
     source = training(before, call="wrapped").replace("before = set(sys.modules)", wrapped)
     (wrapper,) = settings(train(source))["wrappers"]
     assert wrapper == {
-        "class": "DistributedDataParallel",
-        "bucket_bytes_cap": 5 << 20,
-        "find_unused_parameters": False,
-        "gradient_as_bucket_view": True,
-        "static_graph": False,
-        "broadcast_buffers": True,
+        "name": "DistributedDataParallel",
         "count": 1,
+        "arguments": {
+            "bucket_bytes_cap": 5 << 20,
+            "find_unused_parameters": False,
+            "gradient_as_bucket_view": True,
+            "static_graph": False,
+            "broadcast_buffers": True,
+        },
     }
 
 
@@ -151,5 +153,5 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
     known = {name for name, value in facts.items() if value is not None}
     assert known == {"environment", "gc", "optimizers"}
     (optimizer,) = facts["optimizers"]
-    assert optimizer["class"].endswith("Odd")
+    assert optimizer["name"].endswith("Odd")
     assert {optimizer[name] for name in ("fused", "groups", "parameters", "line")} == {None}

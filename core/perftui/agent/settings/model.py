@@ -38,8 +38,9 @@ def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
     for module in _all(modules):
         name = _wrapper(type(module))
         if name is not None:
-            data = {"class": name, **_attributes(module, WRAPPERS[name])}
-            found.setdefault(repr(data), {**data, "count": 0})["count"] += 1
+            arguments = _attributes(module, WRAPPERS[name])
+            row = {"name": name, "count": 0, "arguments": arguments}
+            found.setdefault(repr(row), row)["count"] += 1
     return list(found.values())
 
 

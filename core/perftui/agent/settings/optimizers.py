@@ -28,7 +28,7 @@ def in_force(optimizer: Any, name: str) -> Any:
 def _one(optimizer: Any, site: CallSite | None) -> dict[str, Any]:
     kind = type(optimizer)
     return {
-        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "name": f"{kind.__module__}.{kind.__qualname__}",
         "file": site.file if site else None,
         "line": site.line if site else None,
         "end_line": site.end_line if site else None,

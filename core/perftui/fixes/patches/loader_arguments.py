@@ -68,7 +68,8 @@ def loader_arguments(
 
     after = edited(source, edits)
     _check(source, after, edits)
-    return Patch(path, source, after, {edit.name: edit.value for edit in edits})
+    made = {edit.name: edit.value for edit in edits}
+    return Patch(path, source, after, made, line=line)
 
 
 def planned_edits(program: Program, call: ast.Call, arguments: Mapping[str, Literal]) -> list[Edit]:

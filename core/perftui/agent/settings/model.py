@@ -28,15 +28,28 @@ WRAPPERS = {
 }
 """Classes of torch that train a module on several devices, with attributes that say how."""
 
+COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
+"""What ``torch.compile`` makes of a module: the class and where it is defined."""
+
 LONGEST = 200
 """Characters of an attribute that is no plain value."""
 
 
+def all_modules(roots: Iterable[Any]) -> list[Any]:
+    """Each of ``roots`` and what is in them, once."""
+    found = {id(module): module for root in roots for module in root.modules()}
+    return list(found.values())
+
+
 def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
-    """Each kind of wrapper among ``modules`` and those in them, how it is set, and how many."""
+    """Each kind of wrapper among ``modules``, how it is set, and how many there are."""
     found: dict[str, dict[str, Any]] = {}
-    for module in _all(modules):
-        name = _wrapper(type(module))
+    names: dict[type, str | None] = {}
+    for module in modules:
+        kind = type(module)
+        if kind not in names:
+            names[kind] = _wrapper(kind)
+        name = names[kind]
         if name is not None:
             arguments = _attributes(module, WRAPPERS[name])
             row = {"name": name, "count": 0, "arguments": arguments}
@@ -48,43 +61,35 @@ def parameters(
     torch: Any, modules: Iterable[Any], optimizers: Iterable[Any]
 ) -> list[dict[str, Any]]:
     """How many parameters there are of each data type on each device."""
-    seen: set[int] = set()
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[Any, Any], dict[str, Any]] = {}
     with torch._C.DisableTorchFunction():
-        for parameter in _parameters(modules, optimizers):
-            if id(parameter) in seen:
-                continue
-            seen.add(id(parameter))
-            key = str(parameter.dtype).removeprefix("torch."), str(parameter.device)
+        different = {id(one): one for one in _parameters(modules, optimizers)}
+        for parameter in different.values():
             row = found.setdefault(
-                key,
-                {"dtype": key[0], "device": key[1], "tensors": 0, "trained": 0, "elements": 0},
+                (parameter.dtype, parameter.device), {"tensors": 0, "trained": 0, "elements": 0}
             )
             row["tensors"] += 1
             row["trained"] += bool(parameter.requires_grad)
             # One that is not initialised yet has no size.
             row["elements"] += read(parameter.numel) or 0
-    return list(found.values())
+    return [
+        {"dtype": str(dtype).removeprefix("torch."), "device": str(device), **row}
+        for (dtype, device), row in found.items()
+    ]
 
 
 def is_compiled(modules: Iterable[Any]) -> bool:
     """Whether ``torch.compile`` was given any of the modules; functions are not seen."""
     return any(
         getattr(module, "_compiled_call_impl", None) is not None
-        or (type(module).__name__, type(module).__module__)
-        == ("OptimizedModule", "torch._dynamo.eval_frame")
-        for module in _all(modules)
+        or (type(module).__name__, type(module).__module__) == COMPILED
+        for module in modules
     )
-
-
-def _all(modules: Iterable[Any]) -> Iterator[Any]:
-    for module in modules:
-        yield from module.modules()
 
 
 def _parameters(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterator[Any]:
     for module in modules:
-        yield from module.parameters()
+        yield from (one for one in module._parameters.values() if one is not None)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             yield from group["params"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..callsite import CallSite
 from .flags import cudnn, matmul, modes, read, threads
-from .model import is_compiled, parameters, wrappers
+from .model import all_modules, is_compiled, parameters, wrappers
 from .optimizers import optimizer_settings
 
 VARIABLES = frozenset(
@@ -47,7 +47,7 @@ def settings_facts(
 
     ``modules`` are those that the script calls itself, ``autocast`` what was in use around them.
     """
-    called = list(modules)
+    called: Any = read(all_modules, modules)
     readers: dict[str, Callable[[], Any]] = {
         "threads": lambda: threads(torch),
         "environment": environment,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perftui.facts.overrides import Arrival, applied_overrides
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 
@@ -77,12 +78,9 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     first, second = runs_of(tmp_path)
     assert first.manifest.status.is_over
     assert second.manifest.parent == first.manifest.run_id
-    (loader,) = [
-        data
-        for kind, data in zip(*(second.ranks[0].events[c] for c in ("kind", "data")), strict=True)
-        if kind == "loader" and data.get("applied")
-    ]
-    assert loader["num_workers"] >= 1
+    (applied,) = applied_overrides(second)
+    assert applied.arrival is Arrival.APPLIED
+    assert applied.values["num_workers"] >= 1
     # A batch sleeps 16 ms, so two workers halve the wait; the rest is room for a busy machine.
     waits = [float(np.median(run.ranks[0].steps["input_wait"])) for run in (first, second)]
     assert waits[1] < 0.8 * waits[0]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..wire.options import decode as _decode
 from ..wire.spool import OVERRIDES_VARIABLE
+from .overrides.request import Request, request_of
 
 
-def read_overrides(environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The overrides whose target is the DataLoader, as the recorder wrote them.
+def read_overrides(environment: Mapping[str, str]) -> list[Request]:
+    """The overrides of the run, as the recorder wrote them.
 
     Raises:
         ValueError: the variable does not hold a JSON array.
     """
     given = _decode(environment.get(OVERRIDES_VARIABLE), list)
-    return [one for one in given if isinstance(one, dict) and one.get("target") == "DataLoader"]
+    read = (request_of(number, one) for number, one in enumerate(given))
+    return [request for request in read if request is not None]

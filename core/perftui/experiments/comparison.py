@@ -135,6 +135,8 @@ def _judge(before: RunFigures, after: RunFigures, ratios: _Ratios | None) -> tup
         return Verdict.INCONCLUSIVE, "a run has steps that take no time"
     if unlike := _other_samples(before, after):
         return Verdict.INCONCLUSIVE, unlike
+    if unlike := _other_training(before, after):
+        return Verdict.INCONCLUSIVE, unlike
     if lost := missed(after):
         return Verdict.INCONCLUSIVE, lost
     if busy := _busy(before, after):
@@ -166,6 +168,25 @@ def _other_samples(before: RunFigures, after: RunFigures) -> str:
         if old is not None and new is not None and old != new:
             return f"{name} {old} -> {new}: a step is not the same work in both runs"
     return ""
+
+
+def _other_training(before: RunFigures, after: RunFigures) -> str:
+    """How the steps of two runs that came to their ends differ in number, empty where they do not
+    or it is not known: a dataset that gives each worker a part makes more and smaller batches."""
+    counts = before.step_count, after.step_count
+    if None in counts or counts[0] == counts[1] or not (before.is_complete and after.is_complete):
+        return ""
+    steps = " and ".join(f"{count:,}" for count in counts)
+    samples = [_most_samples(run) for run in (before, after)]
+    known = "" if None in samples else f" (up to {samples[0]:,} and {samples[1]:,} samples)"
+    return f"the runs trained {steps} steps{known}: they did not do the same work"
+
+
+def _most_samples(run: RunFigures) -> int | None:
+    size = _batch_size(run)
+    if size is None or run.step_count is None:
+        return None
+    return size * run.step_count * (run.micro_batches or 1) * run.ranks
 
 
 def _batch_size(figures: RunFigures) -> int | None:

@@ -1,13 +1,23 @@
-"""Whether a change reached the loader that feeds the training."""
+"""Whether a change reached the training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from perftui.experiments.figures import RunFigures
 from perftui.facts.loader import LoaderFacts
+from perftui.facts.overrides import AppliedOverride, Arrival
+from perftui.run.manifest import Expected
 
 ARGUMENTS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size")
+
+LOADER = "DataLoader"
+OPTIMIZER = "optimizer"
+"""Targets of overrides and patches."""
+
+UNSAID = "the run does not say what became of the change"
 
 
 def effective_changes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
@@ -22,26 +32,69 @@ def effective_changes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
 
 
 def missed(after: RunFigures) -> str:
-    """Which arguments that a fix gave the run did not reach its loader and why, empty where all
-    did."""
-    manifest, loader = after.manifest, after.loader
-    overrides = (o.arguments for o in manifest.overrides if o.target == "DataLoader")
-    tried = {name: value for arguments in overrides for name, value in arguments.items()}
-    if not tried and not manifest.expected:
-        return ""
-    if loader is None:
-        return "the run does not say what became of the change"
-    if lost := _lost(loader, tried):
-        why = loader.override if loader.override not in (None, "applied") else None
-        return _no_effect(lost, why or "not made at that line")
-    if lost := _lost(loader, manifest.expected):
-        return _no_effect(lost, "what was written to the source does not decide")
+    """Which of the changes that a fix gave the run did not reach its training and why, empty where
+    all did.
+
+    Every override has to be noted as applied, and what was written to the source has to be in force
+    where it was written.
+    """
+    reasons = [
+        *(_missed_override(after, applied) for applied in after.overrides),
+        *(_missed_patch(after, expected) for expected in after.manifest.patched),
+    ]
+    return next(filter(None, reasons), "")
+
+
+def _missed_override(after: RunFigures, applied: AppliedOverride) -> str:
+    asked = _arguments(applied.override.arguments)
+    at = f" at {applied.place}" if applied.place else ""
+    if applied.arrival is Arrival.UNKNOWN:
+        return UNSAID
+    if applied.arrival in (Arrival.NEVER_REACHED, Arrival.NOT_YET):
+        return f"{asked} did not reach the training: {applied.why}"
+    if applied.arrival is Arrival.REFUSED:
+        return f"{asked} was refused{at} ({applied.why})"
+    if applied.override.target == LOADER:
+        why = applied.why or "it is made elsewhere"
+        return _missed_loader(after.loader, applied.override.arguments, why)
+    if applied.arrival is Arrival.PARTLY:
+        return f"{asked} reached the training only in part{at} ({applied.why})"
     return ""
 
 
-def _lost(loader: LoaderFacts, wanted: Mapping[str, object]) -> list[str]:
-    return [name for name, value in wanted.items() if getattr(loader, name, None) != value]
+def _missed_patch(after: RunFigures, expected: Expected) -> str:
+    if expected.target == LOADER:
+        why = "what was written to the source does not decide"
+        return _missed_loader(after.loader, expected.arguments, why)
+    made = after.settings.optimizers if after.settings else None
+    if made is None:
+        return UNSAID
+    here = [
+        one
+        for one in made
+        if expected.target in (OPTIMIZER, one.class_name)
+        and one.is_made_at(expected.file, expected.line)
+    ]
+    if not here:
+        at = f" at {Path(expected.file).name}:{expected.line}" if expected.file else ""
+        return f"{_arguments(expected.arguments)} did not reach the training: nothing was made{at}"
+    for one in here:
+        if lost := _lost(one, expected.arguments):
+            given = ", ".join(f"{name}={getattr(one, name, None)}" for name in lost)
+            return f"{', '.join(lost)} had no effect at {one.source} ({one.class_name} has {given})"
+    return ""
 
 
-def _no_effect(lost: list[str], why: str) -> str:
-    return f"{', '.join(lost)} had no effect at the training's loader ({why})"
+def _missed_loader(loader: LoaderFacts | None, wanted: Mapping[str, Any], why: str) -> str:
+    if loader is None:
+        return UNSAID
+    lost = _lost(loader, wanted)
+    return f"{', '.join(lost)} had no effect at the training's loader ({why})" if lost else ""
+
+
+def _lost(made: object, wanted: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in wanted.items() if getattr(made, name, None) != value]
+
+
+def _arguments(wanted: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in wanted.items())

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.machine import MachineFacts, machine_use
+from perftui.facts.overrides import AppliedOverride, applied_overrides
+from perftui.facts.settings import Settings, settings
 from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import micro_batches, step_breakdown
-from perftui.run.manifest import Manifest
-from perftui.run.reader import RunSnapshot
+from perftui.facts.steps import micro_batches, step_breakdown, step_count
+from perftui.run.manifest import Manifest, Status
+from perftui.run.reader import RankSnapshot, RunSnapshot
 
 BUSY_SHARE = 0.2
 """Other programs on this share of the cores take time from a training that uses them all."""
@@ -35,11 +37,23 @@ class RunFigures:
     """Training processes."""
     micro_batches: int | None = None
     """Median number of batches a steady step is made of; None where it was not recorded."""
+    step_count: int | None = None
+    """Steps from the first to the last, of the kind that is compared; None where some were lost."""
+    settings: Settings | None = None
+    overrides: tuple[AppliedOverride, ...] = ()
+    """What became of each override of the manifest."""
 
     @property
     def steps(self) -> int:
         """Steady steps."""
         return self.share.count if self.share else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the script came to its end by itself, without a failure and without a limit."""
+        manifest = self.manifest
+        ended = manifest.status is Status.EXITED and manifest.exit_code == 0
+        return ended and manifest.profile.get("max_steps") is None
 
     @property
     def busy_host(self) -> str:
@@ -56,16 +70,26 @@ class RunFigures:
 
 def run_figures(run: RunSnapshot) -> RunFigures:
     """Figures of the steady training steps of ``run``."""
-    return figures_of(run.manifest, Facts(run))
+    return figures_of(run, Facts(run))
 
 
-def figures_of(manifest: Manifest, facts: Facts) -> RunFigures:
-    """The same from what has been gathered already, which takes long for a long run."""
+def figures_of(run: RunSnapshot, facts: Facts) -> RunFigures:
+    """Figures of ``run`` out of what is known already, which takes long for a long one."""
+    rank = facts.rank
     return RunFigures(
-        manifest,
+        run.manifest,
         step_breakdown(facts),
         training_loader(facts),
         machine_use(facts),
-        facts.run.world if facts.run and facts.rank else 1,
+        run.world if rank else 1,
         micro_batches(facts),
+        step_count(facts) if rank and _has_every_step(rank) else None,
+        settings(rank) if rank else None,
+        applied_overrides(run),
     )
+
+
+def _has_every_step(rank: RankSnapshot) -> bool:
+    """Whether no step was lost on its way from the training: they are numbered from 0 on."""
+    count = len(rank.steps) + rank.thinned.of().rows
+    return len(rank.steps) > 0 and int(rank.steps["index"][-1]) + 1 == count

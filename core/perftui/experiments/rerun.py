@@ -6,10 +6,10 @@ import enum
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.fixes.model import FixOption
+from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
-from perftui.run.manifest import Override
+from perftui.run.manifest import Expected, Override
 from perftui.run.reader import RunSnapshot
 from perftui.run.stacks import looks_of
 
@@ -50,8 +50,13 @@ def rerun_launch(
         kept = (*kept, option.override)
     launch = _repeat(run, kept, option.title, size)
     if form is Form.SOURCE and option.patch is not None:
-        return replace(launch, expected=dict(option.patch.arguments))
+        return replace(launch, expected=(_expected(option.patch),))
     return launch
+
+
+def _expected(patch: Patch) -> Expected:
+    made = (patch.target or "").rpartition(".")[2]
+    return Expected(made, dict(patch.arguments), str(patch.path), patch.line)
 
 
 def repeat_launch(run: RunSnapshot, size: tuple[int, int] = DEFAULT_SIZE) -> Launch:

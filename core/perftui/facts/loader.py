@@ -40,8 +40,6 @@ class LoaderFacts:
     """``fork``, ``spawn`` or ``forkserver``: how workers would be started."""
     file: str | None = None
     line: int | None = None
-    override: str | None = None
-    """What became of an override of its arguments: ``applied``, or why not."""
     numbers: tuple[int, ...] = ()
     """Of all loaders that the same call has made, as the rows of their workers name them."""
     certain: bool = True
@@ -101,7 +99,6 @@ def _facts(data: Mapping[str, Any], certain: bool) -> LoaderFacts:
         start_method=_typed(data, "start_method", str),
         file=_typed(data, "file", str),
         line=_typed(data, "line", int),
-        override=_typed(data, "override", str),
         certain=certain,
     )
 

@@ -13,7 +13,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -21,7 +20,7 @@ import perftui
 from perftui.recorder.multi_host.merge import make_or_merge, merge_key
 from perftui.recorder.process.interpreter import our_module
 from perftui.run.layout import RunLayout, create_run_directory
-from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
+from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stacks import LOOKS
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.wire.options import AgentOptions
@@ -43,8 +42,8 @@ class Launch:
     runs: Path
     """Directory of runs; made where it is not there."""
     overrides: tuple[Override, ...] = ()
-    expected: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the training's loader that a fix wrote into the source before this run."""
+    expected: tuple[Expected, ...] = ()
+    """What a fix wrote into the source before this run."""
     parent: str | None = None
     """Id of the run that this one repeats with a change."""
     name: str | None = None

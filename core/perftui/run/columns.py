@@ -48,7 +48,11 @@ EVENT_COLUMNS = (
     Column("data", "", "an object, by kind"),
 )
 """Kinds: ``process`` (pid, rank, python, torch, devices), ``loader`` (configuration and call site
-of a DataLoader, what an override made of it, the pids of its workers), ``window`` (file,
+of a DataLoader, the pids of its workers), ``override`` (number: of the manifest's override, fix,
+target, outcome: ``applied``, ``partly`` or ``refused``, why, file and line of the call, values in
+force; none where no such call was reached), ``settings`` (once, how the training is set up:
+threads, environment, matmul, cudnn, modes, autocast, gc, optimizers, wrappers, parameters,
+compiled; null for what could not be read), ``window`` (file,
 first_step, steps, stall in ns, bytes, the reason it was opened, cuda: whether it should hold
 kernels), ``gc`` (generation, and ``count`` where a row stands for several), ``follows`` (rank: of a
 process that had ended, whose number this one has), ``memory_snapshot`` (file, reason: ``peak`` or

@@ -38,9 +38,9 @@ class Status(str, enum.Enum):
 class Override:
     """A change made at run time, for one run, without touching the source.
 
-    ``target`` is ``"DataLoader"`` (``arguments`` are constructor arguments, applied at the call
-    site ``file:line`` where given, else at every call), or ``"environment"`` (``arguments`` are
-    variables set for the script).
+    ``target`` is ``"DataLoader"`` or ``"optimizer"``, any of ``torch.optim`` (``arguments`` are
+    constructor arguments, applied at the call site ``file:line`` where given, else at every call),
+    or ``"environment"`` (``arguments`` are variables set for the script).
     """
 
     target: str
@@ -49,6 +49,19 @@ class Override:
     line: int | None = None
     fix: str | None = None
     """Identifier of the fix this tries."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Arguments that a fix wrote into the source, at the call of ``target`` in ``file:line``.
+
+    ``target`` is that of an ``Override``, or the name of an optimizer's class.
+    """
+
+    target: str
+    arguments: dict[str, Any]
+    file: str | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,9 +88,9 @@ class Manifest:
     git_commit: str | None = None
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()
-    expected: dict[str, Any] = field(default_factory=dict)
-    """Arguments that a fix wrote into the source for this run: what the training's loader is made
-    with if it took effect."""
+    expected: tuple[Expected, ...] | dict[str, Any] = ()
+    """What fixes wrote into the source for this run. Older versions wrote the arguments of the
+    training's loader; ``patched`` reads both."""
     parent: str | None = None
     """The run this one repeats with a change."""
     profile: dict[str, Any] = field(default_factory=dict)
@@ -94,6 +107,13 @@ class Manifest:
     notes: tuple[str, ...] = ()
     """What whoever reads the run must know of it: why it records nothing, say."""
     perftui_version: str = ""
+
+    @property
+    def patched(self) -> tuple[Expected, ...]:
+        """What the run is made with if what was written to the source took effect."""
+        if isinstance(self.expected, dict):
+            return (Expected("DataLoader", self.expected),) if self.expected else ()
+        return self.expected
 
     @property
     def script(self) -> str:

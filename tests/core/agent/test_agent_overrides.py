@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.hooks.call_site import CallSite, find_call_site
-from perftui.agent.overrides import Overrides
+from perftui.agent.overrides.dataloader import Overrides
+from perftui.agent.overrides.request import Request
 
 HERE = CallSite("/project/train.py", 10, 14, "main")
 
@@ -64,7 +65,7 @@ def apply(
     arguments: dict[str, Any], *args: Any, site: CallSite | None = HERE, **kwargs: Any
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What the loader is made with, and what was refused."""
-    request = {"arguments": arguments, "file": HERE.file, "line": HERE.line}
+    request = Request(0, "DataLoader", arguments, HERE.file, HERE.line)
     overrides = Overrides(Torch, make, [request])
     args, kwargs, outcome = overrides.apply(site, None, args, kwargs)
     return inspect.signature(make).bind(None, *args, **kwargs).arguments, outcome.refused
@@ -201,7 +202,7 @@ def test_a_call_of_several_lines_is_met_by_any_of_them() -> None:
 
 
 def test_arguments_that_do_not_fit_are_left_to_the_constructor() -> None:
-    overrides = Overrides(Torch, make, [{"arguments": {"num_workers": 2}}])
+    overrides = Overrides(Torch, make, [Request(0, "DataLoader", {"num_workers": 2})])
 
     args, kwargs, outcome = overrides.apply(HERE, None, (), {"no_such": 1})
 
@@ -216,3 +217,23 @@ def test_a_call_site_is_the_line_that_calls() -> None:
     assert site.function == "test_a_call_site_is_the_line_that_calls"
     lines = Path(__file__).read_text().splitlines()
     assert "find_call_site()" in lines[site.line - 1]
+
+
+names = st.sampled_from(["num_workers", "pin_memory", "fused", "foreach"])
+values = st.dictionaries(names, st.sampled_from([True, False, 2]), max_size=4)
+
+
+@given(values, values, st.dictionaries(names, st.just("no"), max_size=4))
+def test_an_override_is_applied_only_where_all_of_it_is_in_force(
+    asked: dict[str, Any], in_force: dict[str, Any], refused: dict[str, str]
+) -> None:
+    note = Request(3, "optimizer", asked, fix="f").note(
+        {name: why for name, why in refused.items() if name in asked}, in_force, HERE
+    )
+
+    lacks = {n for n, value in asked.items() if n in refused or in_force.get(n, "none") != value}
+    expected = "applied" if not lacks else "refused" if lacks == set(asked) else "partly"
+    assert note["outcome"] == expected
+    assert {reason.split(":")[0] for reason in (note["why"] or "").split("; ") if reason} == lacks
+    assert (note["number"], note["fix"], note["file"], note["line"]) == (3, "f", HERE.file, 10)
+    assert note["values"] == {name: in_force.get(name) for name in asked}

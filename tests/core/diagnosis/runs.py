@@ -9,12 +9,15 @@ import numpy as np
 
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS, WORKER_COLUMNS
 from perftui.run.journal import Column
-from perftui.run.manifest import Manifest, Override, Status
+from perftui.run.manifest import Expected, Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row
 
 MS = 1_000_000
+
+Events = tuple[tuple[str, dict[str, Any]], ...]
+"""Kinds of events and their data."""
 
 ON_GPU: dict[str, Any] = {"gpus": ("H200",), "reserved": 24 << 30}
 """What a run on a machine with one GPU records, where its training uses it."""
@@ -29,9 +32,10 @@ def step_table(count: int, phases: dict[str, float], **columns: Any) -> Table:
     return table.freeze()
 
 
-def event_table(*loaders: dict[str, Any]) -> Table:
+def event_table(*loaders: dict[str, Any], events: Events = ()) -> Table:
     table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    table.extend([[0, "loader", 0, 0, data] for data in loaders])
+    told = [*(("loader", data) for data in loaders), *events]
+    table.extend([[0, kind, 0, 0, data] for kind, data in told])
     return table.freeze()
 
 
@@ -64,7 +68,9 @@ def make_run(
     gpus: tuple[str, ...] = (),
     status: Status = Status.EXITED,
     overrides: tuple[Override, ...] = (),
-    expected: dict[str, Any] | None = None,
+    expected: tuple[Expected, ...] | dict[str, Any] = (),
+    exit_code: int | None = None,
+    events: Events = (),
     skipped_lines: int = 0,
     cwd: str = "/home/user/project",
     started_ns: int = 1 << 62,
@@ -82,12 +88,15 @@ def make_run(
         gpus=gpus,
         status=status,
         overrides=overrides,
-        expected=expected or {},
+        expected=expected,
+        exit_code=exit_code,
         profile=profile or {},
     )
     phases = {"forward": 10} if phases is None else phases
     table = steps if steps is not None else step_table(count, phases, **columns)
-    rank = RankSnapshot(0, table, event_table(*loaders), (), workers=workers or Table())
+    rank = RankSnapshot(
+        0, table, event_table(*loaders, events=events), (), workers=workers or Table()
+    )
     samples = {} if telemetry is None else {"box": telemetry}
     return RunSnapshot(root, manifest, (rank,), samples, 0, skipped_lines)
 

@@ -141,45 +141,6 @@ def test_pressure_by_the_training_itself_is_no_busy_host() -> None:
     assert compare(forward(100, telemetry=samples), forward(90)).verdict is Verdict.FASTER
 
 
-@pytest.mark.parametrize(
-    ("loaders", "reason"),
-    [
-        ((), "the run does not say what became of the change"),
-        (
-            (LOADER,),
-            "num_workers, persistent_workers had no effect at the training's loader "
-            "(not made at that line)",
-        ),
-        (
-            ({**LOADER, "override": "num_workers: the dataset holds open files"},),
-            "num_workers, persistent_workers had no effect at the training's loader "
-            "(num_workers: the dataset holds open files)",
-        ),
-    ],
-)
-def test_a_change_that_did_not_reach_the_loader_proves_nothing(loaders, reason) -> None:
-    found = compare(
-        make_run(count=100, phases=SLOW, loaders=(LOADER,)),
-        make_run(count=100, phases=FAST, loaders=loaders, overrides=(TRY,)),
-    )
-    assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, reason)
-
-
-def test_a_patch_that_did_not_reach_the_loader_proves_nothing() -> None:
-    before = make_run(count=100, phases=SLOW, loaders=(LOADER,))
-    written = {"num_workers": 2}
-    made = {"count": 100, "phases": FAST, "expected": written}
-    found = compare(before, make_run(loaders=(LOADER,), **made))
-    assert (found.verdict, found.reason) == (
-        Verdict.INCONCLUSIVE,
-        "num_workers had no effect at the training's loader "
-        "(what was written to the source does not decide)",
-    )
-    assert compare(before, make_run(**made)).verdict is Verdict.INCONCLUSIVE
-    reached = {**LOADER, "num_workers": 2}
-    assert compare(before, make_run(loaders=(reached,), **made)).verdict is Verdict.FASTER
-
-
 def test_a_few_extreme_steps_do_not_make_a_verdict() -> None:
     extreme = joined(step_table(95, {"forward": 9}), step_table(5, {"forward": 400}))
     found = compare(forward(10), make_run(steps=extreme))

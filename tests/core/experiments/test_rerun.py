@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.fixes.model import FixOption, Patch
 from perftui.recorder.launch import prepare
-from perftui.run.manifest import Override, read_manifest
+from perftui.run.manifest import Expected, Override, read_manifest
 from tests.core.diagnosis.runs import make_run
 
 TRY = Override("DataLoader", {"num_workers": 2}, "/p/train.py", 3, "loader-workers")
@@ -39,13 +40,25 @@ def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
 
 
 def test_a_run_of_a_patched_source_notes_what_was_written(tmp_path) -> None:
-    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2})
+    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2}, line=3)
     option = replace(OPTION, patch=patch)
     launch = rerun_launch(run(), option, Form.SOURCE)
     layout = prepare(replace(launch, runs=tmp_path, cwd=tmp_path))
-    assert read_manifest(layout.manifest).expected == {"num_workers": 2}
-    assert rerun_launch(run(), option).expected == {}
-    assert repeat_launch(run(expected={"num_workers": 2})).expected == {}
+    written = (Expected("DataLoader", {"num_workers": 2}, "/p/train.py", 3),)
+    assert read_manifest(layout.manifest).patched == written
+    assert rerun_launch(run(), option).expected == ()
+    assert repeat_launch(run(expected=written)).expected == ()
+
+
+def test_what_an_older_version_noted_of_a_patch_is_read(tmp_path) -> None:
+    layout = prepare(replace(rerun_launch(run(), OPTION), runs=tmp_path, cwd=tmp_path))
+    manifest = json.loads(layout.manifest.read_bytes())
+    for old, patched in (
+        ({"num_workers": 2}, (Expected("DataLoader", {"num_workers": 2}),)),
+        ({}, ()),
+    ):
+        layout.manifest.write_text(json.dumps({**manifest, "expected": old}))
+        assert read_manifest(layout.manifest).patched == patched
 
 
 def test_a_second_try_of_a_fix_replaces_the_first() -> None:

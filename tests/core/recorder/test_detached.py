@@ -112,8 +112,11 @@ def test_environment_differs_only_by_what_the_agent_needs(
     assert seen["PYTHONPATH"] == f"{seen['PERFTUI_SPOOL']}/inject:/first:/second"
     assert seen["OMP_NUM_THREADS"] == "3"
     assert "DEBUG_ME" not in seen
-    (override,) = json.loads(seen["PERFTUI_OVERRIDES"])
-    assert (override["target"], override["arguments"]) == ("DataLoader", {"num_workers": 4})
+    told = [(one["target"], one["arguments"]) for one in json.loads(seen["PERFTUI_OVERRIDES"])]
+    assert told == [
+        ("environment", {"OMP_NUM_THREADS": 3, "DEBUG_ME": None}),
+        ("DataLoader", {"num_workers": 4}),
+    ]
     assert json.loads(seen["PERFTUI_OPTIONS"])["profile"] is True
     assert not Path(seen["PERFTUI_SPOOL"]).exists()
 

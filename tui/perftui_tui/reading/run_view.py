@@ -176,7 +176,7 @@ def picture(
         train=train,
         recording=_recording(run, rank) if rank else None,
         loader=training_loader(facts),
-        figures=figures_of(run.manifest, facts),
+        figures=figures_of(run, facts),
         problems=(*problems, *problems_of(run)),
         main_thread=main_thread(facts),
         window_thread=window_thread(facts),

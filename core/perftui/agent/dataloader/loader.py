@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..hooks.call_site import CallSite
-from ..overrides import Outcome, start_method
+from ..overrides.dataloader import start_method
+from ..overrides.request import Outcome
 from ..safety.signal_handlers import raised_by_handler
 from . import dataset as datasets
 
@@ -23,8 +24,7 @@ def loader_facts(
         facts.update(file=site.file, line=site.line, end_line=site.end_line)
         facts["function"] = site.function
     if outcome is not None:
-        facts.update(requested=outcome.requested, applied=outcome.applied)
-        facts.update(refused=outcome.refused, override=outcome.summary())
+        facts["requested"] = outcome.requested
     return facts
 
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from ..hooks.call_site import CallSite
 from ..output.notes import Notes
-from ..overrides import Outcome
+from ..overrides.request import Outcome
 from ..steps.machine import TRAIN
 from .loader import fetches_itself, loader_facts
 from .worker_times import name_loader, worker_pids
@@ -50,6 +50,10 @@ class Loaders:
         """``loader`` was made at ``site``."""
         self._origins[loader] = (site, outcome)
 
+    def origin(self, loader: Any) -> tuple[CallSite | None, Outcome | None]:
+        """Where ``loader`` was made, and what became of its overrides, as far as is known."""
+        return self._origins.get(loader, (None, None))
+
     def started(self, loader: Any, iterator: Any) -> None:
         """``iterator`` begins an epoch of ``loader``."""
         number = self._numbers.get(loader)
@@ -64,7 +68,7 @@ class Loaders:
         self._live[iterator] = None
 
     def _number(self, loader: Any) -> int:
-        site, outcome = self._origins.get(loader, (None, None))
+        site, outcome = self.origin(loader)
         facts = loader_facts(self._torch, loader, 0, site, outcome)
         if len(self._alike) > MOST_ALIKE:
             self._alike.clear()

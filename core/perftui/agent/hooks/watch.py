@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ...wire.ring import BACKWARD, FORWARD
-from ..overrides import Overrides
 from ..recording.session import Session
 from .around import put_around
 from .code_location import with_location_of
@@ -196,20 +195,6 @@ def _watch_iter(torch: Any, loader_class: Any, session: Session) -> None:
     loader_class.__iter__ = put_around(
         torch, loader_class.__iter__, enter, leave, fast_path=session.fast_path
     )
-
-
-def watch_construction(torch: Any, session: Session, requests: list[Any]) -> None:
-    """Remember where each loader is made and with what, and apply the overrides."""
-    loader_class = torch.utils.data.DataLoader
-    original = loader_class.__init__
-    overrides = Overrides(torch, original, requests)
-
-    def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        loader, *others = args
-        passed = session.construct_loader(overrides, loader, tuple(others), named or {})
-        return (loader, *passed.args), passed.kwargs
-
-    loader_class.__init__ = put_around(torch, original, enter)
 
 
 def watch_profilers(torch: Any, session: Session) -> None:

@@ -15,8 +15,10 @@ from weakref import WeakKeyDictionary
 from ...wire.options import AgentOptions
 from ..dataloader.loaders import Loaders, Origins
 from ..fast_path.fast_path import FastPath
+from ..hooks.call_site import CallSite
 from ..output.notes import Notes
 from ..overhead.meter import Meter
+from ..overrides.notes import OverrideNotes
 from ..safety.forked_exit import leave_without_destructors, never_destroy
 from ..safety.guarded import guarded_and_timed
 from ..safety.signal_handlers import raised_by_handler
@@ -47,6 +49,9 @@ class Lifetime:
         self._spool = spool
         self._options = options
         self._origins: Origins = WeakKeyDictionary()
+        self.overrides = OverrideNotes()
+        self.optimizer_sites: WeakKeyDictionary[Any, CallSite | None] = WeakKeyDictionary()
+        """Where each optimizer was made."""
         self.fast_path = FastPath(torch, self.guards)
         self.inner_calls_cost = False
         """Whether the hooks are asked at calls of modules inside others, too."""
@@ -57,6 +62,7 @@ class Lifetime:
         self.fast_path.reset()
         self.meter = Meter()
         self.notes = Notes(self._spool)
+        self.overrides.reset()
         self.loaders = Loaders(self._torch, self.notes, self._origins)
         self.optimizers = Optimizers(self._torch)
         self.weights = Weights(self._torch)
@@ -177,6 +183,7 @@ class Lifetime:
         finally:
             self.meter.end_apart(mark)
         recording.snapshots = self.snapshots
+        self.overrides.begin(self.notes)
         self.recording = recording
         _at_exit_of_child(self.finish)
         return recording

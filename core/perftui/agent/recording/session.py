@@ -12,13 +12,20 @@ from ..dataloader.worker_times import FETCH_CALLS
 from ..fast_path.fast_path import ASKED
 from ..fast_path.opening import FastPathOpening
 from ..hooks.call_site import find_call_site
-from ..overrides import Arguments, Overrides
+from ..overrides.request import Arguments, Target
 from ..safety.guarded import guarded, guarded_and_timed
+from ..settings.flags import autocast
+from ..settings.note import settings_facts
 from ..steps.machine import TRAIN, Boundary
 from .recording import Recording
 
 STEPS_WITHOUT_FORWARD = 10
 """Training steps in a row in which no module was called, after which a warning says so."""
+
+
+SETTINGS_AFTER = 2
+"""Training steps after which the settings of the training are noted: what is compiled or made late
+is there by then, and later steps may end on the fast path, which notifies nobody of them."""
 
 
 class Session(FastPathOpening):
@@ -32,18 +39,27 @@ class Session(FastPathOpening):
         super().reset()
         self._without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
+        self._until_settings = SETTINGS_AFTER
+        """Training steps until it is told how the training is set up; 0 once it is."""
+        self._autocast: dict[str, str] | None = None
+        """What was in use around the last of the first forward passes."""
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the backward pass so far."""
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """How many there are in each that was called, itself included."""
 
-    def construct_loader(
-        self, overrides: Overrides, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def construct(
+        self, target: Target, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        """The arguments to make ``loader`` with."""
+        """The arguments to construct ``made`` with."""
         passed = Arguments(args, kwargs)
-        self._override(overrides, loader, passed)
+        self._construct(target, made, passed)
         return passed
+
+    @guarded_and_timed
+    def constructed(self, target: Target, made: Any) -> None:
+        """The constructor of ``made`` has returned."""
+        target.end(self, made)
 
     @guarded
     def enter_fetch(self, iterator: Any) -> int:
@@ -101,6 +117,8 @@ class Session(FastPathOpening):
             return 0
         now = recording.now()
         gradients = self._torch.is_grad_enabled()
+        if self._until_settings and gradients:
+            self._autocast = autocast(self._torch)
         ended = recording.steps.forward(now, gradients, self.loaders.any_live())
         if ended:
             self._ended(recording, ended)
@@ -178,12 +196,8 @@ class Session(FastPathOpening):
             recording.foreign_profiler_ends(profiler)
 
     @guarded_and_timed
-    def _override(self, overrides: Overrides, loader: Any, passed: Arguments) -> None:
-        site = find_call_site()
-        passed.args, passed.kwargs, outcome = overrides.apply(
-            site, loader, passed.args, passed.kwargs
-        )
-        self.loaders.constructed(loader, site, outcome)
+    def _construct(self, target: Target, made: Any, passed: Arguments) -> None:
+        target.begin(self, made, passed, find_call_site())
 
     @property
     def optimizer_steps(self) -> int:
@@ -252,6 +266,21 @@ class Session(FastPathOpening):
             self.loaders.step_ended(boundaries[-1].kind)
             self._check_forward(boundaries[-1])
             recording.ended(boundaries)
+            if self._until_settings and boundaries[-1].kind == TRAIN:
+                self._until_settings -= 1
+                if not self._until_settings:
+                    self._note_settings()
+
+    @guarded_and_timed
+    def _note_settings(self) -> None:
+        made = dict(self.optimizer_sites)
+        for known, _ in self.optimizers.known():
+            optimizer = known()
+            if optimizer is not None:
+                # Not every optimizer is constructed: some are copied or unpickled.
+                made.setdefault(optimizer, None)
+        facts = settings_facts(self._torch, made, list(self._modules), self._autocast)
+        self.notes.write("settings", facts)
 
     def _check_forward(self, boundary: Boundary) -> None:
         if boundary.forwards or boundary.kind != TRAIN:

@@ -12,6 +12,8 @@ from ..dataloader import worker_times
 from ..hooks import watch as hooks
 from ..hooks.compiler import pass_by
 from ..options import read_overrides
+from ..overrides import registry
+from ..overrides.request import Request
 from ..recording.session import Session
 from ..safety.guarded import GUARDED
 
@@ -44,8 +46,8 @@ def arm(torch: Any, spool: str) -> Session:
     return session
 
 
-def _listen(torch: Any, session: Session, requests: list[Any], tracer: int) -> None:
-    hooks.watch_construction(torch, session, requests)
+def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) -> None:
+    registry.watch(torch, session, requests)
     hooks.watch_loaders(torch, session)
     hooks.watch_modules(torch, session)
     hooks.watch_backward(torch, session)

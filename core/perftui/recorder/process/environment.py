@@ -43,8 +43,8 @@ def training_environment(
     environment["PYTHONPATH"] = os.pathsep.join([_link(spool), *([path] if path else [])])
     environment[SPOOL_VARIABLE] = str(spool)
     environment[OPTIONS_VARIABLE] = options.encode()
-    in_process = [override for override in overrides if override.target != ENVIRONMENT]
-    environment[OVERRIDES_VARIABLE] = msgspec.json.encode(in_process).decode()
+    # All of them: the agent tells of each what became of it.
+    environment[OVERRIDES_VARIABLE] = msgspec.json.encode(overrides).decode()
     for override in overrides:
         if override.target == ENVIRONMENT:
             _apply(environment, override)

@@ -9,11 +9,15 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .dataloader import dataset as datasets
-from .hooks.call_site import CallSite
+from ..dataloader import dataset as datasets
+from ..hooks.around import put_around
+from ..hooks.call_site import CallSite
+from .request import Arguments, Outcome, Request, arguments_of, wanted
+
+if TYPE_CHECKING:
+    from ..recording.session import Session
 
 NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
 """A loader without workers raises when it is given one of these."""
@@ -24,41 +28,29 @@ CHANGEABLE = frozenset({"num_workers", "pin_memory", *NEEDS_WORKERS})
 """Every other argument takes part in which samples make a batch."""
 
 
-@dataclass
-class Outcome:
-    """What became of the overrides at one call."""
-
-    requested: dict[str, Any] = field(default_factory=dict)
-    """What the script passed, plain values only."""
-    applied: dict[str, Any] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    """Why not, by argument."""
-
-    def summary(self) -> str | None:
-        """``applied``, the reasons against, or None where nothing was asked for."""
-        if self.refused:
-            return "; ".join(f"{name}: {why}" for name, why in sorted(self.refused.items()))
-        return "applied" if self.applied else None
-
-
-@dataclass
-class Arguments:
-    """What a constructor is called with, besides the object itself."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
 class Overrides:
-    """Overrides of DataLoader arguments, bound to the calls they name.
+    """Overrides of DataLoader arguments, bound to the calls they name."""
 
-    ``requests`` are objects with ``arguments`` and, to name one call, ``file`` and ``line``.
-    """
-
-    def __init__(self, torch: Any, initialise: Callable[..., None], requests: list[Any]) -> None:
+    def __init__(
+        self, torch: Any, initialise: Callable[..., None], requests: list[Request]
+    ) -> None:
         self._torch = torch
         self._signature = inspect.signature(initialise)
         self._requests = requests
+
+    def begin(self, session: Session, made: Any, passed: Arguments, site: CallSite | None) -> None:
+        """Give the loader what may be overridden, and remember where it is made."""
+        passed.args, passed.kwargs, outcome = self.apply(site, made, passed.args, passed.kwargs)
+        session.loaders.constructed(made, site, outcome)
+
+    def end(self, session: Session, made: Any) -> None:
+        """Tell what became of each override that is meant for the loader."""
+        site, outcome = session.loaders.origin(made)
+        if outcome is None:
+            return
+        for request in outcome.requests:
+            values = {name: getattr(made, name, None) for name in request.arguments}
+            session.overrides.tell(request.note(outcome.refused, values, site))
 
     def apply(
         self, site: CallSite | None, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -72,7 +64,8 @@ class Overrides:
         except TypeError:
             return args, kwargs, Outcome()
         outcome = Outcome({name: value for name, value in bound.items() if _is_plain(value)})
-        self._decide(self._wanted(site), bound, outcome)
+        outcome.requests = wanted(self._requests, site)
+        self._decide(arguments_of(outcome.requests), bound, outcome)
         if not outcome.applied:
             return args, kwargs, outcome
         # Every argument of the constructor after the loader itself may be given by name.
@@ -80,21 +73,13 @@ class Overrides:
         del given[next(iter(self._signature.parameters))]
         return (), given, outcome
 
-    def _wanted(self, site: CallSite | None) -> dict[str, Any]:
-        wanted: dict[str, Any] = {}
-        for request in self._requests:
-            file, line = request.get("file"), request.get("line")
-            if file is None or (site is not None and site.covers(file, line or site.line)):
-                wanted.update(request.get("arguments") or {})
-        return wanted
-
-    def _decide(self, wanted: dict[str, Any], bound: dict[str, Any], outcome: Outcome) -> None:
+    def _decide(self, asked: dict[str, Any], bound: dict[str, Any], outcome: Outcome) -> None:
         # The number of workers first: whether others make sense hangs on it.
-        for name in sorted(wanted, key=lambda name: name != "num_workers"):
+        for name in sorted(asked, key=lambda name: name != "num_workers"):
             effective = {**bound, **outcome.applied}
-            why = self._why_not(name, wanted[name], effective)
+            why = self._why_not(name, asked[name], effective)
             if why is None:
-                outcome.applied[name] = wanted[name]
+                outcome.applied[name] = asked[name]
             else:
                 outcome.refused[name] = why
 
@@ -135,6 +120,24 @@ class Overrides:
             if any(datasets.is_local(thing) for thing in sent):
                 return "a lambda or local class cannot be sent to workers that are spawned"
         return None
+
+
+def watch(torch: Any, session: Session, requests: list[Request]) -> None:
+    """Remember where each loader is made and with what, and apply the overrides."""
+    loader_class = torch.utils.data.DataLoader
+    original = loader_class.__init__
+    overrides = Overrides(torch, original, requests)
+
+    def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        loader, *others = args
+        passed = session.construct(overrides, loader, tuple(others), named or {})
+        return (loader, *passed.args), passed.kwargs
+
+    def leave(args: Any, _: Any, __: Any, arrived: bool) -> None:
+        if arrived:
+            session.constructed(overrides, args[0])
+
+    loader_class.__init__ = put_around(torch, original, enter, leave if requests else None)
 
 
 def start_method(context: Any) -> str:

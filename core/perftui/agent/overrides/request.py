@@ -1,0 +1,115 @@
+"""An override that was asked for, and what became of it where something was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..hooks.call_site import CallSite
+
+if TYPE_CHECKING:
+    from ..recording.session import Session
+
+APPLIED, PARTLY, REFUSED = "applied", "partly", "refused"
+
+
+@dataclass
+class Arguments:
+    """What a constructor is called with, besides the object itself."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Target(Protocol):
+    """What is told of the constructors of one kind of object; it never raises on purpose."""
+
+    def begin(self, session: Session, made: Any, passed: Arguments, site: CallSite | None) -> None:
+        """``made`` is about to be constructed at ``site`` with ``passed``, which may be changed."""
+
+    def end(self, session: Session, made: Any) -> None:
+        """``made`` has been constructed."""
+
+
+@dataclass
+class Outcome:
+    """What became of the overrides at one call."""
+
+    requested: dict[str, Any] = field(default_factory=dict)
+    """What the script passed, plain values only."""
+    applied: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why not, by argument."""
+    requests: list[Request] = field(default_factory=list)
+    """The overrides that are meant for this call."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One override of the run; ``number`` is its place in the manifest's list of them."""
+
+    number: int
+    target: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    file: str | None = None
+    line: int | None = None
+    """The call it is meant for; every call of the target where no file is given."""
+    fix: str | None = None
+
+    def covers(self, site: CallSite | None) -> bool:
+        """Whether it is meant for the call at ``site``."""
+        if self.file is None:
+            return True
+        return site is not None and site.covers(self.file, self.line or site.line)
+
+    def note(
+        self, refused: Mapping[str, str], values: Mapping[str, Any], site: CallSite | None = None
+    ) -> dict[str, Any]:
+        """Data of its ``override`` note.
+
+        ``refused`` holds reasons by argument, of other overrides too; ``values`` what is in force.
+        An argument that is not in force as asked for has a reason, if only that.
+        """
+        why = {}
+        for name in self.arguments or refused:
+            if name in refused:
+                why[name] = refused[name]
+            elif name not in values or values[name] != self.arguments[name]:
+                why[name] = f"{values.get(name)!r} is in force"
+        outcome = PARTLY if len(why) < len(self.arguments) else REFUSED
+        return {
+            "number": self.number,
+            "fix": self.fix,
+            "target": self.target,
+            "outcome": outcome if why else APPLIED,
+            "why": "; ".join(f"{name}: {reason}" for name, reason in sorted(why.items())) or None,
+            "file": site.file if site else self.file,
+            "line": site.line if site else self.line,
+            "values": {name: values.get(name) for name in self.arguments},
+        }
+
+
+def request_of(number: int, given: Any) -> Request | None:
+    """The override that the recorder wrote as ``given``, None where it is none."""
+    if not isinstance(given, dict) or not isinstance(given.get("target"), str):
+        return None
+    arguments, line = given.get("arguments"), given.get("line")
+    return Request(
+        number,
+        given["target"],
+        arguments if isinstance(arguments, dict) else {},
+        given.get("file"),
+        line if isinstance(line, int) else None,
+        given.get("fix"),
+    )
+
+
+def wanted(requests: list[Request], site: CallSite | None) -> list[Request]:
+    """Those of ``requests`` that are meant for the call at ``site``."""
+    return [request for request in requests if request.covers(site)]
+
+
+def arguments_of(requests: list[Request]) -> dict[str, Any]:
+    """The arguments of all ``requests``; of two that name one, the later decides."""
+    return {name: value for one in requests for name, value in one.arguments.items()}

@@ -1,0 +1,110 @@
+"""What is known of the modules that a script trains: their parameters and what wraps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .flags import read
+
+WRAPPERS = {
+    "DistributedDataParallel": (
+        "bucket_bytes_cap",
+        "find_unused_parameters",
+        "gradient_as_bucket_view",
+        "static_graph",
+        "broadcast_buffers",
+    ),
+    "DataParallel": ("device_ids", "output_device", "dim"),
+    "FullyShardedDataParallel": (
+        "sharding_strategy",
+        "limit_all_gathers",
+        "forward_prefetch",
+        "backward_prefetch",
+        "mixed_precision",
+        "cpu_offload",
+    ),
+    "FSDPModule": (),
+}
+"""Classes of torch that train a module on several devices, with attributes that say how."""
+
+COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
+"""What ``torch.compile`` makes of a module: the class and where it is defined."""
+
+LONGEST = 200
+"""Characters of an attribute that is no plain value."""
+
+
+def all_modules(roots: Iterable[Any]) -> list[Any]:
+    """Each of ``roots`` and what is in them, once."""
+    found = {id(module): module for root in roots for module in root.modules()}
+    return list(found.values())
+
+
+def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
+    """Each kind of wrapper among ``modules``, how it is set, and how many there are."""
+    found: dict[str, dict[str, Any]] = {}
+    names: dict[type, str | None] = {}
+    for module in modules:
+        kind = type(module)
+        if kind not in names:
+            names[kind] = _wrapper(kind)
+        name = names[kind]
+        if name is not None:
+            arguments = _attributes(module, WRAPPERS[name])
+            row = {"name": name, "count": 0, "arguments": arguments}
+            found.setdefault(repr(row), row)["count"] += 1
+    return list(found.values())
+
+
+def parameters(
+    torch: Any, modules: Iterable[Any], optimizers: Iterable[Any]
+) -> list[dict[str, Any]]:
+    """How many parameters there are of each data type on each device."""
+    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    with torch._C.DisableTorchFunction():
+        different = {id(one): one for one in _parameters(modules, optimizers)}
+        for parameter in different.values():
+            row = found.setdefault(
+                (parameter.dtype, parameter.device), {"tensors": 0, "trained": 0, "elements": 0}
+            )
+            row["tensors"] += 1
+            row["trained"] += bool(parameter.requires_grad)
+            # One that is not initialised yet has no size.
+            row["elements"] += read(parameter.numel) or 0
+    return [
+        {"dtype": str(dtype).removeprefix("torch."), "device": str(device), **row}
+        for (dtype, device), row in found.items()
+    ]
+
+
+def is_compiled(modules: Iterable[Any]) -> bool:
+    """Whether ``torch.compile`` was given any of the modules; functions are not seen."""
+    return any(
+        getattr(module, "_compiled_call_impl", None) is not None
+        or (type(module).__name__, type(module).__module__) == COMPILED
+        for module in modules
+    )
+
+
+def _parameters(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterator[Any]:
+    for module in modules:
+        yield from (one for one in module._parameters.values() if one is not None)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            yield from group["params"]
+
+
+def _wrapper(kind: type) -> str | None:
+    names = (one.__name__ for one in kind.__mro__ if one.__module__.startswith("torch."))
+    return next((name for name in names if name in WRAPPERS), None)
+
+
+def _attributes(module: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: _plain(read(getattr, module, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)[:LONGEST]

@@ -1,0 +1,123 @@
+"""What became of each override of a run."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from perftui.facts.settings import notes_of
+from perftui.run.manifest import Override
+from perftui.run.reader import RunSnapshot
+
+
+class Arrival(str, enum.Enum):
+    """How far an override has come."""
+
+    APPLIED = "applied"
+    PARTLY = "partly"
+    """Some arguments, or at some of the calls."""
+    REFUSED = "refused"
+    NEVER_REACHED = "never reached"
+    """The run is over, and nothing was made at the call."""
+    NOT_YET = "not yet"
+    """The run goes on, and nothing has been made at the call."""
+    UNKNOWN = "unknown"
+    """The run does not say: it trained too little, or an older version recorded it."""
+
+
+@dataclass(frozen=True)
+class AppliedOverride:
+    """One override of the manifest with what became of it."""
+
+    override: Override
+    arrival: Arrival
+    why: str = ""
+    """The reasons against, or what is missing; empty where it was applied."""
+    file: str | None = None
+    line: int | None = None
+    """Where it was applied or refused, the first of several places."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What is in force there."""
+
+    @property
+    def place(self) -> str:
+        """``file:line`` of the call, or of the one it was meant for; empty where none is known."""
+        file = self.file or self.override.file
+        line = self.line or self.override.line
+        return f"{Path(file).name}:{line}" if file else ""
+
+
+def applied_overrides(run: RunSnapshot) -> tuple[AppliedOverride, ...]:
+    """What became of the overrides of ``run``, by the notes of all its ranks, in their order."""
+    notes = [note for rank in run.ranks for note in notes_of(rank.events, "override")]
+    tells = any(notes_of(rank.events, "settings") for rank in run.ranks)
+    return tuple(
+        _applied(override, [note for note in notes if note.get("number") == number], run, tells)
+        for number, override in enumerate(run.manifest.overrides)
+    )
+
+
+def _applied(
+    override: Override, notes: Sequence[Mapping[str, Any]], run: RunSnapshot, tells: bool
+) -> AppliedOverride:
+    """``tells`` is whether the run is known to note every override."""
+    unknown = AppliedOverride(override, Arrival.UNKNOWN)
+    notes = notes or _notes_of_loaders(override, run)
+    if not notes:
+        return _not_made(override, run.manifest.status.is_over) if tells else unknown
+    outcomes = {note.get("outcome") for note in notes}
+    arrival = Arrival.PARTLY
+    if len(outcomes) == 1 and (outcome := outcomes.pop()) in ("applied", "refused"):
+        arrival = Arrival(outcome)
+    # Where several calls were made the one to tell of is that which lacks something.
+    told = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
+    values = told.get("values")
+    return AppliedOverride(
+        override,
+        arrival,
+        _text(told.get("why")) or "",
+        _text(told.get("file")),
+        line if isinstance(line := told.get("line"), int) else None,
+        values if isinstance(values, dict) else {},
+    )
+
+
+def _not_made(override: Override, is_over: bool) -> AppliedOverride:
+    unmade = AppliedOverride(override, Arrival.NEVER_REACHED if is_over else Arrival.NOT_YET)
+    what = (
+        f"nothing was made at {unmade.place}" if unmade.place else f"no {override.target} was made"
+    )
+    return replace(unmade, why=what if is_over else f"{what} so far")
+
+
+def _notes_of_loaders(override: Override, run: RunSnapshot) -> list[Mapping[str, Any]]:
+    """The same out of ``loader`` notes, in which versions before told it."""
+    if override.target != "DataLoader":
+        return []
+    return [
+        {
+            **data,
+            "outcome": "applied" if data["override"] == "applied" else "refused",
+            "why": None if data["override"] == "applied" else data["override"],
+            "values": {name: data.get(name) for name in override.arguments},
+        }
+        for rank in run.ranks
+        for data in notes_of(rank.events, "loader")
+        if _text(data.get("override")) and _is_made_at(data, override)
+    ]
+
+
+def _is_made_at(data: Mapping[str, Any], override: Override) -> bool:
+    if override.file is None:
+        return True
+    first, last = data.get("line"), data.get("end_line") or data.get("line")
+    if data.get("file") != override.file or not isinstance(first, int):
+        return False
+    return override.line is None or first <= override.line <= (last or first)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,164 @@
+"""How a training is set up, by the ``settings`` note of its agent."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from perftui.run.reader import RankSnapshot
+from perftui.run.table import Table
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads of torch within one operator, and operators that run at a time."""
+
+    intra_op: int | None = None
+    inter_op: int | None = None
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """Precision of float32 products, and where TensorFloat-32 is allowed."""
+
+    float32_precision: str | None = None
+    """``highest``, ``high`` or ``medium``."""
+    allow_tf32: bool | None = None
+    cudnn_allow_tf32: bool | None = None
+
+
+@dataclass(frozen=True)
+class Cudnn:
+    """Flags of ``torch.backends.cudnn``."""
+
+    enabled: bool | None = None
+    benchmark: bool | None = None
+    deterministic: bool | None = None
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Modes of torch that hold for all operators, between two training steps."""
+
+    deterministic: bool | None = None
+    deterministic_warns_only: bool | None = None
+    anomaly: bool | None = None
+    grad: bool | None = None
+
+
+@dataclass(frozen=True)
+class GarbageCollection:
+    """Python's garbage collector; ``frozen`` counts objects that it never looks at."""
+
+    enabled: bool | None = None
+    thresholds: tuple[int, ...] = ()
+    frozen: int | None = None
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """One optimizer; ``file``, ``line`` to ``end_line`` are the call that made it.
+
+    ``fused`` and the like are as the script or an override gave them: None leaves the choice to
+    torch, or stands for parameter groups that differ.
+    """
+
+    name: str = ""
+    """The class with its module, such as ``torch.optim.adamw.AdamW``."""
+    file: str | None = None
+    line: int | None = None
+    end_line: int | None = None
+    fused: bool | None = None
+    foreach: bool | None = None
+    capturable: bool | None = None
+    differentiable: bool | None = None
+    groups: int | None = None
+    parameters: int | None = None
+    """Tensors."""
+
+    @property
+    def class_name(self) -> str:
+        """The class alone, such as ``AdamW``."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def source(self) -> str:
+        """``file:line`` of the call, empty where it is not known."""
+        return f"{Path(self.file).name}:{self.line}" if self.file else ""
+
+    def is_made_at(self, file: str | None, line: int | None) -> bool:
+        """Whether ``file:line`` is that call; True for every file and line that is None."""
+        if file is None:
+            return True
+        if self.file is None or self.line is None or Path(file) != Path(self.file):
+            return False
+        return line is None or self.line <= line <= max(self.end_line or 0, self.line)
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """Modules that train on several devices; ``arguments`` differ by ``name``, their class."""
+
+    name: str
+    count: int
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters of one data type on one device; ``trained`` are the tensors with gradients."""
+
+    dtype: str
+    device: str
+    tensors: int = 0
+    trained: int = 0
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is known of one training process a few steps after it began to train.
+
+    None stands for what its torch does not tell.
+    """
+
+    threads: Threads | None = None
+    environment: dict[str, str] | None = None
+    """Variables that matter to speed, of a fixed list, as far as they are set."""
+    matmul: Matmul | None = None
+    cudnn: Cudnn | None = None
+    modes: Modes | None = None
+    autocast: dict[str, str] | None = None
+    """Data type by kind of device; None too where the model casts within itself."""
+    gc: GarbageCollection | None = None
+    optimizers: tuple[OptimizerSettings, ...] | None = None
+    wrappers: tuple[Wrapper, ...] | None = None
+    parameters: tuple[Parameters, ...] | None = None
+    compiled: bool | None = None
+    """Whether a module is compiled; functions that are compiled are not seen."""
+
+
+def settings(rank: RankSnapshot) -> Settings | None:
+    """The settings of ``rank``; None before they are told, and in runs of older versions."""
+    found = notes_of(rank.events, "settings")
+    return _settings(found[-1]) if found else None
+
+
+def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
+    """The data of all ``events`` of that kind."""
+    if "kind" not in events or not len(events):
+        return []
+    return [data for data in events["data"][events["kind"] == kind] if isinstance(data, dict)]
+
+
+def _settings(data: dict[str, Any]) -> Settings:
+    known = {}
+    for name, kind in get_type_hints(Settings).items():
+        # A field that another version wrote in another form is unknown.
+        with suppress(msgspec.ValidationError):
+            known[name] = msgspec.convert(data.get(name), kind)
+    return Settings(**known)

@@ -1,0 +1,157 @@
+"""How a training is set up, as its ``settings`` note tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perftui.agent.settings.note import settings_facts
+from tests.core.agent.conftest import Run, Train
+
+TRAINING = """
+import gc, os, sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+{before}
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+model[2].bias.requires_grad_(False)
+optimizer = torch.optim.AdamW(
+    [{{"params": model[0].parameters()}}, {{"params": model[2].parameters(), "lr": 1e-2}}],
+    foreach=True,
+)
+loader = DataLoader(TensorDataset(torch.rand(32, 8)), batch_size=4)
+before = set(sys.modules)
+for (x,) in loader:
+    with {around}:
+        loss = {call}(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+new = sorted(name for name in set(sys.modules) - before if not name.startswith("_perftui"))
+print(f"{{loss.item():.6f}}", torch.rand(1).item(), torch.cuda.is_initialized(), new)
+"""
+
+
+def training(before: str = "", around: str = "torch.enable_grad()", call: str = "model") -> str:
+    return TRAINING.format(before=before, around=around, call=call)
+
+
+def settings(run: Run) -> dict[str, Any]:
+    assert run.notes("error") == []
+    (note,) = run.notes("settings")
+    return note
+
+
+@pytest.mark.subprocess
+def test_it_is_told_once_how_a_training_is_set_up(train: Train) -> None:
+    before = """
+torch.set_num_threads(2)
+torch.set_float32_matmul_precision("high")
+torch.backends.cudnn.benchmark = True
+torch.use_deterministic_algorithms(True, warn_only=True)
+gc.set_threshold(1000, 20, 30)
+gc.freeze()
+os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secret")
+"""
+    plain = train(training(before), agent=False)
+    run = train(training(before), options={"profile": False})
+    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
+    assert run.code == 0
+    told = settings(run)
+    assert told["threads"]["intra_op"] == 2
+    assert told["environment"]["TORCHDYNAMO_VERBOSE"] == "1"
+    assert told["environment"]["OMP_NUM_THREADS"] == "3"
+    assert "secret" not in str(told)
+    assert told["matmul"] == {
+        "float32_precision": "high",
+        "allow_tf32": True,
+        "cudnn_allow_tf32": True,
+    }
+    assert told["cudnn"] == {"enabled": True, "benchmark": True, "deterministic": False}
+    assert told["modes"] == {
+        "deterministic": True,
+        "deterministic_warns_only": True,
+        "anomaly": False,
+        "grad": True,
+    }
+    assert told["gc"]["thresholds"] == [1000, 20, 30]
+    assert told["gc"]["enabled"]
+    assert told["gc"]["frozen"] > 0
+    assert (told["wrappers"], told["compiled"], told["autocast"]) == ([], False, None)
+    (optimizer,) = told["optimizers"]
+    assert optimizer["name"] == "torch.optim.adamw.AdamW"
+    assert optimizer["file"].endswith("train.py")
+    line = training(before).splitlines().index("optimizer = torch.optim.AdamW(") + 1
+    assert (optimizer["line"], optimizer["end_line"]) == (line, line + 3)
+    assert (optimizer["fused"], optimizer["foreach"], optimizer["capturable"]) == (
+        None,
+        True,
+        False,
+    )
+    assert (optimizer["groups"], optimizer["parameters"]) == (2, 4)
+    (floats,) = told["parameters"]
+    assert floats == {
+        "dtype": "float32",
+        "device": "cpu",
+        "tensors": 4,
+        "trained": 3,
+        "elements": 81,
+    }
+
+
+@pytest.mark.subprocess
+def test_autocast_is_told_where_it_is_around_the_model(train: Train) -> None:
+    run = train(training(around="torch.autocast('cpu', torch.bfloat16)"))
+    assert settings(run)["autocast"] == {"cpu": "bfloat16"}
+
+
+@pytest.mark.subprocess
+def test_a_compiled_model_is_told_from_one_that_is_not(train: Train) -> None:
+    compiled = "compiled = torch.compile(model, backend='eager')\nbefore = set(sys.modules)"
+    source = training(call="compiled").replace("before = set(sys.modules)", compiled)
+    assert settings(train(source))["compiled"] is True
+
+
+@pytest.mark.subprocess
+def test_a_model_of_several_processes_tells_how_it_is_wrapped(train: Train) -> None:
+    before = """
+import tempfile
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+"""
+    wrapped = """wrapped = nn.parallel.DistributedDataParallel(
+    model, bucket_cap_mb=5, gradient_as_bucket_view=True)
+before = set(sys.modules)"""
+    source = training(before, call="wrapped").replace("before = set(sys.modules)", wrapped)
+    (wrapper,) = settings(train(source))["wrappers"]
+    assert wrapper == {
+        "name": "DistributedDataParallel",
+        "count": 1,
+        "arguments": {
+            "bucket_bytes_cap": 5 << 20,
+            "find_unused_parameters": False,
+            "gradient_as_bucket_view": True,
+            "static_graph": False,
+            "broadcast_buffers": True,
+        },
+    }
+
+
+def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
+    class Odd:
+        @property
+        def param_groups(self) -> list[Any]:
+            raise RuntimeError("not now")
+
+        def modules(self) -> list[Any]:
+            raise RuntimeError("not now")
+
+    facts = settings_facts(object(), {Odd(): None}, [Odd()], None)
+    known = {name for name, value in facts.items() if value is not None}
+    assert known == {"environment", "gc", "optimizers"}
+    (optimizer,) = facts["optimizers"]
+    assert optimizer["name"].endswith("Odd")
+    assert {optimizer[name] for name in ("fused", "groups", "parameters", "line")} == {None}

@@ -10,9 +10,8 @@ from typing import Any
 
 from ..hooks.compiler import dispatches, pass_by
 from ..windows.torch_window import is_profiling
-from .marks import Marks
 from .module_names import ModuleNames
-from .ranges import Ranges
+from .ranges import Marks, Ranges
 
 
 class ModuleRanges:

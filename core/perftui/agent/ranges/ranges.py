@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+STEP_MARK = "ProfilerStep#"
+"""The name by which other tools know steps."""
+
+PHASE_MARK = "perftui::"
+
 
 class Ranges:
     """Opens and closes ranges on the calling thread, innermost last.
@@ -32,3 +37,65 @@ class Ranges:
             self._end(handle)
         if self._nvtx is not None:
             self._nvtx.range_pop()
+
+
+class Marks:
+    """What is open on the training thread while a window is.
+
+    Ranges cost 2 us each, whether or not a profiler listens, so they exist only inside a window.
+    """
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._ranges = ranges
+        self._open: list[tuple[str, Any]] = []
+        """The phases and modules of the step, innermost last; modules are those named ''."""
+        self._step: Any = None
+        self._has_step = False
+
+    @property
+    def is_in_phase(self) -> bool:
+        """Whether any phase of the step goes on."""
+        return bool(self._open)
+
+    def begin_step(self, index: int) -> None:
+        """End the step before, if any, and begin step ``index``."""
+        self.end_step()
+        self._step = self._ranges.open(f"{STEP_MARK}{index}")
+        self._has_step = True
+
+    def end_step(self) -> None:
+        """End the current step."""
+        if self._has_step:
+            self._has_step = False
+            self._ranges.close(self._step)
+
+    def begin(self, phase: str) -> None:
+        """A phase begins."""
+        self._open.append((phase, self._ranges.open(PHASE_MARK + phase)))
+
+    def end(self, phase: str) -> None:
+        """A phase ends; one that began before the window did has no range to end."""
+        depth = len(self._open)
+        while depth and not self._open[depth - 1][0]:
+            depth -= 1
+        if depth and self._open[depth - 1][0] == phase:
+            self.end_inner(depth - 1)
+
+    def begin_inner(self, name: str) -> int:
+        """A range of its own begins within the phases; returns what ``end_inner`` takes."""
+        depth = len(self._open)
+        self._open.append(("", self._ranges.open(name)))
+        return depth
+
+    def end_inner(self, depth: int) -> None:
+        """End what ``begin_inner`` began, and whatever is open inside it.
+
+        It may have been ended already, with all else.
+        """
+        while len(self._open) > depth:
+            self._ranges.close(self._open.pop()[1])
+
+    def end_all(self) -> None:
+        """End whatever is open, innermost first."""
+        self.end_inner(0)
+        self.end_step()

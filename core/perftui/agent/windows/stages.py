@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire.options import AgentOptions
 from ..output.notes import Notes
-from ..ranges.marks import Marks
-from ..ranges.ranges import Ranges
+from ..ranges.ranges import Marks, Ranges
 from ..safety.signal_handlers import insist, raised_by_handler
 from .admission import WindowAdmission
 from .observers import WindowObservers

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from ...wire.control_page import ControlPage
 from ..overhead.budget import Budget
-from ..steps.usual_step import UsualStep
-from ..steps.warmup import WarmUp
+from ..steps.durations import UsualStep, WarmUp
 
 WARM, REGULAR, SLOW = "warm", "regular", "slow"
 ASKED, CHOSEN, JOINT = "asked", "chosen", "joint"

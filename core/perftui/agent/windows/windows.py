@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any
 
+from ..steps.durations import NEVER
 from ..steps.machine import Boundary
-from ..steps.usual_step import NEVER
 from .stages import POSTPONED, WindowStages
 
 

@@ -111,7 +111,7 @@ async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
     (rank.memory / "peak.pickle").write_bytes(three_lines())
     async with opened(root) as (_, pilot):
         await pilot.press("7")
-        await until_shown(pilot, "Who holds it (peak.pickle)")
+        await until_shown(pilot, "Allocations by call site (peak.pickle)")
         await until_shown(pilot, "model.py:12")
 
 
@@ -119,7 +119,7 @@ async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> N
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
         await pilot.press("7")
-        await until_shown(pilot, "who holds the memory is not known")
+        await until_shown(pilot, "allocations by call site are not known")
         rank = RunLayout(root).rank(0)
         rank.memory.mkdir()
         (rank.memory / "peak.pickle").write_bytes(three_lines())
@@ -145,7 +145,7 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
         await until_shown(pilot, "model.py:12")
         await pilot.press("P")
         app.playback.seek(when - 1)
-        await until_shown(pilot, "who holds the memory is not known")
+        await until_shown(pilot, "allocations by call site are not known")
         app.playback.seek(when)
         await until_shown(pilot, "model.py:12")
 
@@ -179,4 +179,4 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await pilot.press("1")
         await until_shown(pilot, "holds no times")
         await pilot.press("3")
-        await until_shown(pilot, "7 shows who holds the memory")
+        await until_shown(pilot, "7 shows allocations by call site")

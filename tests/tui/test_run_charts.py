@@ -75,7 +75,7 @@ def test_throughput_is_steps_over_time() -> None:
 
 def test_what_is_kept_as_sums_is_said() -> None:
     chart = by_name(shown([100] * 10, train_steps=1010))["step"]
-    assert chart.note == "1,000 steps between are kept as sums and not drawn"
+    assert chart.note == "1,000 steps in between are stored as aggregates, not drawn"
 
 
 def test_phases_on_the_gpu_are_those_of_the_steps_that_were_timed() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from perftui.trace.cache.directory import cache_directory, make_private
 from perftui.trace.text import encodable
+from perftui_tui.look.format import short_path
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -43,7 +44,7 @@ def copy_text(app: App[object], text: str, what: str) -> None:
 
 
 def _notice(what: str, path: Path | None, is_short: bool) -> str:
-    saved = f"in {_short(path)}" if path else ""
+    saved = f"in {short_path(path)}" if path else ""
     if not is_short:
         where = saved or "nowhere: there is no directory of ours to keep it in"
         return f"{what} is too long for a clipboard; it is {where}"
@@ -89,10 +90,3 @@ def hand_to_tmux(text: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-def _short(path: Path) -> str:
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except (ValueError, RuntimeError):
-        return str(path)

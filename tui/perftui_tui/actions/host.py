@@ -49,7 +49,6 @@ class Host(Protocol):
 
     def post_message(self, message: Message) -> bool:
         """Send a message to the app; safe on any thread."""
-        raise NotImplementedError
 
     def on_thread(self, work: Callable[[], None]) -> None:
         """Run ``work`` on a thread; the app notifies of its errors."""

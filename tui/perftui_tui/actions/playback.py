@@ -69,7 +69,6 @@ class PlaybackHost(Host, Protocol):
         self, interval: float, callback: Callable[[], None], *, pause: bool = False
     ) -> Timer:
         """Call ``callback`` every ``interval`` seconds, once the timer is resumed."""
-        raise NotImplementedError
 
     def take_played(self, snapshot: Snapshot) -> None:
         """Show the run as it was at the end of what is played."""

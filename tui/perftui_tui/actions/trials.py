@@ -44,12 +44,10 @@ class TrialsHost(Host, Protocol):
     @property
     def size(self) -> Size:
         """Columns and rows of the terminal."""
-        raise NotImplementedError
 
     @property
     def is_asking(self) -> bool:
         """Whether a dialog is open."""
-        raise NotImplementedError
 
     def open_own(self, root: Path) -> None:
         """Show the run at ``root``, which was started here."""

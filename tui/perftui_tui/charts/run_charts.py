@@ -117,7 +117,7 @@ def aggregates_note(snapshot: Snapshot) -> str:
     """A note that some steps are known as aggregates only; empty where none are."""
     kept = 0 if snapshot.train is None else len(snapshot.train)
     summed = snapshot.train_steps - kept if snapshot.train is not None else 0
-    return f"{summed:,} steps between are kept as sums and not drawn" if summed > 0 else ""
+    return f"{summed:,} steps in between are stored as aggregates, not drawn" if summed > 0 else ""
 
 
 def quantile_of(values: Floats, quantile: int) -> float:
@@ -209,7 +209,9 @@ def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
         Series("allocated", use.allocated.astype(np.float64)),
         Series("reserved", use.reserved.astype(np.float64)),
     )
-    note = f"{use.summed:,} steps between are kept as sums and not drawn" if use.summed else ""
+    note = (
+        f"{use.summed:,} steps in between are stored as aggregates, not drawn" if use.summed else ""
+    )
     peak = (("peak", float(use.peak_allocated)),)
     index = use.step.astype(np.float64)
     yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,

@@ -9,7 +9,7 @@ perftui: why is this training slow, and what to do about it
   perftui PATH                            open a trace (.json[.gz], .sqlite) or a recorded run
   perftui replay [PATH or RUN]            the same; the newest run where none is named
   perftui attach [RUN]                    watch a run that lives; the newest where none is named
-  perftui report PATH [--json]            print the diagnosis; of a memory snapshot who holds it
+  perftui report PATH [--json]            print the diagnosis, or the allocations of a snapshot
   perftui [report] TRACE --ncu METRICS.csv  with what limits the kernels, as Nsight Compute says
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here
   perftui explain [FINDING]               what a finding means, and what answers it
@@ -29,11 +29,11 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --stacks          record Python stacks in windows
   --memory          record allocations in windows
   --modules         mark the calls of modules in windows, 3 us each, so that time and kernels
-                    are told by module
-  --memory-snapshot keep who holds the GPU's memory at its peak and as it runs out; torch then
+                    are grouped by module
+  --memory-snapshot record GPU allocations at the memory peak and as it runs out; torch then
                     takes 2 us for each allocation of the whole run
   --syncs           count the calls that wait for the GPU in windows, each by its line
-  --looks N         looks a second at where Python is, by py-spy (default 10; 0: none)
+  --looks N         stack samples a second of Python, by py-spy (default 10; 0: none)
   --nsys            let Nsight Systems record the windows, with steps and phases as NVTX ranges;
                     its reports are kept with the run
   --nvtx            mark phases as NVTX ranges, for an nsys of your own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
 
@@ -84,3 +85,11 @@ def quantity(value: float | str, unit: str) -> str:
         return f"{value:.0f} %" if value >= 10 or value == int(value) else f"{value:.1f} %"
     number = format_count(value) if float(value).is_integer() else f"{value:,.2f}"
     return number if unit in ("", "count") else f"{number} {unit}"
+
+
+def short_path(path: Path) -> str:
+    """A path from the user's home, as ``~/runs``, where it lies there."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)

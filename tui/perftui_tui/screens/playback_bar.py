@@ -57,7 +57,7 @@ def _step_label(position: Position) -> str:
     if stops.summed and number < len(stops.index):
         now, following = int(stops.index[number - 1]), int(stops.index[number])
         if following > now + 1 and position.at > int(stops.ends[number - 1]):
-            return f"steps {now + 1:,} to {following - 1:,} are kept as sums"
+            return f"steps {now + 1:,} to {following - 1:,} are stored as aggregates"
     return f"step {int(stops.index[number - 1]):,} of {last:,}"
 
 

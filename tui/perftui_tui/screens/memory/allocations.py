@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
 
 HOW = (
-    "No snapshot of the allocator, so who holds the memory is not known: perftui --memory-snapshot "
-    "train.py takes one at the peak and as memory runs out. One that torch.cuda.memory."
-    "_dump_snapshot wrote opens with perftui snapshot.pickle."
+    "No snapshot of the allocator, so allocations by call site are not known: perftui "
+    "--memory-snapshot train.py takes one at the peak and as memory runs out. One that "
+    "torch.cuda.memory._dump_snapshot wrote opens with perftui snapshot.pickle."
 )
 
 BAR_CELLS = 12

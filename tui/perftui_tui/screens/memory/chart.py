@@ -166,7 +166,7 @@ def _steps(use: MemoryUse, columns: int) -> Row:
 
 def _legend(use: MemoryUse, cells: int) -> Row:
     legend = row(("█", "chart"), " allocated   ", ("░", "dim"), " reserved, not allocated")
-    note = f"{use.summed:,} steps between are kept as sums" if use.summed else ""
+    note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
     return fit(spread(legend, row((note, "dim")), cells), cells)
 
 

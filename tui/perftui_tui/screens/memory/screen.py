@@ -18,9 +18,11 @@ from perftui_tui.screens.memory.chart import memory_chart, memory_now, memory_ti
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
+TITLE = "Allocations by call site"
+
 
 class MemoryScreen(RunScreen):
-    """Allocated and reserved over the steps, and the largest holders of a snapshot."""
+    """Allocated and reserved over the steps, and the largest allocations of a snapshot."""
 
     NAME = "memory"
     HELP = (
@@ -50,18 +52,18 @@ class MemoryScreen(RunScreen):
     """
 
     def body(self) -> Iterable[Widget]:
-        """Figures, the chart, and the holders."""
-        holders = RowView(id="allocations")
-        holders.border_title = "Who holds it"
+        """Figures, the chart, and the allocations."""
+        pane = RowView(id="allocations")
+        pane.border_title = TITLE
         yield SnapshotPane(memory_now, id="memory-now")
         yield Container(
             SnapshotPane(memory_chart, id="memory-chart", chart="memory"),
-            holders,
+            pane,
             id="memory-panes",
         )
 
     def show(self, snapshot: Snapshot) -> None:
-        """Title and holders."""
+        """Title and allocations."""
         self.set_class(snapshot.run is None, "-no-steps")
         self.set_class(snapshot.allocations is None, "-no-allocations")
         chart = self.query_one("#memory-chart", SnapshotPane)
@@ -71,25 +73,22 @@ class MemoryScreen(RunScreen):
         self._show_allocations(snapshot)
 
     def _show_allocations(self, snapshot: Snapshot) -> None:
-        holders = self.query_one("#allocations", RowView)
-        cells = holders.scrollable_content_region.width
+        pane = self.query_one("#allocations", RowView)
+        cells = pane.scrollable_content_region.width
         if cells:
             problem = next((one for one in snapshot.problems if one.startswith(UNREADABLE)), "")
             damage = wrap(problem, cells, "warn")
-            holders.rows = damage or allocation_rows(snapshot.allocations, cells)
+            pane.rows = damage or allocation_rows(snapshot.allocations, cells)
             # Words alone take the rows that they need, and the chart has the rest.
-            rows = len(holders.rows) + holders.gutter.height
+            rows = len(pane.rows) + pane.gutter.height
             if snapshot.allocations is None:
-                holders.styles.height = rows
-            elif holders.styles.inline.has_rule("height"):
-                holders.styles.height = None
-        title = (
-            f"Who holds it ({snapshot.allocations.path.name})"
-            if snapshot.allocations
-            else "Who holds it"
-        )
-        if holders.border_title != title:
-            holders.border_title = title
+                pane.styles.height = rows
+            elif pane.styles.inline.has_rule("height"):
+                pane.styles.height = None
+        source = f" ({snapshot.allocations.path.name})" if snapshot.allocations else ""
+        title = f"{TITLE}{source}"
+        if pane.border_title != title:
+            pane.border_title = title
 
     @on(RowView.Resized)
     def _rows_resized(self) -> None:
@@ -98,5 +97,5 @@ class MemoryScreen(RunScreen):
             self._show_allocations(self.snapshot)
 
     def action_scroll_holders(self, rows: int) -> None:
-        """Scroll the holders."""
+        """Scroll the allocations."""
         self.query_one("#allocations", RowView).scroll_relative(y=rows, animate=False)

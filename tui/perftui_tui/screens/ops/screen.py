@@ -10,9 +10,8 @@ from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
 from perftui_tui.keys.keymap import hint
-from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.ops.view import OpsView
-from perftui_tui.screens.ops.window_note import window_note
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.csv_files import folder_for
 
@@ -78,3 +77,24 @@ def _stem(trace: Path) -> str:
     for ending in (".gz", ".json", ".trace", ".pt", ".sqlite"):
         name = name.removesuffix(ending)
     return name or "trace"
+
+
+def window_note(snapshot: Snapshot) -> str:
+    """The window by its first step, or why there is none."""
+    if snapshot.is_memory_alone:
+        return hint(
+            "a memory snapshot has no times: {app.show('memory')} shows allocations by call site"
+        )
+    if snapshot.phase is Phase.TRACE:
+        return snapshot.title
+    rank = snapshot.rank
+    if snapshot.analysis is not None:
+        step = snapshot.analysis.trace.path.name.split(".", 1)[0]
+        return f"window at step {step}" if step.isdecimal() else snapshot.analysis.trace.path.name
+    if rank is not None and rank.windows:
+        return "the newest window is being read"
+    if snapshot.phase.is_live:
+        return hint(
+            "no window profiled yet: one follows the warm-up, {app.capture} profiles one now"
+        )
+    return "this run has no profiled window"

@@ -130,7 +130,10 @@ def _how_far(snapshot: Snapshot) -> str:
 def _hint(snapshot: Snapshot) -> Row:
     if snapshot.is_memory_alone:
         return row(
-            _label("DO THIS", "accent"), " ", (_screen("memory"), "key"), " who holds the memory"
+            _label("DO THIS", "accent"),
+            " ",
+            (_screen("memory"), "key"),
+            " allocations by call site",
         )
     if snapshot.phase is Phase.TRACE:
         return row(

@@ -13,6 +13,7 @@ from textual.widgets import Input, Static
 
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.format import short_path
 from perftui_tui.look.units import ASCII_TEXT
 from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
 from perftui_tui.screens.run_screen import RunScreen
@@ -128,7 +129,7 @@ class RunsScreen(RunScreen):
         if self._list is None:
             self.query_one("#runs-title", Static).update("reading the directory of runs")
             return
-        title = printable(f"Runs in {shown_directory(self._list.directory)}")
+        title = printable(f"Runs in {short_path(self._list.directory)}")
         self.query_one("#runs-title", Static).update(_drawn(title))
         self._table.show(run_table(self._list, self.session.target))
         self._show_detail()
@@ -248,12 +249,6 @@ class RunsScreen(RunScreen):
         self._refresh_list()
 
 
-def shown_directory(directory: Path) -> str:
-    """Where the runs are, from the user's home where that is shorter."""
-    home = Path.home()
-    return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
-
-
 def _drawn(text: str) -> str:
     return text.translate(ASCII_TEXT) if RowView.ascii_only else text
 
@@ -278,7 +273,7 @@ def _rename(root: Path, name: str) -> str:
     try:
         rename_run(root, name)
     except OSError as error:
-        return f"the name cannot be kept: {error}"
+        return f"the name cannot be saved: {error}"
     return ""
 
 

@@ -204,10 +204,11 @@ class TraceBuilder:
         free = self._free.get((device, stream), 0)
         ready = self.now if launch is None else launch.end
         begin = max(ready, free) if starts is None else starts
-        self._free[device, stream] = max(free, begin + lasting)
         work = "communication" if "nccl" in name else "compute"
         if category in ("gpu_memcpy", "gpu_user_annotation"):
             work = "copy" if category == "gpu_memcpy" else ""
+        if work:
+            self._free[device, stream] = max(free, begin + lasting)
         place = {"device": device, "stream": stream, "work": work, "launch": launch}
         args["correlation"] = launch.args["correlation"] if launch else -1
         self.spans.append(Span(name, category, begin, begin + lasting, args=args, **place))

@@ -85,9 +85,17 @@ def write(path: Path, events: Iterable[Event], **fields: Any) -> Path:
     return path
 
 
+def load(content: Any, name: str = "trace.json") -> Trace:
+    """Load a document, or bytes as they are, from a file of its own that stays to the end."""
+    path = _folder() / str(next(_numbers)) / name
+    path.parent.mkdir()
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return load_trace(path)
+
+
 def trace_of(*events: Event, **fields: Any) -> Trace:
-    """Events loaded the way a file of them is, which stays until the tests end."""
-    return load_trace(write(_folder() / f"{next(_numbers)}.json", events, **fields))
+    """Events loaded the way a file of them is."""
+    return load(text_of(events, **fields).encode())
 
 
 def analysis_of(*events: Event, **fields: Any) -> TraceAnalysis:

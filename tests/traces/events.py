@@ -66,6 +66,11 @@ def gpu(
     return {**event(name, ts, dur, cat, stream, **place, **args), "pid": device}
 
 
+def named(tid: Any, name: str) -> Event:
+    """What the file calls a thread."""
+    return {"ph": "M", "name": "thread_name", "pid": 500, "tid": tid, "args": {"name": name}}
+
+
 def memory(ts: Any, size: int, allocated: int, device: int = 0) -> Event:
     """What PyTorch's allocator of a GPU says when it takes ``size`` bytes, or gives them back."""
     args = {"Bytes": size, "Device Type": 1, "Device Id": device, "Total Allocated": allocated}

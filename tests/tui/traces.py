@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from perftui.trace.model import Trace
 from tests.traces.builder import TraceBuilder, ms, us
+from tests.traces.events import cpu, gpu, named, trace_of
 
 
 def even_steps(steps: int = 3, *, gpu: bool = True, compute: int = ms(4)) -> TraceBuilder:
@@ -23,3 +27,17 @@ def even_steps(steps: int = 3, *, gpu: bool = True, compute: int = ms(4)) -> Tra
 def write_trace(folder: Path, steps: int = 3, *, gpu: bool = True) -> Path:
     """A trace of so many even steps, on one GPU or none, below ``folder``."""
     return even_steps(steps, gpu=gpu).write(folder / "rank0.pt.trace.json")
+
+
+def traced(*events: tuple[Any, ...]) -> Trace:
+    """A trace from (name, track, start, duration) in ns and keywords for arguments.
+
+    Track 0 is a thread, track 1 a stream of GPU 0. Times are those of the trace.
+    """
+    made = []
+    for name, track, start, duration, *more in events:
+        make = gpu if track else cpu
+        made.append(make(name, start / 1000, duration / 1000, **(more[0] if more else {})))
+    trace = trace_of(named(1, "main"), *made)
+    shapes: dict[str, Any] = {"read_arguments": lambda row: {"Input Dims": [[row, 8]]}}
+    return replace(trace, start=trace.start + trace.origin, origin=0, **shapes)

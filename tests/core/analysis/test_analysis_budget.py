@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.trace.model import NONE
@@ -336,57 +334,3 @@ def test_without_steps_the_whole_trace_is_one_budget() -> None:
     assert [budget.step.index for budget in analysis.budgets] == [-1]
     assert parts(analysis) == {"operators": 30, "other": 20}
     assert any("no steps marked" in note for note in analysis.notes)
-
-
-NAMES = st.sampled_from(
-    [
-        ("ProfilerStep#1", "user_annotation"),
-        ("perftui::forward", "user_annotation"),
-        ("perftui::input_wait", "user_annotation"),
-        ("aten::item", "cpu_op"),
-        ("aten::mm", "cpu_op"),
-        ("AddmmBackward0", "cpu_op"),
-        ("cudaMalloc", "cuda_runtime"),
-        ("cudaLaunchKernel", "cuda_runtime"),
-        ("cudaStreamSynchronize", "cuda_runtime"),
-    ]
-)
-TIMES = st.tuples(st.integers(0, 200), st.integers(0, 60))
-HOST = st.lists(st.tuples(NAMES, TIMES, st.integers(1, 2), st.integers(1, 6)), max_size=15)
-DEVICE = st.lists(
-    st.tuples(
-        st.sampled_from(["gemm", "ncclKernel"]),
-        st.sampled_from(["kernel", "gpu_memcpy", "gpu_memset"]),
-        TIMES,
-        st.integers(7, 8),
-        st.integers(1, 6),
-    ),
-    max_size=12,
-)
-
-
-@settings(max_examples=150)
-@given(HOST, DEVICE)
-def test_parts_sum_to_the_step_exactly(host: list[Any], device: list[Any]) -> None:
-    events = [
-        cpu(name, start + 0.123, length + 0.001, category, tid=tid, correlation=correlation)
-        for (name, category), (start, length), tid, correlation in host
-    ]
-    events += [
-        gpu(name, start, length + 0.5, correlation, cat=category, stream=stream)
-        for name, category, (start, length), stream, correlation in device
-    ]
-    analysis = analysis_of(cpu("aten::first", 1, 1), *events)
-    assert analysis.budgets
-    for budget in analysis.budgets:
-        assert sum(length for _, length in budget.parts) == budget.step.duration
-        assert all(length >= 0 for _, length in budget.parts)
-        if device:
-            assert "other" not in dict(budget.parts)
-    for gap in analysis.gaps:
-        assert gap.duration > 0
-        assert analysis.trace.end[gap.previous_row] == gap.start
-        assert analysis.trace.start[gap.next_row] == gap.end
-    lengths = [gap.duration for gap in analysis.gaps]
-    assert lengths == sorted(lengths, reverse=True)
-    assert sum(lengths) == sum(each.idle for each in analysis.activity)

@@ -15,7 +15,7 @@ from perftui.analysis.launches import Launches
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.model import NONE, Trace
-from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, us
+from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, meet, ms, us
 from tests.traces.truth import Gap
 
 Action = tuple[str, dict[str, object]]
@@ -112,6 +112,12 @@ def assert_true(story: TraceBuilder) -> None:
     assert found == truth.launches()
     for step, told in zip(analysis.steps, truth.parts(), strict=True):
         assert sum(told.values()) == step.duration
+    for gap in analysis.gaps:
+        assert trace.end[gap.previous_row] == gap.start
+        assert trace.start[gap.next_row] == gap.end
+    lengths = [gap.duration for gap in analysis.gaps]
+    assert lengths == sorted(lengths, reverse=True)
+    assert sum(lengths) == sum(each.idle for each in analysis.activity)
 
 
 QUEUED_AT_THE_LAST_MOMENT: list[Action] = [
@@ -138,3 +144,47 @@ def test_any_trace_with_a_device(actions: list[Action]) -> None:
 @given(st.lists(st.one_of(*HOST), max_size=20))
 def test_any_trace_of_the_host_alone(actions: list[Action]) -> None:
     assert_true(built(actions))
+
+
+def told() -> TraceBuilder:
+    """A step of 10 ms in which everything happens once."""
+    story = TraceBuilder(fields={"deviceProperties": [{"id": 0, "name": "H200"}]}).numbered(7)
+    story.step().data_wait(ms(2)).copy("HtoD", ms(1), 4096, pinned=False).memory(512, 512)
+    story.forward().op("aten::mm").launch("gemm", ms(2)).close().memset(us(10), 64)
+    story.backward().on(AUTOGRAD).op("MmBackward0").launch("gemm", ms(1)).close()
+    story.all_reduce(ms(3)).on(MAIN).optimizer().item()
+    return story.malloc(us(100)).launch("adam", us(500)).sync().at(ms(10)).end()
+
+
+def test_a_story_is_what_it_tells() -> None:
+    story = told()
+    (parts,) = story.truth().parts()
+    assert parts == {
+        "input wait": ms(2), "launch-bound": us(5),
+        # The gradients go around while the batch is still being copied.
+        "exposed copies": us(20 + 2), "exposed communication": us(980),
+        "gpu compute": us(2000 + 10 + 1000 + 500),
+        # What the host launches after it waited comes late for having waited.
+        "allocation": us(100), "synchronisation": us(5), "python": us(3378),
+    }  # fmt: skip
+    assert_true(story)
+    assert story.trace().memory.allocated.tolist() == [512]
+
+
+AT_LEAST_A_CALL = st.integers(us(1), us(40))
+
+
+@given(st.lists(st.tuples(AT_LEAST_A_CALL, AT_LEAST_A_CALL), min_size=1, max_size=4))
+def test_ranks_leave_a_collective_together(computes: list[tuple[int, int]]) -> None:
+    """The sooner a rank is done with its own work, the longer it waits in the collective."""
+    ranks = [TraceBuilder().step(), TraceBuilder().step()]
+    for lasting in computes:
+        for rank, compute in zip(ranks, lasting, strict=True):
+            rank.launch("gemm", compute).sync()
+        meet(ranks, us(3))
+        for rank in ranks:
+            rank.sync()
+    for mine, rank in enumerate(ranks):
+        assert_true(rank.end())
+        waits = sum(max(computed) - computed[mine] + us(3) for computed in computes)
+        assert rank.truth().parts()[0]["exposed communication"] == waits

@@ -132,7 +132,7 @@ def test_a_trace_of_the_host_alone_says_nothing_of_the_device() -> None:
 
 def test_a_busy_device_is_healthy() -> None:
     finding = finding_of(busy(0.9), "healthy")
-    assert finding.sentence == "No bottleneck found: the GPU is busy 90 % of the time."
+    assert "GPU is busy 90 %" in finding.sentence
     assert found(diagnosed(busy(0.89)), "healthy") is None
 
 

@@ -21,7 +21,7 @@ from perftui_tui.widgets.rank_table import rank_table
 from perftui_tui.widgets.table_rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
-from tests.traces.builder import write_ranks as write_rank_traces
+from tests.traces.ranks import write_ranks as write_rank_traces
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import even_steps

@@ -15,7 +15,8 @@ from perftui.analysis.launches import Launches
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.model import NONE, Trace
-from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, meet, ms, us
+from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, ms, us
+from tests.traces.ranks import meet
 from tests.traces.truth import Gap
 
 Action = tuple[str, dict[str, object]]

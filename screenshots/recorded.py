@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patience import until
-from perftui.diagnosis.evidence import gather
 
-from perftui.diagnosis.diagnose import diagnose
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.experiments.rerun import rerun_launch
+from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.recorder.launch import Launch, start
 from perftui.run.control import STOP, request
@@ -60,9 +60,9 @@ def record(folder: Path, steps: int) -> Runs:
     launch = demo_launch(folder, steps)
     print(f"recording {steps} steps of the demo", flush=True)
     before = finished(start(launch))
-    evidence = gather(before, None)
-    found = diagnose(evidence).top
-    fixes = [fix for fix in (options(found, evidence) if found else ()) if fix.override]
+    facts = Facts(before)
+    found = diagnosis(facts).top
+    fixes = [fix for fix in (options(found, facts) if found else ()) if fix.override]
     if not fixes:
         raise SystemExit(f"screenshots: no fix is offered for {found}")
     print(f"recording it again with {fixes[0].title}", flush=True)

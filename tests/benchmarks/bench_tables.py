@@ -10,7 +10,6 @@ of the large table takes.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import select
 import statistics
@@ -22,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.terminal import Terminal
+from tests.traces.events import gpu, write
 
 FEW = 1_000
 QUIET = 0.06
@@ -58,18 +58,12 @@ class Timed(Terminal):
 
 def write_trace(folder: Path, kernels: int) -> Path:
     """A trace of kernels that all have names of their own."""
-    path = folder / f"{kernels}.json"
-    with path.open("w") as file:
-        file.write('{"traceEvents": [\n')
-        for number in range(kernels):
-            event = {
-                "ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": number * 10,
-                "dur": 1 + number * 7919 % 9, "name": f"void ns::kernel_{number}<float, 4>(float*)",
-                "args": {"device": 0, "stream": 7, "correlation": number, "grid": [1, 1, 1]},
-            }  # fmt: skip
-            file.write(json.dumps(event) + (",\n" if number < kernels - 1 else "\n"))
-        file.write("]}")
-    return path
+    name = "void ns::kernel_{}<float, 4>(float*)"
+    events = (
+        gpu(name.format(number), number * 10, 1 + number * 7919 % 9, number, grid=[1, 1, 1])
+        for number in range(kernels)
+    )
+    return write(folder / f"{kernels}.json", events)
 
 
 def measure(trace: Path) -> dict[str, list[float]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
+from tests.traces.builder import TraceBuilder, ms, us
 from tests.tui.recorded import START, write_run
 
 SCRIPT = """\
@@ -22,10 +21,10 @@ def train(model, pictures, optimizer):
         optimizer.step()
 """
 LOADER_LINE, COSTLY_LINE = 4, 6
-WAITS = (118_000, 126_000, 121_000)
-"""For data in each step, us; the GPU idles longer, as the step before ends without it."""
+WAITS = (ms(118), ms(126), ms(121))
+"""For data in each step; the GPU idles longer, as the step before ends without it."""
 
-_STEP, _CONVOLUTION, _SUM = 300_000, 90_000, 8_000
+_STEP, _CONVOLUTION, _SUM = ms(300), ms(90), ms(8)
 
 
 def write_gpu_run(folder: Path) -> tuple[Path, Path]:
@@ -46,43 +45,24 @@ def write_gpu_run(folder: Path) -> tuple[Path, Path]:
     )
     window = RunLayout(root).rank(0).window(100)
     window.parent.mkdir()
-    window.write_text(json.dumps({"schemaVersion": 1, "traceEvents": window_events()}))
+    gpu_window().write(window)
     return root, script
 
 
-def window_events() -> list[dict[str, Any]]:
+def gpu_window() -> TraceBuilder:
     """Steps that wait for data, then convolve and sum up on the GPU."""
-    events: list[dict[str, Any]] = []
-    for step, wait in enumerate(WAITS):
-        at = step * _STEP
-        go = at + wait + 2_000
-        events += [
-            _host("user_annotation", f"ProfilerStep#{100 + step}", at, _STEP - 1_000),
-            _host("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                  at + 1_000, wait),
-            *_operator("aten::conv2d", "conv_kernel", 2 * step + 1, go, (go + 300, _CONVOLUTION)),
-            *_operator("aten::sum", "reduce_kernel", 2 * step + 2, go + 2_000,
-                       (go + 350 + _CONVOLUTION, _SUM)),
-        ]  # fmt: skip
-    return events
+    story = TraceBuilder().numbered(100)
+    for at, wait in zip((0, _STEP, 2 * _STEP), WAITS, strict=True):
+        go = at + wait + ms(2)
+        story.at(at).step(_STEP - ms(1)).at(at + ms(1)).data_wait(wait)
+        _operator(story.at(go), "aten::conv2d", "conv_kernel", go + us(300), _CONVOLUTION)
+        summed = go + us(350) + _CONVOLUTION
+        _operator(story.at(go + ms(2)), "aten::sum", "reduce_kernel", summed, _SUM)
+    return story
 
 
-def _operator(
-    name: str, kernel: str, number: int, at: int, on_gpu: tuple[int, int]
-) -> list[dict[str, Any]]:
-    begins, lasts = on_gpu
-    place = {"correlation": number, "device": 0, "stream": 7}
-    return [
-        _host("python_function", f"train.py({COSTLY_LINE}): train", at - 50, 1_500),
-        _host("cpu_op", name, at, 1_000),
-        _host("cuda_runtime", "cudaLaunchKernel", at + 100, 20, correlation=number),
-        {"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": kernel, "ts": begins,
-         "dur": lasts, "args": place},
-    ]  # fmt: skip
-
-
-def _host(kind: str, name: str, at: int, lasting: int, **more: Any) -> dict[str, Any]:
-    return {
-        "ph": "X", "cat": kind, "name": name, "pid": 1, "tid": 1, "ts": at, "dur": lasting,
-        "args": more,
-    }  # fmt: skip
+def _operator(story: TraceBuilder, name: str, kernel: str, starts: int, lasting: int) -> None:
+    at = story.now
+    story.at(at - us(50)).frame(f"train.py({COSTLY_LINE}): train", us(1_500))
+    story.at(at).op(name, ms(1)).at(at + us(100))
+    story.launch(kernel, lasting, call=us(20), starts=starts)

@@ -90,8 +90,8 @@ class Host(App):
 
 
 @pytest.fixture
-def analysis(tmp_path):
-    return op_analysis(tmp_path)
+def analysis():
+    return op_analysis()
 
 
 @pytest.fixture
@@ -198,10 +198,10 @@ async def test_without_a_trace_it_says_how_to_get_one():
         assert app.opened == app.saved == []
 
 
-async def test_a_new_window_keeps_the_place_and_the_order(host, tmp_path):
+async def test_a_new_window_keeps_the_place_and_the_order(host):
     await host.pilot.press("less_than_sign", "down")
     selected = host.table.selected_name
-    host.view.show(op_analysis(tmp_path), "window at step 90")
+    host.view.show(op_analysis(), "window at step 90")
     await host.pilot.pause()
     assert host.table.selected_name == selected
     assert "total CPU ▼" in host.lines()[0]
@@ -255,8 +255,8 @@ async def test_g_tells_operators_apart_by_shapes_module_and_line(host):
     assert host.view.by is By.NAME
 
 
-async def test_what_was_not_recorded_names_the_option(tmp_path):
-    app = Host(op_analysis(tmp_path, details=False))
+async def test_what_was_not_recorded_names_the_option():
+    app = Host(op_analysis(details=False))
     async with app.run_test(size=(120, 24)) as pilot:
         app.pilot = pilot
         await pilot.pause()
@@ -501,8 +501,8 @@ async def test_o_opens_a_node_of_the_tree(host):
     assert "aten::addmm" not in host.page().split("launched")[0]
 
 
-async def test_a_page_without_shapes_and_lines_says_so(tmp_path):
-    app = Host(op_analysis(tmp_path, details=False))
+async def test_a_page_without_shapes_and_lines_says_so():
+    app = Host(op_analysis(details=False))
     async with app.run_test(size=(80, 24)) as pilot:
         app.pilot = pilot
         await pilot.pause()

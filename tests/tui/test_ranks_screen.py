@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,11 @@ from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
 from perftui_tui.screens.ranks.table import rank_table
 from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
+from tests.traces.builder import TraceBuilder, ms, us
+from tests.traces.ranks import write_ranks as write_rank_traces
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
-from tests.tui.traces import trace_events
+from tests.tui.traces import even_steps
 
 MS = 1_000_000
 
@@ -44,18 +45,7 @@ def write_ranks(folder: Path, *waits: int, steps: int = 60, **changes: Any) -> P
 
 def write_traces(folder: Path, *compute_us: int) -> Path:
     """A directory with the trace of each rank, whose kernels take so long in steps of 10 ms."""
-    for rank, long in enumerate(compute_us):
-        events = trace_events(6)
-        for event in events:
-            if event["cat"] == "kernel":
-                event["dur"] = long
-        content = {
-            "schemaVersion": 1,
-            "distributedInfo": {"rank": rank, "world_size": len(compute_us), "backend": "nccl"},
-            "traceEvents": events,
-        }
-        (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(content))
-    return folder
+    return write_rank_traces(folder, [even_steps(6, compute=us(each)) for each in compute_us])
 
 
 async def test_the_rank_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
@@ -200,18 +190,16 @@ def test_the_verdict_wraps(cells: int) -> None:
     assert all(len(plain(line)) <= cells for line in lines)
 
 
-def communicating(compute_us: int, all_reduce_us: int) -> str:
-    """A trace whose steps compute, and then wait for others in a collective."""
-    events = trace_events(6)
-    for event in trace_events(6):
-        if event["cat"] == "kernel":
-            later = event["ts"] + compute_us
-            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-            events.append({**event, "name": name, "ts": later, "dur": all_reduce_us})
-    for event in events:
-        if event["name"] == "gemm":
-            event["dur"] = compute_us
-    return json.dumps({"schemaVersion": 1, "traceEvents": events})
+def communicating(compute_us: int) -> TraceBuilder:
+    """Steps of 10 ms that compute, and then wait for others in a collective until 7.4 ms."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().pause(us(200)).launch("gemm", us(compute_us), starts=begin + us(400))
+        computed = begin + us(400 + compute_us)
+        t.all_reduce(begin + us(7_400) - computed, starts=computed).at(begin + ms(10)).end()
+
+    return TraceBuilder().repeat(6, step)
 
 
 async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path) -> None:
@@ -220,7 +208,7 @@ async def test_windows_tell_the_communication_that_nothing_hides(tmp_path: Path)
     for rank, compute in enumerate((2000, 5000)):
         window = RunLayout(root).rank(rank).window(30)
         window.parent.mkdir()
-        window.write_text(communicating(compute, 7000 - compute))
+        communicating(compute).write(window)
     async with opened(root, (160, 40)) as (app, pilot):
         await pilot.press("8")
         await until_shown(pilot, "comm")

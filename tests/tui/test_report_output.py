@@ -11,19 +11,12 @@ from pathlib import Path
 import pytest
 
 from perftui_tui.cli import main
-
-EVENTS = [
-    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 5,
-     "args": {"device": 0, "stream": 7}},
-    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9},
-]  # fmt: skip
+from tests.traces.events import cpu, gpu, write
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": EVENTS}))
-    return path
+    return write(tmp_path / "trace.json", [gpu("gemm", 1, 5), cpu("aten::mm", 0, 9)])
 
 
 def reported(*arguments: object, **environment: str) -> subprocess.Popen[bytes]:

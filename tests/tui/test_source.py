@@ -17,7 +17,7 @@ from perftui_tui.reading.output_tail import OutputTail
 from perftui_tui.reading.run_view import RunView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import START, step_rows, write_run
-from tests.tui.traces import trace_events
+from tests.tui.traces import even_steps
 
 
 def test_a_quick_read_is_repeated_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +137,7 @@ def test_only_the_first_picture_does_not_wait_for_a_window(tmp_path: Path) -> No
     windows.mkdir(parents=True, exist_ok=True)
 
     def window(name: str) -> None:
-        text = json.dumps({"schemaVersion": 1, "traceEvents": trace_events()})
-        (windows / f"{name}.pt.trace.json").write_text(text)
+        even_steps().write(windows / f"{name}.pt.trace.json")
 
     window("1")
     view = RunView(root, lambda: START, lambda: False)

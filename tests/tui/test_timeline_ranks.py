@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from textual.pilot import Pilot
 from perftui.trace.rank_choice import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.screens.timeline.view import TimelineView
+from tests.traces.builder import TraceBuilder, ms, us
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.recorded import NOW
 
@@ -23,26 +23,18 @@ ORIGIN_US = 1_700_000_000_000_000
 def write_rank(folder: Path, rank: int, off_us: int = 0, late_us: int = 0) -> None:
     """A step of 10 ms with an all-reduce, by a clock that is ``off_us`` behind the others'; it
     begins ``late_us`` later, and then has no all-reduce."""
-    base = ORIGIN_US - off_us + late_us
-    host = {"ph": "X", "pid": 1, "tid": 1}
-    phase = {**host, "cat": "user_annotation"}
-    device = {"ph": "X", "pid": rank, "tid": 7, "cat": "kernel"}
-    place = {"device": rank, "stream": 7}
-    events = [
-        {**phase, "name": "ProfilerStep#3", "ts": base, "dur": 10_000},
-        {**phase, "name": "perftui::input_wait", "ts": base, "dur": 2_000},
-        {**phase, "name": "perftui::forward", "ts": base + 2_000, "dur": 2_000},
-        {**phase, "name": "perftui::backward", "ts": base + 5_000, "dur": 5_000},
-        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": base + 100, "dur": 20,
-         "args": {"correlation": 5}},
-        {**device, "name": "gemm", "ts": base + 400 + 100 * rank, "dur": 2_000,
-         "args": {**place, "correlation": 4}},
-        {**device, "name": REDUCE, "ts": base + 4_000 + 200 * rank, "dur": 600 - 200 * rank,
-         "args": {**place, "correlation": 5}},
-    ][: -1 if late_us else None]  # fmt: skip
+    story, device = TraceBuilder().numbered(3), {"device": rank}
+    story.step().kernel("gemm", ms(2), starts=us(400 + 100 * rank), **device).pause(us(100))
+    if late_us:
+        story.call("cudaLaunchKernel", us(20), correlation=5)
+    else:
+        begin = us(4_000 + 200 * rank)
+        story.launch(REDUCE, us(4_600) - begin, call=us(20), starts=begin, **device)
+    story.at(0).phase("input_wait", ms(2)).forward(ms(2)).pause(ms(1)).backward(ms(5)).end()
     told = {"rank": rank, "world_size": 3, "backend": "nccl"}
-    content = {"schemaVersion": 1, "distributedInfo": told, "traceEvents": events}
-    (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(content))
+    base = ORIGIN_US * 1000 + us(late_us - off_us)
+    path = folder / f"rank{rank}.pt.trace.json"
+    story.write(path, distributedInfo=told, baseTimeNanoseconds=base)
 
 
 @asynccontextmanager

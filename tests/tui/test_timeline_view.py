@@ -1,7 +1,5 @@
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 from textual.app import App
 from textual.events import MouseScrollDown, MouseScrollUp
@@ -10,7 +8,6 @@ from textual.widgets import Input, Static
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
-from perftui.trace.model import NONE, Trace, Track
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.timeline.canvas.head import label_width
@@ -21,18 +18,17 @@ from perftui_tui.screens.timeline.model.viewport import Viewport
 from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.screens.timeline.widget import Timeline
 from perftui_tui.widgets.row_view import RowView
+from tests.tui.traces import traced
 
 MS = 1_000_000
-NAMES = ("aten::mm", "cudaLaunchKernel", "aten::item", "gemm", "relu\x1b[2J[red]")
-CATEGORIES = ("cpu_op", "cuda_runtime", "kernel")
-# name, category, track, start, duration, correlation, parent, depth
+LAUNCH = {"cat": "cuda_runtime"}
 EVENTS = (
-    (0, 0, 0, 0, 10 * MS, NONE, NONE, 0),
-    (1, 1, 0, 2 * MS, MS, 5, 0, 1),
-    (2, 0, 0, 30 * MS, 60 * MS, NONE, NONE, 0),
-    (1, 1, 0, 31 * MS, MS, 6, 2, 1),
-    (3, 2, 1, 5 * MS, 15 * MS, 5, NONE, 0),
-    (4, 2, 1, 50 * MS, 50 * MS, 6, NONE, 0),
+    ("aten::mm", 0, 0, 10 * MS),
+    ("cudaLaunchKernel", 0, 2 * MS, MS, LAUNCH | {"correlation": 5}),
+    ("aten::item", 0, 30 * MS, 60 * MS),
+    ("cudaLaunchKernel", 0, 31 * MS, MS, LAUNCH | {"correlation": 6}),
+    ("gemm", 1, 5 * MS, 15 * MS, {"correlation": 5}),
+    ("relu\x1b[2J[red]", 1, 50 * MS, 50 * MS, {"correlation": 6}),
 )
 
 
@@ -41,15 +37,7 @@ def is_whole(view):
 
 
 def trace_with(read_arguments=lambda row: {"Input Dims": [row, 8]}):
-    columns = [np.asarray(column, np.int64) for column in zip(*EVENTS, strict=True)]
-    name, category, track, start, duration, correlation, parent, depth = columns
-    small, none = np.int32, np.full(len(EVENTS), NONE, np.int64)
-    return Trace(
-        Path("t.json"), start, duration, name.astype(small), category.astype(small),
-        track.astype(small), correlation, none, none, parent.astype(small), depth.astype(small),
-        NAMES, CATEGORIES, (Track("1", "7", "", "main"), Track("0", "7", device=0, stream=7)),
-        0, None, read_arguments=read_arguments,
-    )  # fmt: skip
+    return replace(traced(*EVENTS), read_arguments=read_arguments)
 
 
 class Host(App):

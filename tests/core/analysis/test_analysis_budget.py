@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE
+from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark
 
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
 Event = dict[str, Any]
 
 
@@ -23,13 +18,13 @@ def parts(analysis: TraceAnalysis, index: int = 0) -> dict[str, int]:
 
 
 def between_kernels(
-    cpu: Make, gpu: Make, *meanwhile: Event, launch: float = 190, step: str = "ProfilerStep#1"
+    *meanwhile: Event, launch: float = 190, step: str = "ProfilerStep#1"
 ) -> list[Event]:
     """A step of 300 us: kernels at 10-20 and 200-210, the second launched at ``launch``."""
     return [
-        cpu(step, 0, 300, "user_annotation"),
-        cpu("cudaLaunchKernel", 2, 5, "cuda_runtime", correlation=1),
-        cpu("cudaLaunchKernel", launch, 5, "cuda_runtime", correlation=2),
+        mark(step, 0, 300),
+        call("cudaLaunchKernel", 2, 5, correlation=1),
+        call("cudaLaunchKernel", launch, 5, correlation=2),
         gpu("first", 10, 10, 1),
         gpu("second", 200, 10, 2),
         *meanwhile,
@@ -68,9 +63,9 @@ def only_gap(analysis: TraceAnalysis) -> Gap:
     ],
 )
 def test_the_launching_thread_says_why_the_device_idles(
-    trace_of: Load, cpu: Make, gpu: Make, name: str, category: str, cause: GapCause
+    name: str, category: str, cause: GapCause
 ) -> None:
-    analysis = analyse(trace_of(*between_kernels(cpu, gpu, cpu(name, 30, 150, category))))
+    analysis = analysis_of(*between_kernels(cpu(name, 30, 150, category)))
     gap = only_gap(analysis)
     assert (gap.cause, gap.start, gap.end) == (cause, 20_000, 200_000)
     trace = analysis.trace
@@ -81,18 +76,14 @@ def test_the_launching_thread_says_why_the_device_idles(
     ]
 
 
-def test_idle_time_is_split_to_the_microsecond(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    analysis = analyse(
-        trace_of(
-            *between_kernels(
-                cpu,
-                gpu,
-                cpu("enumerate(DataLoader)#_Iter.__next__", 30, 60, "user_annotation"),
-                cpu("aten::copy_", 40, 20),
-                cpu("aten::item", 100, 40),
-                cpu("cudaMalloc", 110, 10, "cuda_runtime"),
-                cpu("aten::add", 150, 30),
-            )
+def test_idle_time_is_split_to_the_microsecond() -> None:
+    analysis = analysis_of(
+        *between_kernels(
+            mark("enumerate(DataLoader)#_Iter.__next__", 30, 60),
+            cpu("aten::copy_", 40, 20),
+            cpu("aten::item", 100, 40),
+            call("cudaMalloc", 110, 10),
+            cpu("aten::add", 150, 30),
         )
     )
     assert parts(analysis) == {
@@ -109,94 +100,79 @@ def test_idle_time_is_split_to_the_microsecond(trace_of: Load, cpu: Make, gpu: M
     assert gap.phase == "input_wait"
 
 
-def test_a_kernel_that_was_queued_in_time_is_not_the_hosts_fault(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
-    events = between_kernels(cpu, gpu, cpu("aten::item", 30, 150), launch=12)
-    assert only_gap(analyse(trace_of(*events))).cause == GapCause.UNEXPLAINED
+def test_a_kernel_that_was_queued_in_time_is_not_the_hosts_fault() -> None:
+    events = between_kernels(cpu("aten::item", 30, 150), launch=12)
+    assert only_gap(analysis_of(*events)).cause == GapCause.UNEXPLAINED
 
 
-def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted() -> None:
     """The host waits from 8 to 22, the device falls idle at 20: 12 us of what follows."""
-    wait = cpu("cudaStreamSynchronize", 8, 14, "cuda_runtime")
-    fetch = cpu("perftui::input_wait", 24, 3, "user_annotation")
-    analysis = analyse(trace_of(*between_kernels(cpu, gpu, wait, fetch)))
+    wait = call("cudaStreamSynchronize", 8, 14)
+    fetch = mark("perftui::input_wait", 24, 3)
+    analysis = analysis_of(*between_kernels(wait, fetch))
     # From 20 to 32, but for the 3 us that are the fetch's.
     assert parts(analysis)["synchronisation"] == 9
     assert parts(analysis)["input wait"] == 3
     assert parts(analysis)["python"] == 2 + (190 - 32) + 90
 
 
-def test_a_wait_that_begins_after_the_device_is_idle_takes_nothing_else(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
-    wait = cpu("cudaStreamSynchronize", 30, 14, "cuda_runtime")
-    assert parts(analyse(trace_of(*between_kernels(cpu, gpu, wait))))["synchronisation"] == 14
+def test_a_wait_that_begins_after_the_device_is_idle_takes_nothing_else() -> None:
+    wait = call("cudaStreamSynchronize", 30, 14)
+    assert parts(analysis_of(*between_kernels(wait)))["synchronisation"] == 14
 
 
-def test_a_wait_before_a_long_pause_makes_it_synchronisation(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_a_wait_before_a_long_pause_makes_it_synchronisation() -> None:
     events = [
-        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
-        cpu("cudaLaunchKernel", 2, 5, "cuda_runtime", correlation=1),
+        mark("ProfilerStep#1", 0, 300),
+        call("cudaLaunchKernel", 2, 5, correlation=1),
         cpu("aten::item", 10, 102),
-        cpu("cudaLaunchKernel", 190, 5, "cuda_runtime", correlation=2),
+        call("cudaLaunchKernel", 190, 5, correlation=2),
         gpu("first", 10, 100, 1),
         gpu("second", 200, 10, 2),
     ]
-    analysis = analyse(trace_of(*events))
+    analysis = analysis_of(*events)
     gap = only_gap(analysis)
     assert (gap.cause, gap.duration) == (GapCause.SYNCHRONISATION, 90_000)
     assert analysis.trace.name_of(gap.wait_row) == "aten::item"
 
 
-def test_a_wait_is_named_by_the_operator_around_the_waiting_call(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_a_wait_is_named_by_the_operator_around_the_waiting_call() -> None:
     events = [
-        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
-        cpu("cudaLaunchKernel", 2, 5, "cuda_runtime", correlation=1),
+        mark("ProfilerStep#1", 0, 300),
+        call("cudaLaunchKernel", 2, 5, correlation=1),
         cpu("aten::to", 8, 104),
         cpu("aten::copy_", 9, 102),
-        cpu("cudaStreamSynchronize", 10, 100, "cuda_runtime"),
+        call("cudaStreamSynchronize", 10, 100),
         cpu("aten::add", 115, 80),
-        cpu("cudaLaunchKernel", 190, 4, "cuda_runtime", correlation=2),
+        call("cudaLaunchKernel", 190, 4, correlation=2),
         gpu("first", 10, 98, 1),
         gpu("second", 200, 10, 2),
     ]
-    analysis = analyse(trace_of(*events))
+    analysis = analysis_of(*events)
     gap = only_gap(analysis)
     assert gap.cause == GapCause.SYNCHRONISATION
     assert analysis.trace.name_of(gap.wait_row) == "aten::copy_"
     assert analysis.trace.name_of(gap.operator_row) == "aten::add"
 
 
-def test_a_range_that_partly_overlaps_calls_is_found_around_a_gap(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_a_range_that_partly_overlaps_calls_is_found_around_a_gap() -> None:
     """A step that ends inside ``profiler.step``, as in every trace with stacks."""
-    frame = cpu("torch/profiler/profiler.py(811): step", 290, 50, "python_function")
-    around = [frame, cpu("train.py(3): main", 1, 285, "python_function")]
-    analysis = analyse(trace_of(*between_kernels(cpu, gpu, *around)))
+    ending = frame("torch/profiler/profiler.py(811): step", 290, 50)
+    analysis = analysis_of(*between_kernels(ending, frame("train.py(3): main", 1, 285)))
     assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
 
 
-def test_an_operator_is_found_behind_a_range_that_partly_overlaps_it(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_an_operator_is_found_behind_a_range_that_partly_overlaps_it() -> None:
     events = [
         cpu("aten::outer", 0, 100),
         cpu("aten::inner", 38, 4),
-        cpu("partly", 40, 5, "user_annotation"),
-        cpu("cudaLaunchKernel", 2, 1, "cuda_runtime", correlation=1),
-        cpu("cudaLaunchKernel", 96, 1, "cuda_runtime", correlation=2),
+        mark("partly", 40, 5),
+        call("cudaLaunchKernel", 2, 1, correlation=1),
+        call("cudaLaunchKernel", 96, 1, correlation=2),
         gpu("first", 10, 5, 1),
         gpu("second", 99, 5, 2),
     ]
-    analysis = analyse(trace_of(*events))
+    analysis = analysis_of(*events)
     assert analysis.trace.name_of(only_gap(analysis).operator_row) == "aten::outer"
 
 
@@ -209,24 +185,22 @@ def test_an_operator_is_found_behind_a_range_that_partly_overlaps_it(
     ],
 )
 def test_the_profilers_own_work_is_found_though_its_thread_is_not_known(
-    trace_of: Load, cpu: Make, gpu: Make, name: str, cause: GapCause
+    name: str, cause: GapCause
 ) -> None:
     overhead = {**cpu(name, 40, 130, "overhead"), "pid": -1, "tid": 0}
-    gap = only_gap(analyse(trace_of(*between_kernels(cpu, gpu, overhead))))
+    gap = only_gap(analysis_of(*between_kernels(overhead)))
     assert gap.cause is cause
 
 
-def test_kernels_without_a_launch_that_run_during_a_wait_were_queued(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_kernels_without_a_launch_that_run_during_a_wait_were_queued() -> None:
     """The host waits from 30 to 250, so that it cannot have launched anything for 200."""
-    wait = cpu("cudaDeviceSynchronize", 30, 220, "cuda_runtime")
+    wait = call("cudaDeviceSynchronize", 30, 220)
     events = [
         event
-        for event in between_kernels(cpu, gpu, wait)
+        for event in between_kernels(wait)
         if event["args"].get("correlation") != 2 or event["cat"] == "kernel"
     ]
-    assert parts(analyse(trace_of(*events))) == {
+    assert parts(analysis_of(*events)) == {
         "gpu compute": 20,
         "launch-bound": 8,
         "synchronisation": 40,
@@ -235,62 +209,56 @@ def test_kernels_without_a_launch_that_run_during_a_wait_were_queued(
     }
 
 
-def test_a_trace_of_one_instant_has_nothing_to_split(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    analysis = analyse(trace_of(gpu("first", 10, 0, 1), cpu("aten::add", 10, 0)))
+def test_a_trace_of_one_instant_has_nothing_to_split() -> None:
+    analysis = analysis_of(gpu("first", 10, 0, 1), cpu("aten::add", 10, 0))
     assert (analysis.gaps, parts(analysis)) == ((), {})
     assert [each.kernel_count for each in analysis.activity] == [1]
 
 
-def test_without_a_cpu_side_nothing_is_explained(trace_of: Load, gpu: Make) -> None:
-    analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 60, 10)))
+def test_without_a_cpu_side_nothing_is_explained() -> None:
+    analysis = analysis_of(gpu("a", 0, 10), gpu("b", 60, 10))
     assert only_gap(analysis).cause == GapCause.UNEXPLAINED
     assert parts(analysis) == {"gpu compute": 20, "unexplained": 50}
     assert any("no CPU activity" in note for note in analysis.notes)
     assert any("not in the trace" in note for note in analysis.notes)
 
 
-def test_while_the_engines_thread_is_silent_the_main_thread_counts(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_while_the_engines_thread_is_silent_the_main_thread_counts() -> None:
     events = [
-        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
-        cpu("enumerate(DataLoader)#_Iter.__next__", 30, 100, "user_annotation"),
+        mark("ProfilerStep#1", 0, 300),
+        mark("enumerate(DataLoader)#_Iter.__next__", 30, 100),
         cpu("AddmmBackward0", 150, 45, tid=2),
-        cpu("cudaLaunchKernel", 190, 5, "cuda_runtime", tid=2, correlation=2),
+        call("cudaLaunchKernel", 190, 5, tid=2, correlation=2),
         gpu("first", 10, 10, 1),
         gpu("second", 200, 10, 2),
     ]
-    gap = only_gap(analyse(trace_of(*events)))
+    gap = only_gap(analysis_of(*events))
     assert gap.cause == GapCause.INPUT_WAIT
 
 
-def test_a_gap_names_the_operator_over_most_of_it(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    around = [cpu("perftui::forward", 5, 180, "user_annotation"), cpu("aten::conv2d", 25, 160)]
-    inner = [cpu("aten::small", 60, 30), cpu("cudaFuncSetAttribute", 100, 20, "cuda_runtime")]
-    analysis = analyse(trace_of(*between_kernels(cpu, gpu, *around, *inner)))
+def test_a_gap_names_the_operator_over_most_of_it() -> None:
+    around = [mark("perftui::forward", 5, 180), cpu("aten::conv2d", 25, 160)]
+    inner = [cpu("aten::small", 60, 30), call("cudaFuncSetAttribute", 100, 20)]
+    analysis = analysis_of(*between_kernels(*around, *inner))
     gap = only_gap(analysis)
     assert analysis.trace.name_of(gap.operator_row) == "aten::conv2d"
     assert gap.phase == "forward"
 
 
-def test_a_gap_in_nothing_recorded_names_only_the_step(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
-    analysis = analyse(trace_of(*between_kernels(cpu, gpu)))
+def test_a_gap_in_nothing_recorded_names_only_the_step() -> None:
+    analysis = analysis_of(*between_kernels())
     assert analysis.trace.name_of(only_gap(analysis).operator_row) == "ProfilerStep#1"
-    bare = analyse(trace_of(*between_kernels(cpu, gpu, step="user code")[1:]))
+    bare = analysis_of(*between_kernels(step="user code")[1:])
     assert only_gap(bare).operator_row == NONE
     assert only_gap(bare).phase == ""
 
 
-def test_communication_and_copies_count_only_where_exposed(trace_of: Load, gpu: Make) -> None:
-    analysis = analyse(
-        trace_of(
-            gpu("gemm", 0, 10),
-            gpu("ncclDevKernel_AllReduce", 5, 15, stream=8),
-            gpu("Memcpy DtoH", 8, 20, cat="gpu_memcpy", stream=9),
-            gpu("Memset", 30, 5, cat="gpu_memset"),
-        )
+def test_communication_and_copies_count_only_where_exposed() -> None:
+    analysis = analysis_of(
+        gpu("gemm", 0, 10),
+        gpu("ncclDevKernel_AllReduce", 5, 15, stream=8),
+        gpu("Memcpy DtoH", 8, 20, cat="gpu_memcpy", stream=9),
+        gpu("Memset", 30, 5, cat="gpu_memset"),
     )
     assert parts(analysis) == {
         "gpu compute": 15,
@@ -300,21 +268,16 @@ def test_communication_and_copies_count_only_where_exposed(trace_of: Load, gpu: 
     }
 
 
-def test_the_busiest_of_several_devices_is_taken_and_said(trace_of: Load, gpu: Make) -> None:
-    analysis = analyse(trace_of(gpu("a", 0, 10), gpu("b", 0, 30, device=1)))
+def test_the_busiest_of_several_devices_is_taken_and_said() -> None:
+    analysis = analysis_of(gpu("a", 0, 10), gpu("b", 0, 30, device=1))
     assert parts(analysis) == {"gpu compute": 30}
     assert any("device 1" in note for note in analysis.notes)
 
 
-def test_cpu_only_by_the_agents_marks(trace_of: Load, cpu: Make) -> None:
+def test_cpu_only_by_the_agents_marks() -> None:
     phases = ["input_wait", "forward", "backward", "optimizer"]
-    marks = [
-        cpu(f"perftui::{phase}", 10 + 20 * i, 15 + i, "user_annotation")
-        for i, phase in enumerate(phases)
-    ]
-    analysis = analyse(
-        trace_of(cpu("ProfilerStep#0", 0, 100, "user_annotation"), cpu("op", 11, 3), *marks)
-    )
+    marks = [mark(f"perftui::{phase}", 10 + 20 * i, 15 + i) for i, phase in enumerate(phases)]
+    analysis = analysis_of(mark("ProfilerStep#0", 0, 100), cpu("op", 11, 3), *marks)
     assert parts(analysis) == {
         "input_wait": 15,
         "optimizer": 18,
@@ -325,17 +288,15 @@ def test_cpu_only_by_the_agents_marks(trace_of: Load, cpu: Make) -> None:
     assert "no GPU activity recorded" in analysis.notes
 
 
-def test_cpu_only_by_what_pytorch_marks(trace_of: Load, cpu: Make) -> None:
-    analysis = analyse(
-        trace_of(
-            cpu("ProfilerStep#0", 0, 100, "user_annotation"),
-            cpu("enumerate(DataLoader)#_Iter.__next__", 0, 20, "user_annotation"),
-            cpu("aten::stack", 5, 5),
-            cpu("aten::linear", 25, 15),
-            cpu("autograd::engine::evaluate_function: AddmmBackward0", 45, 20, tid=2),
-            cpu("Optimizer.step#SGD.step", 70, 10, "user_annotation"),
-            cpu("aten::add_", 72, 5),
-        )
+def test_cpu_only_by_what_pytorch_marks() -> None:
+    analysis = analysis_of(
+        mark("ProfilerStep#0", 0, 100),
+        mark("enumerate(DataLoader)#_Iter.__next__", 0, 20),
+        cpu("aten::stack", 5, 5),
+        cpu("aten::linear", 25, 15),
+        cpu("autograd::engine::evaluate_function: AddmmBackward0", 45, 20, tid=2),
+        mark("Optimizer.step#SGD.step", 70, 10),
+        cpu("aten::add_", 72, 5),
     )
     assert parts(analysis) == {
         "input_wait": 20,
@@ -346,88 +307,30 @@ def test_cpu_only_by_what_pytorch_marks(trace_of: Load, cpu: Make) -> None:
     }
 
 
-def test_modules_in_stacks_are_the_forward_pass(trace_of: Load, cpu: Make) -> None:
-    analysis = analyse(
-        trace_of(
-            cpu("ProfilerStep#0", 0, 100, "user_annotation"),
-            cpu("train.py(3): main", 0, 100, "python_function"),
-            cpu("nn.Module: Net_0", 10, 30, "python_function"),
-            cpu("nn.Module: Linear_0", 12, 20, "python_function"),
-            cpu("aten::linear", 13, 15),
-            cpu("aten::cross_entropy_loss", 45, 5),
-        )
+def test_modules_in_stacks_are_the_forward_pass() -> None:
+    analysis = analysis_of(
+        mark("ProfilerStep#0", 0, 100),
+        frame("train.py(3): main", 0, 100),
+        frame("nn.Module: Net_0", 10, 30),
+        frame("nn.Module: Linear_0", 12, 20),
+        cpu("aten::linear", 13, 15),
+        cpu("aten::cross_entropy_loss", 45, 5),
     )
     assert parts(analysis) == {"forward": 30, "operators": 5, "other": 65}
     assert not any("forward" in note for note in analysis.notes)
 
 
-def test_phases_are_in_drawing_order(trace_of: Load, cpu: Make) -> None:
+def test_phases_are_in_drawing_order() -> None:
     names = ("optimizer", "backward", "forward", "input_wait")
-    marks = [cpu(f"perftui::{name}", i, 1, "user_annotation") for i, name in enumerate(names)]
-    analysis = analyse(trace_of(*marks))
+    marks = [mark(f"perftui::{name}", i, 1) for i, name in enumerate(names)]
+    analysis = analysis_of(*marks)
     drawn = [name for name, _ in analysis.budgets[0].parts]
     assert drawn == ["input_wait", "forward", "backward", "optimizer", "other"]
 
 
-def test_without_steps_the_whole_trace_is_one_budget(trace_of: Load, cpu: Make) -> None:
-    analysis = analyse(trace_of(cpu("aten::mm", 5, 20), cpu("aten::mm", 45, 10)))
+def test_without_steps_the_whole_trace_is_one_budget() -> None:
+    analysis = analysis_of(cpu("aten::mm", 5, 20), cpu("aten::mm", 45, 10))
     assert analysis.steps == ()
     assert [budget.step.index for budget in analysis.budgets] == [-1]
     assert parts(analysis) == {"operators": 30, "other": 20}
     assert any("no steps marked" in note for note in analysis.notes)
-
-
-NAMES = st.sampled_from(
-    [
-        ("ProfilerStep#1", "user_annotation"),
-        ("perftui::forward", "user_annotation"),
-        ("perftui::input_wait", "user_annotation"),
-        ("aten::item", "cpu_op"),
-        ("aten::mm", "cpu_op"),
-        ("AddmmBackward0", "cpu_op"),
-        ("cudaMalloc", "cuda_runtime"),
-        ("cudaLaunchKernel", "cuda_runtime"),
-        ("cudaStreamSynchronize", "cuda_runtime"),
-    ]
-)
-TIMES = st.tuples(st.integers(0, 200), st.integers(0, 60))
-HOST = st.lists(st.tuples(NAMES, TIMES, st.integers(1, 2), st.integers(1, 6)), max_size=15)
-DEVICE = st.lists(
-    st.tuples(
-        st.sampled_from(["gemm", "ncclKernel"]),
-        st.sampled_from(["kernel", "gpu_memcpy", "gpu_memset"]),
-        TIMES,
-        st.integers(7, 8),
-        st.integers(1, 6),
-    ),
-    max_size=12,
-)
-
-
-@settings(max_examples=150)
-@given(HOST, DEVICE)
-def test_parts_sum_to_the_step_exactly(
-    trace_of: Load, cpu: Make, gpu: Make, host: list[Any], device: list[Any]
-) -> None:
-    events = [
-        cpu(name, start + 0.123, length + 0.001, category, tid=tid, correlation=correlation)
-        for (name, category), (start, length), tid, correlation in host
-    ]
-    events += [
-        gpu(name, start, length + 0.5, correlation, cat=category, stream=stream)
-        for name, category, (start, length), stream, correlation in device
-    ]
-    analysis = analyse(trace_of(cpu("aten::first", 1, 1), *events))
-    assert analysis.budgets
-    for budget in analysis.budgets:
-        assert sum(length for _, length in budget.parts) == budget.step.duration
-        assert all(length >= 0 for _, length in budget.parts)
-        if device:
-            assert "other" not in dict(budget.parts)
-    for gap in analysis.gaps:
-        assert gap.duration > 0
-        assert analysis.trace.end[gap.previous_row] == gap.start
-        assert analysis.trace.start[gap.next_row] == gap.end
-    lengths = [gap.duration for gap in analysis.gaps]
-    assert lengths == sorted(lengths, reverse=True)
-    assert sum(lengths) == sum(each.idle for each in analysis.activity)

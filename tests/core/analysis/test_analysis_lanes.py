@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.lanes import WHOLE, build_lanes
-from perftui.trace.model import Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import cpu, gpu, mark, trace_of
 
 
-def test_devices_come_first_then_the_main_thread(trace_of: Load, cpu: Make, gpu: Make) -> None:
+def test_devices_come_first_then_the_main_thread() -> None:
     trace = trace_of(
         cpu("early", 0, 5, tid=3),
-        cpu("ProfilerStep#1", 10, 90, "user_annotation", tid=1),
+        mark("ProfilerStep#1", 10, 90, tid=1),
         cpu("aten::linear", 20, 10, tid=1),
         cpu("aten::mm", 22, 5, tid=1),
         gpu("k", 30, 5, stream=20, device=1),
@@ -37,7 +31,7 @@ def test_devices_come_first_then_the_main_thread(trace_of: Load, cpu: Make, gpu:
     ]
 
 
-def test_what_names_no_stream_is_not_called_like_its_device(trace_of: Load, gpu: Make) -> None:
+def test_what_names_no_stream_is_not_called_like_its_device() -> None:
     unknown = gpu("k", 60, 5)
     del unknown["args"]["stream"], unknown["tid"]
     several = trace_of(gpu("k", 10, 5, stream=7), gpu("k", 30, 5, stream=8), unknown)
@@ -49,7 +43,7 @@ def test_what_names_no_stream_is_not_called_like_its_device(trace_of: Load, gpu:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1, max_size=20))
 def test_overlaps_on_a_stream_are_spread_over_as_few_lanes_as_they_need(
-    trace_of: Load, gpu: Make, spans: list[tuple[int, int]]
+    spans: list[tuple[int, int]],
 ) -> None:
     trace = trace_of(*(gpu("k", start, length) for start, length in spans))
     lanes = build_lanes(trace)
@@ -73,7 +67,7 @@ def test_overlaps_on_a_stream_are_spread_over_as_few_lanes_as_they_need(
     )
 )
 def test_a_device_of_several_streams_is_busy_while_any_of_them_is(
-    trace_of: Load, gpu: Make, spans: list[tuple[int, int, int]]
+    spans: list[tuple[int, int, int]],
 ) -> None:
     trace = trace_of(*(gpu("k", start, length, stream=s) for s, start, length in spans))
     lanes = build_lanes(trace)

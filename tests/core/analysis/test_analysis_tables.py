@@ -1,22 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
 from perftui.analysis.activity import device_activities
-from perftui.analysis.analyse import analyse
 from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import OpTable
 from perftui.analysis.ops import op_table
 from perftui.trace.model import NONE, Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark, trace_of
 
 
 def operators(trace: Trace) -> OpTable:
@@ -31,12 +25,12 @@ def line(table: OpTable, name: str) -> dict[str, int]:
     }
 
 
-def test_self_time_leaves_operators_out_but_not_runtime_calls(trace_of: Load, cpu: Make) -> None:
+def test_self_time_leaves_operators_out_but_not_runtime_calls() -> None:
     trace = trace_of(
         cpu("linear", 0, 100),
-        cpu("forward", 5, 90, "python_function"),
+        frame("forward", 5, 90),
         cpu("addmm", 10, 50),
-        cpu("cudaLaunchKernel", 20, 10, "cuda_runtime"),
+        call("cudaLaunchKernel", 20, 10),
         cpu("relu", 70, 10),
         cpu("addmm", 200, 5, tid=2),
     )
@@ -49,7 +43,7 @@ def test_self_time_leaves_operators_out_but_not_runtime_calls(trace_of: Load, cp
     assert table.names[0] == "addmm"
 
 
-def test_recursion_is_counted_once(trace_of: Load, cpu: Make) -> None:
+def test_recursion_is_counted_once() -> None:
     trace = trace_of(cpu("f", 0, 100), cpu("g", 10, 80), cpu("f", 20, 30), cpu("f", 60, 10))
     table = operators(trace)
     assert line(table, "f")["cpu_total"] == 100
@@ -59,14 +53,12 @@ def test_recursion_is_counted_once(trace_of: Load, cpu: Make) -> None:
     assert table.first_row[table.names.index("f")] == 0
 
 
-def test_device_time_goes_to_the_launching_operator_and_its_callers(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_device_time_goes_to_the_launching_operator_and_its_callers() -> None:
     trace = trace_of(
         cpu("mm", 0, 100),
         cpu("mm", 10, 80),
-        cpu("cudaLaunchKernel", 20, 5, "cuda_runtime", correlation=1),
-        cpu("cudaLaunchKernel", 95, 3, "cuda_runtime", correlation=2),
+        call("cudaLaunchKernel", 20, 5, correlation=1),
+        call("cudaLaunchKernel", 95, 3, correlation=2),
         gpu("gemm", 200, 7, 1),
         gpu("gemm", 210, 4, 2),
     )
@@ -75,10 +67,10 @@ def test_device_time_goes_to_the_launching_operator_and_its_callers(
     assert line(table, "mm")["device_self"] == 11
 
 
-def test_one_graph_launch_has_many_kernels(trace_of: Load, cpu: Make, gpu: Make) -> None:
+def test_one_graph_launch_has_many_kernels() -> None:
     trace = trace_of(
         cpu("replay", 0, 20),
-        cpu("cudaGraphLaunch", 5, 5, "cuda_runtime", correlation=9),
+        call("cudaGraphLaunch", 5, 5, correlation=9),
         gpu("a", 30, 1, 9),
         gpu("b", 31, 2, 9),
         gpu("c", 33, 3, 9, stream=8),
@@ -88,9 +80,7 @@ def test_one_graph_launch_has_many_kernels(trace_of: Load, cpu: Make, gpu: Make)
     assert line(operators(trace), "replay")["device_self"] == 6
 
 
-def test_without_the_launch_the_external_id_leads_to_the_operator(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_without_the_launch_the_external_id_leads_to_the_operator() -> None:
     trace = trace_of(
         cpu("mm", 0, 5, **{"External id": 3}),
         gpu("gemm", 10, 4, 77, **{"External id": 3}),
@@ -102,21 +92,19 @@ def test_without_the_launch_the_external_id_leads_to_the_operator(
     assert device_activities(trace, links)[0].unlinked == 2
 
 
-def test_ids_that_two_processes_share_are_said(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    launch = cpu("cudaLaunchKernel", 0, 1, "cuda_runtime", correlation=5)
+def test_ids_that_two_processes_share_are_said() -> None:
+    launch = call("cudaLaunchKernel", 0, 1, correlation=5)
     mine = [launch, {**launch, "tid": 2, "ts": 3}, gpu("k", 4, 1, 5)]
-    assert not any("several processes" in note for note in analyse(trace_of(*mine)).notes)
+    assert not any("several processes" in note for note in analysis_of(*mine).notes)
     other = {**launch, "pid": 501, "ts": 2}
-    (note,) = (n for n in analyse(trace_of(*mine, other)).notes if "several processes" in n)
+    (note,) = (n for n in analysis_of(*mine, other).notes if "several processes" in n)
     assert note.startswith("correlation ids shared by calls of several processes: 1;")
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), max_size=12))
-def test_shared_ids_are_counted_exactly(
-    trace_of: Load, cpu: Make, calls: list[tuple[int, int]]
-) -> None:
+def test_shared_ids_are_counted_exactly(calls: list[tuple[int, int]]) -> None:
     launches = [
-        {**cpu("cudaLaunchKernel", at, 1, "cuda_runtime", correlation=number), "pid": process}
+        {**call("cudaLaunchKernel", at, 1, correlation=number), "pid": process}
         for at, (number, process) in enumerate(calls)
     ]
     processes = [{pid for number, pid in calls if number == each} for each in range(1, 5)]
@@ -124,7 +112,7 @@ def test_shared_ids_are_counted_exactly(
     assert shared_correlations(trace) == sum(len(each) > 1 for each in processes)
 
 
-def test_devices_are_kept_apart_and_overlap_counts_once(trace_of: Load, gpu: Make) -> None:
+def test_devices_are_kept_apart_and_overlap_counts_once() -> None:
     trace = trace_of(
         gpu("k", 0, 10),
         gpu("k", 5, 10, stream=8),
@@ -143,14 +131,12 @@ def test_devices_are_kept_apart_and_overlap_counts_once(trace_of: Load, gpu: Mak
     assert second.busy == 4_000
 
 
-def test_kernels_are_grouped_by_name_and_category(trace_of: Load, gpu: Make) -> None:
-    table = analyse(
-        trace_of(
-            gpu("gemm", 0, 3),
-            gpu("gemm", 5, 9),
-            gpu("relu", 20, 4),
-            gpu("gemm", 30, 1, cat="gpu_memset"),
-        )
+def test_kernels_are_grouped_by_name_and_category() -> None:
+    table = analysis_of(
+        gpu("gemm", 0, 3),
+        gpu("gemm", 5, 9),
+        gpu("relu", 20, 4),
+        gpu("gemm", 30, 1, cat="gpu_memset"),
     ).kernels
     assert table.names == ("gemm", "relu", "gemm")
     assert table.categories == ("kernel", "kernel", "gpu_memset")
@@ -161,28 +147,24 @@ def test_kernels_are_grouped_by_name_and_category(trace_of: Load, gpu: Make) -> 
     assert table.first_row.tolist()[0] == 1
 
 
-def test_steps_are_those_of_the_cpu_in_order(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    analysis = analyse(
-        trace_of(
-            cpu("ProfilerStep#4", 100, 50, "user_annotation"),
-            cpu("ProfilerStep#3", 10, 90),
-            gpu("ProfilerStep#3", 40, 90, cat="gpu_user_annotation"),
-            cpu("ProfilerStep", 0, 5, "user_annotation"),
-        )
+def test_steps_are_those_of_the_cpu_in_order() -> None:
+    analysis = analysis_of(
+        mark("ProfilerStep#4", 100, 50),
+        cpu("ProfilerStep#3", 10, 90),
+        gpu("ProfilerStep#3", 40, 90, cat="gpu_user_annotation"),
+        mark("ProfilerStep", 0, 5),
     )
     assert [(step.index, step.duration) for step in analysis.steps] == [(3, 90_000), (4, 50_000)]
     assert [budget.step for budget in analysis.budgets] == list(analysis.steps)
     assert "ProfilerStep#3" not in analysis.ops.names
 
 
-def test_steps_that_several_threads_mark_are_those_of_one(trace_of: Load, cpu: Make) -> None:
-    analysis = analyse(
-        trace_of(
-            cpu("ProfilerStep#1", 0, 50, "user_annotation", tid=1),
-            cpu("ProfilerStep#2", 50, 40, "user_annotation", tid=1),
-            cpu("ProfilerStep#2", 45, 20, "user_annotation", tid=2),
-            cpu("ProfilerStep#3", 95, 10, "user_annotation", tid=2),
-        )
+def test_steps_that_several_threads_mark_are_those_of_one() -> None:
+    analysis = analysis_of(
+        mark("ProfilerStep#1", 0, 50, tid=1),
+        mark("ProfilerStep#2", 50, 40, tid=1),
+        mark("ProfilerStep#2", 45, 20, tid=2),
+        mark("ProfilerStep#3", 95, 10, tid=2),
     )
     assert [(step.index, step.duration) for step in analysis.steps] == [
         (1, 50_000),
@@ -191,8 +173,8 @@ def test_steps_that_several_threads_mark_are_those_of_one(trace_of: Load, cpu: M
     ]
 
 
-def test_a_trace_without_operators_has_an_empty_table(trace_of: Load, gpu: Make) -> None:
-    analysis = analyse(trace_of(gpu("k", 0, 1)))
+def test_a_trace_without_operators_has_an_empty_table() -> None:
+    analysis = analysis_of(gpu("k", 0, 1))
     assert len(analysis.ops) == 0
     assert len(analysis.kernels) == 1
 
@@ -208,7 +190,7 @@ CALLS = st.lists(
 
 @given(CALLS)
 def test_self_times_sum_to_the_time_in_outermost_operators(
-    trace_of: Load, cpu: Make, calls: list[tuple[int, int, str, int]]
+    calls: list[tuple[int, int, str, int]],
 ) -> None:
     trace = trace_of(*(cpu(name, start, length, tid=tid) for start, length, name, tid in calls))
     table = operators(trace)
@@ -221,7 +203,7 @@ def test_self_times_sum_to_the_time_in_outermost_operators(
 
 @given(CALLS)
 def test_total_time_of_a_name_is_its_time_on_the_stack(
-    trace_of: Load, cpu: Make, calls: list[tuple[int, int, str, int]]
+    calls: list[tuple[int, int, str, int]],
 ) -> None:
     """Where calls nest properly: the union of a name's calls, thread by thread."""
     trace = trace_of(*(cpu(name, start, length, tid=tid) for start, length, name, tid in calls))
@@ -239,6 +221,6 @@ def test_total_time_of_a_name_is_its_time_on_the_stack(
         assert total == 1000 * len(moments)
 
 
-def test_rows_to_jump_to_are_the_longest(trace_of: Load, cpu: Make) -> None:
+def test_rows_to_jump_to_are_the_longest() -> None:
     trace = trace_of(cpu("mm", 0, 1), cpu("mm", 10, 5), cpu("mm", 20, 5))
     assert np.array_equal(operators(trace).first_row, [1])

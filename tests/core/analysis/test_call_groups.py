@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from perftui.analysis.analyse import analyse
@@ -16,9 +13,7 @@ from perftui.analysis.kernel_launches import launch_shapes
 from perftui.analysis.links import link
 from perftui.analysis.modules import OUTSIDE
 from perftui.trace.model import Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import cpu, frame, gpu, trace_of
 
 
 def told_apart(trace: Trace, by: By) -> Grouped:
@@ -38,12 +33,12 @@ def roots(found: Grouped) -> list[str]:
 
 
 @pytest.fixture
-def training(trace_of: Load, cpu: Make) -> Trace:
+def training() -> Trace:
     """A script's frame around torch's, a module, and a backward pass on another thread."""
     return trace_of(
-        cpu("train.py(12): step", 0, 200, "python_function"),
-        cpu("nn.Module: Linear_0", 5, 100, "python_function"),
-        cpu("torch/nn/modules/linear.py(114): forward", 6, 95, "python_function"),
+        frame("train.py(12): step", 0, 200),
+        frame("nn.Module: Linear_0", 5, 100),
+        frame("torch/nn/modules/linear.py(114): forward", 6, 95),
         cpu("aten::linear", 10, 80, **{"Input Dims": [[64, 128], [32, 128], []]}),
         cpu("aten::addmm", 20, 40, **{"Input Dims": [[32], [64, 128], [128, 32]]}),
         cpu("aten::addmm", 150, 20, **{"Input Dims": [[32], [8, 128], [128, 32]]}),
@@ -79,7 +74,7 @@ def test_by_line_of_the_script(training: Trace) -> None:
     assert int(found.nested.own.sum()) == 230_000
 
 
-def test_by_line_where_stacks_are_arguments(trace_of: Load, cpu: Make) -> None:
+def test_by_line_where_stacks_are_arguments() -> None:
     inner = "/usr/lib/python3.8/site-packages/torch/nn/functional.py(1848): linear"
     stack = f"{inner};model.py(7): forward;train.py(12): step"
     trace = trace_of(
@@ -91,13 +86,13 @@ def test_by_line_where_stacks_are_arguments(trace_of: Load, cpu: Make) -> None:
 
 
 @pytest.mark.parametrize("by", [By.SHAPE, By.MODULE, By.LINE])
-def test_what_was_not_recorded_is_no_group(trace_of: Load, cpu: Make, by: By) -> None:
+def test_what_was_not_recorded_is_no_group(by: By) -> None:
     trace = trace_of(cpu("aten::mm", 0, 10))
     assert grouped(trace, link(trace), by, lambda: op_arguments(trace)) is None
     assert by.option.startswith("--")
 
 
-def test_shapes_need_not_be_there_for_all(trace_of: Load, cpu: Make) -> None:
+def test_shapes_need_not_be_there_for_all() -> None:
     trace = trace_of(
         cpu("aten::mm", 0, 10, **{"Input Dims": [[2, 2], [2, 2]]}),
         cpu("aten::mm", 20, 5),
@@ -112,7 +107,7 @@ def test_shapes_need_not_be_there_for_all(trace_of: Load, cpu: Make) -> None:
     }
 
 
-def test_shapes_are_harmless_text(trace_of: Load, cpu: Make) -> None:
+def test_shapes_are_harmless_text() -> None:
     trace = trace_of(cpu("aten::mm", 0, 10, **{"Input Dims": ["\x1b[31m", None, 3]}))
     assert op_arguments(trace).shapes == ("\\x1b[31m None 3",)
 
@@ -152,7 +147,7 @@ def test_a_checkout_called_torch_is_no_library() -> None:
     assert not is_library("/home/me/torch/train.py")
 
 
-def test_how_kernels_were_launched(trace_of: Load, gpu: Make) -> None:
+def test_how_kernels_were_launched() -> None:
     key = "est. achieved occupancy %"
     trace = trace_of(
         gpu("gemm", 0, 30, 1, grid=[4, 1, 1], block=[128, 1, 1], **{key: 50}),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +18,7 @@ from perftui.analysis.ops import op_calls
 from perftui.trace.model import NONE, Trace
 from tests.core.analysis.test_call_tree import NAMES, ROWS, Row, callers
 from tests.core.analysis.test_call_tree import trace_of as rows_of
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import analysis_of, call, cpu, gpu, trace_of
 
 pytestmark = pytest.mark.usefixtures("route")
 
@@ -138,15 +134,15 @@ def test_what_leads_to_a_group(rows: list[Row], numbers: list[int], group: int) 
 
 
 @pytest.fixture
-def training(trace_of: Load, cpu: Make, gpu: Make) -> Trace:
+def training() -> Trace:
     """Two matrix products, one of them in a linear layer, and a copy that no call launched."""
     return trace_of(
         cpu("linear", 0, 100),
         cpu("mm", 10, 50),
-        cpu("cudaLaunchKernel", 20, 5, "cuda_runtime", correlation=1),
-        cpu("cudaLaunchKernel", 80, 5, "cuda_runtime", correlation=2),
+        call("cudaLaunchKernel", 20, 5, correlation=1),
+        call("cudaLaunchKernel", 80, 5, correlation=2),
         cpu("mm", 200, 30),
-        cpu("cudaLaunchKernel", 210, 5, "cuda_runtime", correlation=3),
+        call("cudaLaunchKernel", 210, 5, correlation=3),
         gpu("gemm", 300, 8, 1, stream=7),
         gpu("bias", 310, 1, 2, stream=7),
         gpu("gemm", 320, 4, 3, stream=20),
@@ -202,9 +198,9 @@ def test_kernels_have_a_middle_and_streams(training: Trace) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), min_size=1, max_size=20))
-def test_the_middle_of_a_kernel(trace_of: Load, gpu: Make, runs: list[tuple[str, int]]) -> None:
+def test_the_middle_of_a_kernel(runs: list[tuple[str, int]]) -> None:
     events = [gpu(name, 10 * at, lasting, at) for at, (name, lasting) in enumerate(runs)]
-    kernels = analyse(trace_of(*events)).kernels
+    kernels = analysis_of(*events).kernels
     for line, name in enumerate(kernels.names):
         ordered = sorted(lasting for own, lasting in runs if own == name)
         middle = ordered[(len(ordered) - 1) // 2]
@@ -212,7 +208,7 @@ def test_the_middle_of_a_kernel(trace_of: Load, gpu: Make, runs: list[tuple[str,
         assert int(kernels.shortest[line]) == 1000 * ordered[0]
 
 
-def test_nothing_to_open(trace_of: Load, gpu: Make) -> None:
+def test_nothing_to_open() -> None:
     trace = trace_of(gpu("gemm", 0, 5, 1))
     calls = op_calls(trace, link(trace))
     assert CallPaths(calls).roots() == ()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +12,8 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.lanes import build_lanes
 from perftui.analysis.links import link
 from perftui.analysis.model import GapCause
-from perftui.trace.model import NONE, Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from perftui.trace.model import NONE
+from tests.traces.events import cpu, gpu, mark, trace_of
 
 
 @dataclass(frozen=True)
@@ -70,9 +66,7 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
     return found
 
 
-def test_a_launch_leads_to_its_kernel_and_operator(
-    flavour: Flavour, trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_a_launch_leads_to_its_kernel_and_operator(flavour: Flavour) -> None:
     trace = trace_of(
         cpu("aten::mm", 0, 20),
         cpu(flavour.launch, 5, 5, flavour.category, correlation=3),
@@ -84,11 +78,9 @@ def test_a_launch_leads_to_its_kernel_and_operator(
     assert analyse(trace).activity[0].unlinked == 0
 
 
-def test_a_wait_explains_the_pause_behind_it(
-    flavour: Flavour, trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_a_wait_explains_the_pause_behind_it(flavour: Flavour) -> None:
     trace = trace_of(
-        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        mark("ProfilerStep#1", 0, 300),
         cpu(flavour.launch, 2, 5, flavour.category, correlation=1),
         cpu(flavour.wait, 10, 102, flavour.wait_category or flavour.category),
         cpu(flavour.launch, 190, 5, flavour.category, correlation=2),
@@ -101,7 +93,7 @@ def test_a_wait_explains_the_pause_behind_it(
 
 
 @pytest.mark.parametrize("name", [name for name, each in FLAVOURS.items() if each.allocation])
-def test_memory_from_the_driver_is_allocation(name: str, trace_of: Load, cpu: Make) -> None:
+def test_memory_from_the_driver_is_allocation(name: str) -> None:
     flavour = FLAVOURS[name]
     trace = trace_of(
         cpu(flavour.launch, 0, 5, flavour.category, correlation=1),
@@ -124,14 +116,12 @@ def test_memory_from_the_driver_is_allocation(name: str, trace_of: Load, cpu: Ma
         "recordEvent",
     ],
 )
-def test_calls_that_return_at_once_are_no_waits(name: str, trace_of: Load, cpu: Make) -> None:
+def test_calls_that_return_at_once_are_no_waits(name: str) -> None:
     trace = trace_of(*(cpu(name, 0, 5, flavour.category) for flavour in FLAVOURS.values()))
     assert not kinds.synchronising(trace).any()
 
 
-def test_of_a_driver_call_within_a_runtime_call_the_outer_one_is_the_launch(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_of_a_driver_call_within_a_runtime_call_the_outer_one_is_the_launch() -> None:
     trace = trace_of(
         cpu("zeCommandListAppendLaunchKernel", 6, 2, "xpu_driver", correlation=3),
         cpu("urEnqueueKernelLaunch", 5, 5, "xpu_runtime", correlation=3),
@@ -140,13 +130,11 @@ def test_of_a_driver_call_within_a_runtime_call_the_outer_one_is_the_launch(
     assert [trace.name_of(row) for row in link(trace).launch] == ["urEnqueueKernelLaunch"]
 
 
-def test_waits_that_the_file_gives_no_thread_are_those_of_any(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_waits_that_the_file_gives_no_thread_are_those_of_any() -> None:
     """As Kineto writes them for Intel's GPUs: on process -1."""
     wait = {**cpu("zeEventHostSynchronize", 10, 102, "xpu_sync", tid=77), "pid": -1}
     trace = trace_of(
-        cpu("ProfilerStep#1", 0, 300, "user_annotation"),
+        mark("ProfilerStep#1", 0, 300),
         cpu("urEnqueueKernelLaunch", 2, 5, "xpu_runtime", correlation=1),
         wait,
         cpu("urEnqueueKernelLaunch", 190, 5, "xpu_runtime", correlation=2),
@@ -158,14 +146,12 @@ def test_waits_that_the_file_gives_no_thread_are_those_of_any(
 
 
 @pytest.mark.parametrize("name", ["ncclDevKernel_AllReduce", "oneccl_allreduce", "xccl::reduce"])
-def test_kernels_of_communication_libraries_are_known(name: str, trace_of: Load, gpu: Make) -> None:
+def test_kernels_of_communication_libraries_are_known(name: str) -> None:
     trace = trace_of(gpu(name, 0, 5, 1), gpu("gemm", 10, 5, 2))
     assert kinds.communication(trace).sum() == 1
 
 
-def test_what_an_mtia_device_does_is_drawn_on_it_and_is_no_kernel(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_what_an_mtia_device_does_is_drawn_on_it_and_is_no_kernel() -> None:
     trace = trace_of(
         cpu("runFunction - job_prep_and_submit_for_execution", 0, 5, "mtia_runtime"),
         {**gpu("pe_exe", 10, 5, cat="mtia_ccp_events", stream=108), "pid": 17, "args": {}},

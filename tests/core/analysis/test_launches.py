@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from perftui.analysis import kinds
 from perftui.analysis.launches import Launches
 from perftui.trace.model import NONE, Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import Event, call, cpu, gpu, trace_of
 
 
 def row_of(trace: Trace, name: str) -> int:
@@ -22,12 +20,12 @@ def names(trace: Trace, rows: Any) -> list[str]:
     return [trace.name_of(int(row)) for row in rows]
 
 
-def test_calls_lead_to_kernels_and_back(trace_of: Load, cpu: Make, gpu: Make) -> None:
+def test_calls_lead_to_kernels_and_back() -> None:
     trace = trace_of(
         cpu("linear", 0, 50),
-        cpu("cudaMalloc", 5, 2, "cuda_runtime", correlation=1),
-        cpu("cudaLaunchKernel", 10, 5, "cuda_runtime", correlation=2),
-        cpu("cudaGraphLaunch", 60, 5, "cuda_runtime", correlation=3),
+        call("cudaMalloc", 5, 2, correlation=1),
+        call("cudaLaunchKernel", 10, 5, correlation=2),
+        call("cudaGraphLaunch", 60, 5, correlation=3),
         gpu("gemm", 100, 5, 2),
         gpu("second", 130, 5, 3),
         gpu("first", 120, 5, 3, stream=20),
@@ -35,8 +33,8 @@ def test_calls_lead_to_kernels_and_back(trace_of: Load, cpu: Make, gpu: Make) ->
         gpu("lost", 150, 5, 9),
     )
     launches = Launches(trace)
-    for call in ("linear", "cudaLaunchKernel"):
-        assert names(trace, launches.launched(row_of(trace, call))) == ["gemm"]
+    for name in ("linear", "cudaLaunchKernel"):
+        assert names(trace, launches.launched(row_of(trace, name))) == ["gemm"]
     assert names(trace, launches.launched(row_of(trace, "cudaGraphLaunch"))) == ["first", "second"]
     for nothing in ("cudaMalloc", "gemm"):
         assert not len(launches.launched(row_of(trace, nothing)))
@@ -59,14 +57,10 @@ def test_calls_lead_to_kernels_and_back(trace_of: Load, cpu: Make, gpu: Make) ->
         max_size=20,
     )
 )
-def test_the_same_as_asking_every_row(
-    trace_of: Load, cpu: Make, gpu: Make, events: list[tuple[str, int, int, int]]
-) -> None:
-    make: dict[str, Callable[[int, int, int], dict[str, Any]]] = {
+def test_the_same_as_asking_every_row(events: list[tuple[str, int, int, int]]) -> None:
+    make: dict[str, Callable[[int, int, int], Event]] = {
         "op": lambda start, length, _: cpu("op", start, length),
-        "call": lambda start, length, number: cpu(
-            "call", start, length, "cuda_runtime", correlation=number
-        ),
+        "call": lambda start, length, number: call("call", start, length, correlation=number),
         "kernel": lambda start, length, number: gpu("kernel", start, length, number),
     }
     trace = trace_of(*(make[kind](*about) for kind, *about in events))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 from perftui.analysis import kinds
 from perftui.analysis.measure import Measure, measure
 from perftui.trace.model import NONE, Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import cpu, gpu, trace_of
 
 
 def covered(spans: list[tuple[int, int]]) -> int:
@@ -80,12 +77,7 @@ EVENTS = st.lists(
 @settings(max_examples=60)
 @given(EVENTS, st.integers(-5, 60), st.integers(0, 60))
 def test_the_same_as_row_by_row(
-    trace_of: Load,
-    cpu: Make,
-    gpu: Make,
-    events: list[tuple[str, str, float, float]],
-    start: int,
-    length: int,
+    events: list[tuple[str, str, float, float]], start: int, length: int
 ) -> None:
     make = {
         "cpu": cpu,
@@ -100,9 +92,7 @@ def test_the_same_as_row_by_row(
     assert told(measure(trace, start, start + length)) == slowly(trace, start, start + length)
 
 
-def test_parts_of_events_count_and_overlaps_count_once(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_parts_of_events_count_and_overlaps_count_once() -> None:
     trace = trace_of(
         cpu("step", 0, 100),
         cpu("mm", 10, 40),
@@ -123,16 +113,14 @@ def test_parts_of_events_count_and_overlaps_count_once(
     ]
 
 
-def test_own_times_of_a_thread_sum_to_what_it_was_busy(trace_of: Load, cpu: Make) -> None:
+def test_own_times_of_a_thread_sum_to_what_it_was_busy() -> None:
     trace = trace_of(cpu("a", 0, 100), cpu("b", 10, 30), cpu("a", 15, 5), cpu("c", 200, 10))
     found = measure(trace, 12_000, 205_000)
     assert [(one.time, one.events) for one in found.threads] == [(88_000 + 5_000, 4)]
     assert sum(one.own for one in found.names) == found.threads[0].time
 
 
-def test_a_device_that_was_idle_is_there_and_a_range_backwards_is_refused(
-    trace_of: Load, gpu: Make
-) -> None:
+def test_a_device_that_was_idle_is_there_and_a_range_backwards_is_refused() -> None:
     trace = trace_of(gpu("a", 0, 10), gpu("b", 0, 10, device=1))
     assert [one.time for one in measure(trace, 20_000, 30_000).devices] == [0, 0]
     with pytest.raises(ValueError, match="from 2 to 1"):

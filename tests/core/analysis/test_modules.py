@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +14,7 @@ from perftui.analysis.intervals import union
 from perftui.analysis.links import link
 from perftui.analysis.model import OpTable
 from perftui.analysis.modules import OUTSIDE, module_table
-from perftui.trace.model import Trace
-
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
+from tests.traces.events import call, cpu, frame, gpu, mark, trace_of
 
 pytestmark = pytest.mark.usefixtures("route")
 
@@ -32,23 +28,21 @@ def rows(table: OpTable) -> dict[str, tuple[int, ...]]:
     }
 
 
-def module(cpu: Make, name: str, start: float, duration: float, **more: Any) -> dict[str, Any]:
-    return cpu(f"nn.Module: {name}", start, duration, "user_annotation", **more)
+def module(name: str, start: float, duration: float, **more: Any) -> dict[str, Any]:
+    return mark(f"nn.Module: {name}", start, duration, **more)
 
 
-def test_each_module_has_the_time_of_its_calls_and_what_they_launched(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
+def test_each_module_has_the_time_of_its_calls_and_what_they_launched() -> None:
     trace = trace_of(
-        module(cpu, "Model", 0, 100),
-        module(cpu, "layers.0 (Block)", 10, 40),
+        module("Model", 0, 100),
+        module("layers.0 (Block)", 10, 40),
         cpu("aten::mm", 20, 20),
-        cpu("cudaLaunchKernel", 25, 5, "cuda_runtime", correlation=1),
-        module(cpu, "layers.0 (Block)", 60, 20),
-        cpu("cudaLaunchKernel", 90, 5, "cuda_runtime", correlation=2),
+        call("cudaLaunchKernel", 25, 5, correlation=1),
+        module("layers.0 (Block)", 60, 20),
+        call("cudaLaunchKernel", 90, 5, correlation=2),
         cpu("aten::backward", 110, 30),
         cpu("aten::mul", 115, 10),
-        cpu("cudaLaunchKernel", 116, 5, "cuda_runtime", correlation=3),
+        call("cudaLaunchKernel", 116, 5, correlation=3),
         gpu("gemm", 200, 7, 1),
         gpu("add", 210, 4, 2),
         gpu("mul", 220, 2, 3),
@@ -64,10 +58,10 @@ def test_each_module_has_the_time_of_its_calls_and_what_they_launched(
     assert trace.name_of(int(table.first_row[2])) == "aten::backward"
 
 
-def test_modules_are_no_operators(trace_of: Load, cpu: Make) -> None:
+def test_modules_are_no_operators() -> None:
     trace = trace_of(
         cpu("aten::outer", 0, 100),
-        module(cpu, "Model", 10, 80),
+        module("Model", 10, 80),
         cpu("aten::mm", 20, 20),
     )
     analysis = analyse(trace)
@@ -77,18 +71,16 @@ def test_modules_are_no_operators(trace_of: Load, cpu: Make) -> None:
     assert rows(analysis.modules) == {"Model": (1, 80, 80, 0, 0), OUTSIDE: (1, 20, 20, 0, 0)}
 
 
-def test_modules_of_python_stacks_count_where_the_agent_marked_none(
-    trace_of: Load, cpu: Make
-) -> None:
-    python = cpu("nn.Module: Linear_0", 0, 10, "python_function")
+def test_modules_of_python_stacks_count_where_the_agent_marked_none() -> None:
+    python = frame("nn.Module: Linear_0", 0, 10)
     alone = trace_of(python, cpu("aten::mm", 1, 2))
-    both = trace_of(python, module(cpu, "head (Linear)", 1, 8), cpu("aten::mm", 2, 2))
+    both = trace_of(python, module("head (Linear)", 1, 8), cpu("aten::mm", 2, 2))
 
     assert rows(module_table(alone, link(alone))) == {"Linear_0": (1, 10, 10, 0, 0)}
     assert rows(module_table(both, link(both))) == {"head (Linear)": (1, 8, 8, 0, 0)}
 
 
-def test_without_modules_there_is_no_table(trace_of: Load, cpu: Make) -> None:
+def test_without_modules_there_is_no_table() -> None:
     trace = trace_of(cpu("aten::mm", 1, 2))
 
     assert len(module_table(trace, link(trace))) == 0
@@ -111,19 +103,15 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 1000, depth: int = 4) -> 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nested())
-def test_own_times_sum_to_what_modules_and_operators_cover(
-    trace_of: Load, cpu: Make, gpu: Make, calls: list[Any]
-) -> None:
-    events = [module(cpu, "root", 2000, 1)]
+def test_own_times_sum_to_what_modules_and_operators_cover(calls: list[Any]) -> None:
+    events = [module("root", 2000, 1)]
     for number, (kind, name, begin, stop) in enumerate(calls, 1):
         if kind == "module":
-            events.append(module(cpu, name, begin, stop - begin))
+            events.append(module(name, begin, stop - begin))
         elif kind == "operator":
             events.append(cpu(f"aten::{name}", begin, stop - begin))
         else:
-            launch = cpu(
-                "cudaLaunchKernel", begin, stop - begin, "cuda_runtime", correlation=number
-            )
+            launch = call("cudaLaunchKernel", begin, stop - begin, correlation=number)
             events += [launch, gpu("kernel", 3000 + number, 1, number)]
     trace = trace_of(*events)
     links = link(trace)

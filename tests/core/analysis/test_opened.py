@@ -28,9 +28,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from tests.core.analysis.sameness import assert_right, assert_same
-
-Event = dict[str, Any]
-
+from tests.traces.events import Event, call, cpu, gpu, mark, memory, text_of
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -42,51 +40,20 @@ def at_once(work: Callable[[], None]) -> None:
 def step(index: int) -> Iterator[Event]:
     """A step with operators, a launch, two kernels on two streams and a copy that overlap."""
     t = 1000.0 * index
-    host = {"ph": "X", "pid": 50, "tid": 1}
-    yield {**host, "cat": "user_annotation", "name": f"ProfilerStep#{index}", "ts": t, "dur": 990}
+    yield mark(f"ProfilerStep#{index}", t, 990)
     for k in range(6):
         at, key = t + 10 + 150 * k, index * 100 + k
-        yield {
-            **host,
-            "cat": "cpu_op",
-            "name": f"aten::op{k % 4}",
-            "ts": at,
-            "dur": 90.125,
-            "args": {"External id": key, "n": key},
-        }
-        yield {
-            **host,
-            "cat": "cuda_runtime",
-            "name": "cudaLaunchKernel",
-            "ts": at + 5,
-            "dur": 4,
-            "args": {"correlation": key, "External id": key},
-        }
-        yield {
-            "ph": "X",
-            "cat": "kernel",
-            "name": f"void k{k % 3}<\u03b1>(int)",
-            "pid": 0,
-            "tid": 7 + k % 2,
-            "ts": at + 20,
-            "dur": 100 + k,
-            "args": {"device": 0, "stream": 7 + k % 2, "correlation": key, "External id": key},
-        }
-    memory = {"Bytes": 64, "Device Type": 1, "Device Id": 0, "Total Allocated": 64 * index}
-    yield {
-        "ph": "i",
-        "cat": "cpu_instant_event",
-        "name": "[memory]",
-        "pid": 50,
-        "tid": 1,
-        "ts": t + 3,
-        "args": memory,
-    }
+        known = {"External id": key}
+        yield cpu(f"aten::op{k % 4}", at, 90.125, n=key, **known)
+        yield call("cudaLaunchKernel", at + 5, 4, correlation=key, **known)
+        kernel = f"void k{k % 3}<\u03b1>(int)"
+        yield gpu(kernel, at + 20, 100 + k, key, stream=7 + k % 2, **known)
+    yield memory(t + 3, 64, 64 * index)
 
 
 def document(steps: int, **top: Any) -> str:
     events = [event for index in range(steps) for event in step(index)]
-    return json.dumps({**top, "baseTimeNanoseconds": 10**18, "traceEvents": events})
+    return text_of(events, **top, baseTimeNanoseconds=10**18)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,25 +17,19 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
+from tests.traces.events import call, cpu, gpu, mark, trace_of
 
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
 ORIGIN = 10**18
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
 def rank_of(
-    trace_of: Load,
-    cpu: Make,
-    gpu: Make,
-    kernels: list[tuple[str, int, int]],
-    origin: int = ORIGIN,
-    step: int = 1,
+    kernels: list[tuple[str, int, int]], origin: int = ORIGIN, step: int = 1
 ) -> TraceAnalysis:
     """One step that holds kernels (name, start, end in µs), on a clock that began at ``origin``."""
     end = max((stop for _, _, stop in kernels), default=0) + 1000
     trace = trace_of(
-        cpu(f"ProfilerStep#{step}", 0, end, "user_annotation"),
+        mark(f"ProfilerStep#{step}", 0, end),
         *(gpu(name, start, stop - start) for name, start, stop in kernels),
     )
     return analyse(replace(trace, wall_origin=origin, read_arguments=lambda _: {}))
@@ -51,7 +45,7 @@ ENTRIES = st.lists(
 @settings(max_examples=60)
 @given(ENTRIES, st.integers(-2000, 2000))
 def test_the_true_shift_lies_within_the_bounds(
-    trace_of: Load, cpu: Make, gpu: Make, entries: list[tuple[int, int, int, int]], off: int
+    entries: list[tuple[int, int, int, int]], off: int
 ) -> None:
     """Two ranks enter at any time and leave when both are in; one clock is off by so many µs."""
     spans: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]] = ([], [])
@@ -61,9 +55,9 @@ def test_the_true_shift_lies_within_the_bounds(
         spans[0].append((REDUCE, base + one, both + first))
         spans[1].append((REDUCE, base + two, both + second))
     clock = compare_clocks(
-        rank_of(trace_of, cpu, gpu, spans[0]),
+        rank_of(spans[0]),
         0,
-        rank_of(trace_of, cpu, gpu, spans[1], ORIGIN - 1000 * off),
+        rank_of(spans[1], ORIGIN - 1000 * off),
         1,
     )
     assert clock.collectives == len(entries)
@@ -76,20 +70,18 @@ def test_the_true_shift_lies_within_the_bounds(
         assert clock.shift == 0
 
 
-def test_without_a_collective_nothing_is_known(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    one = rank_of(trace_of, cpu, gpu, [("gemm", 0, 5), ("ncclKernel_SendRecv", 10, 20)])
-    two = rank_of(trace_of, cpu, gpu, [("gemm", 0, 5), ("ncclKernel_SendRecv", 900, 920)])
+def test_without_a_collective_nothing_is_known() -> None:
+    one = rank_of([("gemm", 0, 5), ("ncclKernel_SendRecv", 10, 20)])
+    two = rank_of([("gemm", 0, 5), ("ncclKernel_SendRecv", 900, 920)])
     assert compare_clocks(one, 0, two, 1) == RankClock(0, Evidence.UNCHECKED)
     blind = replace(two, trace=replace(two.trace, wall_origin=None))
     assert compare_clocks(one, 0, blind, 1).evidence is Evidence.NO_CLOCK
 
 
-def test_collectives_of_other_steps_or_groups_say_nothing(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
-    one = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 5)])
-    later = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 5)], step=2)
-    more = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 5), (REDUCE, 8, 9)])
+def test_collectives_of_other_steps_or_groups_say_nothing() -> None:
+    one = rank_of([(REDUCE, 0, 5)])
+    later = rank_of([(REDUCE, 0, 5)], step=2)
+    more = rank_of([(REDUCE, 0, 5), (REDUCE, 8, 9)])
     for other in (later, more):
         assert compare_clocks(one, 0, other, 1).evidence is Evidence.UNCHECKED
     apart = replace(
@@ -99,9 +91,9 @@ def test_collectives_of_other_steps_or_groups_say_nothing(
     assert compare_clocks(apart, 0, one, 2).evidence is Evidence.CONFIRMED
 
 
-def test_collectives_that_cannot_meet_are_said_to(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    one = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 10), (REDUCE, 100, 110)])
-    two = rank_of(trace_of, cpu, gpu, [(REDUCE, 0, 10), (REDUCE, 500, 510)])
+def test_collectives_that_cannot_meet_are_said_to() -> None:
+    one = rank_of([(REDUCE, 0, 10), (REDUCE, 100, 110)])
+    two = rank_of([(REDUCE, 0, 10), (REDUCE, 500, 510)])
     clock = compare_clocks(one, 0, two, 1)
     assert (clock.evidence, clock.shift) == (Evidence.CONTRADICTED, 0)
 
@@ -115,13 +107,13 @@ def recorded_rows(trace: Trace) -> list[int]:
     return np.flatnonzero(~trace.in_category(*DERIVED)).tolist()
 
 
-def merged(trace_of: Load, cpu: Make, gpu: Make) -> TraceAnalysis:
+def merged() -> TraceAnalysis:
     parts = []
     for rank in (0, 3):
         trace = trace_of(
-            cpu("ProfilerStep#1", 0, 100, "user_annotation"),
+            mark("ProfilerStep#1", 0, 100),
             cpu("aten::mm", 5, 50),
-            cpu("cudaLaunchKernel", 10, 5, "cuda_runtime", correlation=7),
+            call("cudaLaunchKernel", 10, 5, correlation=7),
             gpu("gemm", 20, 10, 7),
             gpu(f"only{rank}", 60, 10),
         )
@@ -135,8 +127,8 @@ def merged(trace_of: Load, cpu: Make, gpu: Make) -> TraceAnalysis:
     return merge_ranks(parts)
 
 
-def test_ranks_side_by_side(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    both = merged(trace_of, cpu, gpu)
+def test_ranks_side_by_side() -> None:
+    both = merged()
     trace = both.trace
     rows = recorded_rows(trace)
     assert len(rows) == 10
@@ -159,10 +151,8 @@ def test_ranks_side_by_side(trace_of: Load, cpu: Make, gpu: Make) -> None:
     assert np.array_equal(order, np.arange(len(trace)))
 
 
-def test_ranks_keep_their_launches_callers_and_arguments_apart(
-    trace_of: Load, cpu: Make, gpu: Make
-) -> None:
-    both = merged(trace_of, cpu, gpu)
+def test_ranks_keep_their_launches_callers_and_arguments_apart() -> None:
+    both = merged()
     trace, launches = both.trace, Launches(both.trace)
     for at, row in enumerate(recorded_rows(trace)):
         rank = trace.tracks[int(trace.track[row])].rank
@@ -180,8 +170,8 @@ def test_ranks_keep_their_launches_callers_and_arguments_apart(
         assert int(trace.start[gap.next_row]) == gap.end
 
 
-def test_without_clocks_all_begin_together(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    one = rank_of(trace_of, cpu, gpu, [("gemm", 10, 20)])
+def test_without_clocks_all_begin_together() -> None:
+    one = rank_of([("gemm", 10, 20)])
     blind = replace(one, trace=replace(one.trace, wall_origin=None))
     both = merge_ranks(
         [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +17,9 @@ from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.phases import find_phases
 from perftui.analysis.rank_clocks import Evidence, RankClock
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import NONE
+from tests.traces.events import analysis_of, cpu, gpu, mark, trace_of
 
-Make = Callable[..., dict[str, Any]]
-Load = Callable[..., Trace]
 ORIGIN = 10**18
 US = 1_000
 
@@ -50,17 +47,17 @@ def spans(analysis: TraceAnalysis, rank: int, kind: str) -> list[tuple[str, int,
 
 
 @pytest.fixture
-def both(trace_of: Load, cpu: Make, gpu: Make) -> TraceAnalysis:
+def both() -> TraceAnalysis:
     """Two ranks, the second 250 µs later and slower; its clock is 50 µs behind."""
 
     def rank(late: int, slower: int) -> TraceAnalysis:
         trace = trace_of(
-            cpu("ProfilerStep#4", 0, 100 * slower, "user_annotation"),
-            cpu("perftui::input_wait", 0, 10, "user_annotation"),
-            cpu("perftui::forward", 10, 20 * slower, "user_annotation"),
+            mark("ProfilerStep#4", 0, 100 * slower),
+            mark("perftui::input_wait", 0, 10),
+            mark("perftui::forward", 10, 20 * slower),
             cpu("aten::mm", 12, 5),
-            cpu("perftui::backward", 70 * slower, 30 * slower, "user_annotation"),
-            cpu("ProfilerStep#5", 100 * slower, 40, "user_annotation"),
+            mark("perftui::backward", 70 * slower, 30 * slower),
+            mark("ProfilerStep#5", 100 * slower, 40),
             gpu("gemm", 20, 10),
         )
         return analyse(replace(trace, wall_origin=ORIGIN + late * US))
@@ -130,9 +127,9 @@ def test_nothing_of_them_is_in_the_file(both: TraceAnalysis) -> None:
         assert int(both.trace.parent[step.row]) == NONE
 
 
-def test_a_rank_that_marks_nothing_has_no_such_lane(trace_of: Load, cpu: Make, gpu: Make) -> None:
-    marked = analyse(trace_of(cpu("ProfilerStep#1", 0, 50, "user_annotation")))
-    bare = analyse(trace_of(gpu("gemm", 0, 10)))
+def test_a_rank_that_marks_nothing_has_no_such_lane() -> None:
+    marked = analysis_of(mark("ProfilerStep#1", 0, 50))
+    bare = analysis_of(gpu("gemm", 0, 10))
     for analyses in ((marked, bare), (bare, marked)):
         found = put_together(*analyses)
         owners = [found.trace.tracks[lane.track].rank for lane in found.lanes if lane.is_overview]
@@ -140,11 +137,11 @@ def test_a_rank_that_marks_nothing_has_no_such_lane(trace_of: Load, cpu: Make, g
         assert found.steps_of(analyses.index(bare)) == ()
 
 
-def test_steps_that_overlap_get_lanes_that_do_not(trace_of: Load, cpu: Make) -> None:
+def test_steps_that_overlap_get_lanes_that_do_not() -> None:
     """Two threads mark steps of different numbers."""
     trace = trace_of(
-        cpu("ProfilerStep#1", 0, 100, "user_annotation"),
-        cpu("ProfilerStep#2", 30, 40, "user_annotation", tid=2),
+        mark("ProfilerStep#1", 0, 100),
+        mark("ProfilerStep#2", 30, 40, tid=2),
     )
     found = put_together(analyse(trace), analyse(trace))
     lanes = [lane for lane in found.lanes if lane.kind == STEPS]
@@ -164,10 +161,10 @@ STRETCHES = st.lists(
 @settings(max_examples=60)
 @given(STRETCHES, st.integers(0, 1000))
 def test_phases_of_a_rank_are_those_that_it_has_alone(
-    trace_of: Load, cpu: Make, stretches: list[tuple[str, int, int]], late: int
+    stretches: list[tuple[str, int, int]], late: int
 ) -> None:
     """By sum and by place, whatever they overlap."""
-    marks = [cpu(f"perftui::{n}", start, long, "user_annotation") for n, start, long in stretches]
+    marks = [mark(f"perftui::{n}", start, long) for n, start, long in stretches]
     trace = replace(trace_of(cpu("aten::mm", 0, 1), *marks), wall_origin=ORIGIN)
     other = replace(trace, wall_origin=ORIGIN + late * US)
     found = put_together(analyse(trace), analyse(other))

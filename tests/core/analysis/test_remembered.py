@@ -2,19 +2,16 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 from perftui.analysis.remembered import remembered
 from perftui.trace.model import Int64, Trace
+from tests.traces.events import cpu, trace_of
 
 
-def test_a_column_is_worked_out_once_for_each_trace_and_goes_with_it(
-    trace_of: Callable[..., Trace], cpu: Callable[..., dict[str, Any]]
-) -> None:
+def test_a_column_is_worked_out_once_for_each_trace_and_goes_with_it() -> None:
     asked = []
 
     @remembered

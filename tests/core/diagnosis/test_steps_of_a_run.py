@@ -107,7 +107,8 @@ def test_a_slow_start_has_no_known_cause_where_workers_persist() -> None:
 def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
     diagnosis = judged(phases={"input_wait": 4, "forward": 6})
     assert diagnosis.top is not None
-    assert diagnosis.top.sentence == "The training waits 4.0 ms of each 10 ms step (40 %) for data."
+    assert (diagnosis.top.rule, diagnosis.top.cost_ns) == ("input-bound", 4 * MS)
+    assert diagnosis.top.sentence.endswith(" for data.")
     assert diagnosis.top.fixes == ()
     assert [a.rule for a in diagnosis.abstentions] == ["input-in-main-thread"]
 
@@ -300,7 +301,8 @@ def test_memory_that_was_not_sampled_is_not_judged() -> None:
 def test_a_busy_gpu_is_healthy_and_an_idle_one_is_not() -> None:
     healthy = judged(**ON_GPU, telemetry=gpu(50)).top
     assert healthy is not None
-    assert healthy.sentence == "No bottleneck found: the GPU is busy 95 % of the time."
+    assert healthy.rule == "healthy"
+    assert "GPU is busy 95 %" in healthy.sentence
     # Samples of the driver miss short gaps, and the rules that look for those had nothing to see.
     assert healthy.confidence is Confidence.LOW
     assert "profiled window" in healthy.would_raise_confidence
@@ -358,8 +360,8 @@ def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject
         f"no training step was recorded: the steps are those of {subject.lower()}",
     )
     assert found is not None
-    assert found.rule == "input-in-main-thread"
-    assert found.sentence.startswith(f"{subject} waits 21 ms of each 35 ms step (60 %) for data")
+    assert (found.rule, found.cost_ns) == ("input-in-main-thread", 21 * MS)
+    assert found.sentence.startswith(f"{subject} waits ")
 
 
 def test_inference_that_computes_is_healthy() -> None:
@@ -367,10 +369,7 @@ def test_inference_that_computes_is_healthy() -> None:
 
     assert found is not None
     assert found.severity is Severity.HEALTHY
-    assert found.sentence == (
-        "No bottleneck found: the time is in the forward pass. "
-        "It takes 30 ms of each 35 ms step (86 %); waiting for data takes 0 %."
-    )
+    assert "in the forward pass. It takes 30 ms " in found.sentence
 
 
 @pytest.mark.parametrize(("evaluated", "is_told"), [(9, False), (120, True)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run
-from tests.core.diagnosis.test_traces import found, synchronising
+from tests.core.diagnosis.stories import finding_of, synchronising
 
 
 def call(name: str, line: int, count: int, time: int, **more: Any) -> dict[str, Any]:
@@ -110,10 +109,9 @@ def test_names_of_calls_cannot_drive_the_terminal() -> None:
     assert "\x1b" not in render(make_report(Subject(run.root, run)))
 
 
-def test_the_finding_names_the_line_that_was_counted(tmp_path: Path) -> None:
+def test_the_finding_names_the_line_that_was_counted() -> None:
     run = with_windows(make_run(**ON_GPU), window(call("item", 33, 2, 4 * MS)))
-    finding = found(synchronising(300).diagnosed(tmp_path, run), "sync-bound")
-    assert finding is not None
+    finding = finding_of(synchronising(300), "sync-bound", run)
     assert "(item at train.py:33)" in finding.sentence
     (fact,) = (fact for fact in finding.facts if fact.label == "item, a step")
     assert (fact.value, fact.unit) == (2 * MS, "ns")
@@ -121,8 +119,7 @@ def test_the_finding_names_the_line_that_was_counted(tmp_path: Path) -> None:
     assert fact.place.source == "/home/a/train.py:33"
 
 
-def test_the_finding_does_not_blame_calls_that_no_gpu_waited_for(tmp_path: Path) -> None:
+def test_the_finding_does_not_blame_calls_that_no_gpu_waited_for() -> None:
     run = with_windows(make_run(**ON_GPU), window(call("item", 33, 2, 4 * MS), gpu=False))
-    finding = found(synchronising(300).diagnosed(tmp_path, run), "sync-bound")
-    assert finding is not None
+    finding = finding_of(synchronising(300), "sync-bound", run)
     assert ":33" not in finding.sentence

@@ -39,8 +39,11 @@ def test_a_patched_source_runs_without_the_override_it_replaces() -> None:
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
 
 
+LOADER = "torch.utils.data.DataLoader"
+
+
 def test_a_run_of_a_patched_source_notes_what_was_written(tmp_path) -> None:
-    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2}, line=3)
+    patch = Patch(Path("/p/train.py"), b"", b"", {"num_workers": 2}, LOADER, 3)
     option = replace(OPTION, patch=patch)
     launch = rerun_launch(run(), option, Form.SOURCE)
     layout = prepare(replace(launch, runs=tmp_path, cwd=tmp_path))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perftui.facts.problems import problems
-from perftui.recorder import silence
+from perftui.recorder.process import silence
 from perftui.recorder.process.silence import Silence, blocking_option
 from perftui.run.reader import RunReader
 from perftui.wire.spool import SPOOL_VARIABLE

@@ -20,6 +20,7 @@ from perftui.run.manifest import Manifest, Status, write_manifest
 from perftui.wire.options import AgentOptions
 from tests.core.trace import nsys_exports
 from tests.step_rows import step_row
+from tests.traces.events import cpu, mark, write
 
 MS = 1_000_000
 
@@ -173,14 +174,8 @@ def test_json_has_all_of_it(tmp_path: Path) -> None:
 
 
 def test_modules_are_listed_with_what_ran_in_none_last(tmp_path: Path) -> None:
-    place = {"pid": 1, "tid": 1, "ph": "X"}
-    rows = [
-        {"cat": "user_annotation", "name": "nn.Module: head (Linear)", "ts": 0, "dur": 40},
-        {"cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 30},
-        {"cat": "cpu_op", "name": "aten::add_", "ts": 50, "dur": 60},
-    ]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [{**place, **row} for row in rows]}))
+    events = [mark("nn.Module: head (Linear)", 0, 40), cpu("aten::mm", 1, 30)]
+    path = write(tmp_path / "trace.json", [*events, cpu("aten::add_", 50, 60)])
     report = make_report(load_subject(path))
 
     assert [(row.name, row.calls, row.cpu_self) for row in report.modules] == [

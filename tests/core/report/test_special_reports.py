@@ -7,7 +7,6 @@ import json
 import pickle
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +26,7 @@ from perftui.trace.memory_snapshot.load import load_memory_snapshot
 from perftui.trace.ncu.load import load_ncu
 from tests.core.report.special_files import MIB, three_lines, write_metrics, write_snapshot
 from tests.core.trace.memory_files import Allocator, snapshot
+from tests.traces.events import Event, cpu, gpu, write
 
 KERNELS = (
     ("void gemm<(int)64>(float *)", "1000", "80", "30", "50"),
@@ -36,12 +36,6 @@ KERNELS = (
     ("tiny", "300", "1.5", "2.5", "6.25"),
     ("blind", "n/a", "n/a", "n/a", "n/a"),
 )
-
-
-def kernel(name: str, at: int, duration: int) -> dict[str, Any]:
-    arguments = {"device": 0, "stream": 7, "correlation": at}
-    event = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7}
-    return {**event, "ts": at, "dur": duration, "args": arguments}
 
 
 def shares(text: str, title: str) -> list[float]:
@@ -234,17 +228,16 @@ def test_kernels_that_are_not_listed_are_counted(tmp_path: Path) -> None:
     assert "k2x" not in text
 
 
-def with_metrics(folder: Path, *events: dict[str, Any]) -> Report:
-    trace = folder / "trace.json"
-    trace.write_text(json.dumps({"traceEvents": events}))
+def with_metrics(folder: Path, *events: Event) -> Report:
+    trace = write(folder / "trace.json", events)
     return make_report(
         load_subject(trace), load_ncu(write_metrics(folder / "kernels.csv", KERNELS))
     )
 
 
 def test_metrics_are_joined_to_the_kernels_of_a_trace(tmp_path: Path) -> None:
-    events = [kernel("void gemm<64>(float*)", 1, 2), kernel("void gemm<64>(float*)", 10, 3)]
-    report = with_metrics(tmp_path, *events, kernel("softmax", 20, 4))
+    events = [gpu("void gemm<64>(float*)", 1, 2), gpu("void gemm<64>(float*)", 10, 3)]
+    report = with_metrics(tmp_path, *events, gpu("softmax", 20, 4))
     text = render(report)
     assert "What limits the kernels, longest first (measured in kernels.csv)" in text
     figures = "2    5.0 µs     80 %     30 %      50 %  compute                  0.80x"
@@ -261,20 +254,18 @@ def test_metrics_are_joined_to_the_kernels_of_a_trace(tmp_path: Path) -> None:
 
 
 def test_kernels_that_ran_quite_differently_under_ncu_are_said(tmp_path: Path) -> None:
-    report = with_metrics(tmp_path, kernel("copy", 1, 2), kernel("even", 10, 1))
+    report = with_metrics(tmp_path, gpu("copy", 1, 2), gpu("even", 10, 1))
     assert [row.ratio for row in report.metrics.rows] == [0.25, 0.4]
     assert any("2 kernels took more than 2 times as long" in note for note in report.notes)
 
 
 def test_a_trace_without_kernels_is_said(tmp_path: Path) -> None:
-    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1}
-    report = with_metrics(tmp_path, {**event, "ts": 0, "dur": 80})
+    report = with_metrics(tmp_path, cpu("aten::mm", 0, 80))
     assert "the trace holds no kernel that metrics could be joined to" in render(report)
 
 
 def test_without_metrics_nothing_is_said_of_them(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.json"
-    trace.write_text(json.dumps({"traceEvents": [kernel("gemm", 1, 2)]}))
+    trace = write(tmp_path / "trace.json", [gpu("gemm", 1, 2)])
     report = make_report(load_subject(trace))
     assert "ncu" not in render(report)
     assert json.loads(as_json.encode(report))["kernel_metrics"] is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +12,21 @@ from perftui.trace import arguments
 from perftui.trace.load import load_trace
 from perftui.trace.many_arguments import MOST_SINGLE, TooManyRowsError, arguments_of
 from perftui.trace.model import Trace
+from tests.traces.events import cpu, write
 
 EVENTS = 6_000
 
 
 def written(path: Path) -> Path:
     """Events on two threads, out of order, so that rows are not in the order of the file."""
-    events = [
-        {"ph": "X", "cat": "cpu_op", "name": f"op{number % 7}", "pid": 1, "tid": number % 2,
-         "ts": (number * 7919) % EVENTS, "dur": 1, "args": {"number": number, "text": "x" * 90}}
-        for number in range(EVENTS)
-    ]  # fmt: skip
-    text = json.dumps({"traceEvents": events}).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    return path
+    known = {"text": "x" * 90}
+    return write(
+        path,
+        (
+            cpu(f"op{n % 7}", (n * 7919) % EVENTS, 1, tid=n % 2, number=n, **known)
+            for n in range(EVENTS)
+        ),
+    )
 
 
 def read(trace: Trace, rows: list[int]) -> dict[int, int]:

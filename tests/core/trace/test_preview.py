@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from perftui.trace import load
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
+from tests.traces.events import cpu, write
 
 ROWS = 12_000
 
@@ -16,15 +16,8 @@ ROWS = 12_000
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Some pieces long; begins with what ends last."""
-    events = [
-        {"ph": "X", "cat": "cpu_op", "name": f"op {n % 7}", "pid": 1, "tid": n % 3, "ts": n * 10,
-         "dur": 25, "args": {"n": n}}
-        for n in range(ROWS)
-    ]  # fmt: skip
-    whole = {**events[0], "name": "whole", "dur": ROWS * 10, "args": {"n": -1}}
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [whole, *events]}))
-    return path
+    events = [cpu(f"op {n % 7}", n * 10, 25, tid=n % 3, n=n) for n in range(ROWS)]
+    return write(tmp_path / "trace.json", [cpu("whole", 0, ROWS * 10, tid=0, n=-1), *events])
 
 
 def test_previews_are_the_first_rows_and_change_nothing(

@@ -19,8 +19,9 @@ from perftui.trace.rank_choice import RankChoice, choose_rank
 from perftui.trace.rank_names import is_rank_directory, parse_name
 from perftui.trace.ranks import RankFile, distributed_info, find_ranks
 from perftui.trace.recordings import Recording, find_recordings
+from tests.traces.events import cpu
 
-EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 2}
+EVENT = cpu("aten::mm", 5, 2)
 LONG = {"traceEvents": [EVENT] * 2000}
 MOMENT = 1_700_000_000_000
 

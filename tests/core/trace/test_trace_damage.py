@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,12 +15,10 @@ from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 from perftui.trace.source import PIECE
-
-Load = Callable[..., Trace]
-Make = Callable[..., dict[str, Any]]
+from tests.traces.events import event, load
 
 
-def document(event: Make, count: int = 12) -> bytes:
+def document(count: int = 12) -> bytes:
     events = [
         {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
         *(event(f"op{i}", 10 * i + 0.125, 8.5, path=f"C:\\a{i}", n=i) for i in range(count)),
@@ -35,8 +32,8 @@ def names(trace: Trace) -> list[str]:
     return [trace.name_of(row) for row in range(len(trace))]
 
 
-def test_a_file_cut_in_an_event_loads_up_to_the_last_whole_one(load: Load, event: Make) -> None:
-    raw = document(event)
+def test_a_file_cut_in_an_event_loads_up_to_the_last_whole_one() -> None:
+    raw = document()
     cut = raw.index(b'"op7"') + 20
     trace = load(raw[:cut])
     assert names(trace) == [f"op{i}" for i in range(7)]
@@ -45,8 +42,8 @@ def test_a_file_cut_in_an_event_loads_up_to_the_last_whole_one(load: Load, event
     assert 0 < trace.warnings[0].offset <= cut
 
 
-def test_a_gzip_file_cut_short_loads_what_is_there(load: Load, event: Make) -> None:
-    raw = gzip.compress(document(event, 4000))
+def test_a_gzip_file_cut_short_loads_what_is_there() -> None:
+    raw = gzip.compress(document(4000))
     trace = load(raw[: len(raw) // 2])
     assert names(trace)[:3] == ["op0", "op1", "op2"]
     assert 500 < len(trace) < 4000
@@ -54,8 +51,8 @@ def test_a_gzip_file_cut_short_loads_what_is_there(load: Load, event: Make) -> N
     assert "cut off" in trace.warnings[0].message
 
 
-def test_damage_inside_gzip_is_said(load: Load, event: Make) -> None:
-    raw = bytearray(gzip.compress(document(event, 20_000)))
+def test_damage_inside_gzip_is_said() -> None:
+    raw = bytearray(gzip.compress(document(20_000)))
     half = len(raw) // 2
     raw[half:] = random.Random(3).randbytes(len(raw) - half)  # noqa: S311 - damages a test file
     trace = load(bytes(raw))
@@ -63,8 +60,8 @@ def test_damage_inside_gzip_is_said(load: Load, event: Make) -> None:
     assert "damaged" in trace.warnings[0].message
 
 
-def test_a_wrong_checksum_loses_no_event(load: Load, event: Make) -> None:
-    raw = bytearray(gzip.compress(document(event, 3000)))
+def test_a_wrong_checksum_loses_no_event() -> None:
+    raw = bytearray(gzip.compress(document(3000)))
     raw[-8] ^= 1
     trace = load(bytes(raw))
     assert len(trace) == 3001
@@ -74,8 +71,8 @@ def test_a_wrong_checksum_loses_no_event(load: Load, event: Make) -> None:
     assert [trace.read_arguments(row)["n"] for row in (0, 2999)] == [0, 2999]
 
 
-def test_gzip_members_follow_one_another(load: Load, event: Make) -> None:
-    raw = document(event)
+def test_gzip_members_follow_one_another() -> None:
+    raw = document()
     parts = (raw[:100], raw[100:101], b"", raw[101:])
     trace = load(b"".join(gzip.compress(part) for part in parts) + bytes(512))
     assert len(trace) == 13
@@ -90,10 +87,8 @@ def test_gzip_members_follow_one_another(load: Load, event: Make) -> None:
         ((b'"n": 5', b'"n": [5}'), {"op5"}),
     ],
 )
-def test_one_bad_event_costs_at_most_itself(
-    load: Load, event: Make, damage: tuple[bytes, bytes], lost: set[str]
-) -> None:
-    raw = document(event)
+def test_one_bad_event_costs_at_most_itself(damage: tuple[bytes, bytes], lost: set[str]) -> None:
+    raw = document()
     assert damage[0] in raw
     bad = raw.replace(damage[0], damage[1], 1)
     trace = load(bad)
@@ -127,10 +122,8 @@ MISSPELLED = "1 event is not valid JSON, and was read as what it seems to mean"
         ((b'"correlation": 1\n   }\n  }', b'"correlation": 1\n   }\n  },'), True),
     ],
 )
-def test_what_is_misspelled_is_read_and_said(
-    load: Load, event: Make, damage: tuple[bytes, bytes], misspelled: bool
-) -> None:
-    raw = document(event)
+def test_what_is_misspelled_is_read_and_said(damage: tuple[bytes, bytes], misspelled: bool) -> None:
+    raw = document()
     assert damage[0] in raw
     bad = raw.replace(damage[0], damage[1], 1)
     trace = load(bad)
@@ -147,7 +140,7 @@ def test_what_is_misspelled_is_read_and_said(
 
 
 @pytest.mark.parametrize("gap", [b"", b", ,"])
-def test_each_place_between_events_is_said_once(load: Load, event: Make, gap: bytes) -> None:
+def test_each_place_between_events_is_said_once(gap: bytes) -> None:
     events = [json.dumps(event(f"op{i}", i, 1)).encode() for i in range(4)]
     raw = b'{"traceEvents": [' + gap.join(events) + b"]}"
     trace = load(raw)
@@ -157,13 +150,13 @@ def test_each_place_between_events_is_said_once(load: Load, event: Make, gap: by
     assert warning.offset == len(b'{"traceEvents": [' + events[0] + gap)
 
 
-def test_an_event_is_counted_once_however_it_is_misspelled(load: Load, event: Make) -> None:
+def test_an_event_is_counted_once_however_it_is_misspelled() -> None:
     events = [json.dumps({**event(f"op{i}", i, 1), "args": {"n": float("nan")}}) for i in range(4)]
     (warning,) = load(f'{{"traceEvents": [{"".join(events)}]}}'.encode()).warnings
     assert "4 events are not valid JSON" in warning.message
 
 
-def test_a_second_list_of_events_is_said(load: Load, event: Make) -> None:
+def test_a_second_list_of_events_is_said() -> None:
     events = json.dumps([event("op", 5, 2)])
     raw = f'{{"traceEvents": {events}, "traceName": "a", "traceEvents": {events}}}'.encode()
     trace = load(raw)
@@ -175,20 +168,20 @@ def test_a_second_list_of_events_is_said(load: Load, event: Make) -> None:
     assert warning.offset > 20
 
 
-def test_arguments_can_be_read_beside_damage(load: Load, event: Make) -> None:
-    trace = load(document(event).replace(b'"n": 5', b'"n": [5}', 1))
+def test_arguments_can_be_read_beside_damage() -> None:
+    trace = load(document().replace(b'"n": 5', b'"n": [5}', 1))
     arguments = [trace.read_arguments(row) for row in range(len(trace) - 1)]
     assert [each["n"] for each in arguments] == [i for i in range(12) if i != 5]
 
 
 @pytest.mark.parametrize("tail", [b"", b"]", b"]}", b',"x":'])
-def test_a_missing_end_loses_no_event(load: Load, event: Make, tail: bytes) -> None:
+def test_a_missing_end_loses_no_event(tail: bytes) -> None:
     raw = b'{"traceEvents": [' + json.dumps(event("op", 1, 2)).encode() + tail
     assert names(load(raw)) == ["op"]
 
 
-def test_a_bad_event_is_said_beside_a_missing_end(load: Load, event: Make) -> None:
-    raw = document(event).replace(b'"n": 5', b'"n": [5}', 1)
+def test_a_bad_event_is_said_beside_a_missing_end() -> None:
+    raw = document().replace(b'"n": 5', b'"n": [5}', 1)
     cut = raw.index(b'"op9"')
     trace = load(raw[:cut])
     assert names(trace) == [f"op{i}" for i in range(9) if i != 5]
@@ -199,15 +192,15 @@ def test_a_bad_event_is_said_beside_a_missing_end(load: Load, event: Make) -> No
     assert b'"op5"' in raw[unread.offset or 0 :][:60]
 
 
-def test_half_a_trace_is_not_analysed_as_if_it_were_whole(load: Load, event: Make) -> None:
-    raw = document(event)
+def test_half_a_trace_is_not_analysed_as_if_it_were_whole() -> None:
+    raw = document()
     trace = load(raw[: raw.index(b'"op9"')])
     assert analyse(trace).notes[0] == trace.warnings[0].message
     assert f"byte {trace.warnings[0].offset:,}" in trace.warnings[0].message
 
 
-def test_a_bad_last_event_leaves_the_fields_behind_it(load: Load, event: Make) -> None:
-    raw = document(event).replace(b'"correlation": 1', b'"correlation": [1}', 1)
+def test_a_bad_last_event_leaves_the_fields_behind_it() -> None:
+    raw = document().replace(b'"correlation": 1', b'"correlation": [1}', 1)
     trace = load(raw)
     assert names(trace) == [f"op{i}" for i in range(12)]
     assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
@@ -216,17 +209,17 @@ def test_a_bad_last_event_leaves_the_fields_behind_it(load: Load, event: Make) -
     assert b'"gemm"' in raw[warning.offset or 0 :][:80]
 
 
-def test_objects_in_a_bad_event_are_no_events(load: Load, event: Make) -> None:
+def test_objects_in_a_bad_event_are_no_events() -> None:
     nested = b'"n": [{"name": 1}, {"ts": 2}], "m": o"5'
-    raw = document(event).replace(b'"n": 5', nested, 1)
+    raw = document().replace(b'"n": 5', nested, 1)
     trace = load(raw)
     assert names(trace) == [*(f"op{i}" for i in range(12) if i != 5), "gemm"]
     assert "left out 1 event" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("stray", [b"]", b"]}", b'], "x": 1', b",,", b"}"])
-def test_a_stray_bracket_does_not_end_the_events(load: Load, event: Make, stray: bytes) -> None:
-    raw = document(event)
+def test_a_stray_bracket_does_not_end_the_events(stray: bytes) -> None:
+    raw = document()
     at = raw.index(b',\n  {\n   "ph"', raw.index(b'"op7"'))
     trace = load(raw[:at] + stray + raw[at:])
     assert set(names(trace)) == {*(f"op{i}" for i in range(12)), "gemm"}
@@ -234,9 +227,9 @@ def test_a_stray_bracket_does_not_end_the_events(load: Load, event: Make, stray:
 
 
 @pytest.mark.parametrize("value", [b"N/A", b"nan", b"-nan(ind)", b"[1, inf, -inf]", b"C:\\x"])
-def test_a_mended_last_event_ends_where_it_ends(load: Load, event: Make, value: bytes) -> None:
+def test_a_mended_last_event_ends_where_it_ends(value: bytes) -> None:
     odd = b'"correlation": "C:\\p\\q"' if value.startswith(b"C") else b'"correlation": ' + value
-    raw = document(event).replace(b'"correlation": 1', odd, 1)
+    raw = document().replace(b'"correlation": 1', odd, 1)
     raw = raw.replace(b"t.json", b"N/A, None: C:\\users\\a.json")
     trace = load(raw)
     assert names(trace)[-1] == "gemm"
@@ -244,14 +237,14 @@ def test_a_mended_last_event_ends_where_it_ends(load: Load, event: Make, value: 
     assert [warning.message.split(";")[0] for warning in trace.warnings] == [MISSPELLED]
 
 
-def test_words_in_strings_stay_where_something_is_mended(load: Load, event: Make) -> None:
+def test_words_in_strings_stay_where_something_is_mended() -> None:
     odd = event("a, None]", 1, 2, x="@", list=[{"name": 1}, {"ts": 2}])
     trace = load(json.dumps([odd]).replace("@", "C:\\q").encode())
     assert names(trace) == ["a, None]"]
     assert trace.read_arguments(0) == {"x": "C:\\q", "list": [{"name": 1}, {"ts": 2}]}
 
 
-def test_a_name_with_single_backslashes_costs_no_other_field(load: Load, event: Make) -> None:
+def test_a_name_with_single_backslashes_costs_no_other_field() -> None:
     around = b'{"deviceProperties": [{"id": 0, "memory": NaN}], "log": "C:\\logs", "traceEvents": ['
     behind = b'], "traceName": "C:\\users\\a.json", "record_shapes": 1}'
     trace = load(around + json.dumps(event("op", 1, 2)).encode() + behind)
@@ -262,14 +255,14 @@ def test_a_name_with_single_backslashes_costs_no_other_field(load: Load, event: 
     assert trace.metadata["deviceProperties"][0]["id"] == 0
 
 
-def test_numbers_beyond_any_meaning_do_not_shift_arguments(load: Load, event: Make) -> None:
+def test_numbers_beyond_any_meaning_do_not_shift_arguments() -> None:
     events = [event(f"op{i}", i, 1, n=i, x="@") for i in range(3)]
     for number in ("9" * 5000, "1e99999999999999999999"):
         trace = load(json.dumps(events).replace('"@"', number).encode())
         assert [trace.read_arguments(row)["n"] for row in range(3)] == [0, 1, 2]
 
 
-def test_a_head_that_cannot_be_read_is_passed_over(load: Load, event: Make) -> None:
+def test_a_head_that_cannot_be_read_is_passed_over() -> None:
     """Even where that takes reading on to the limit: the events still come in pieces."""
     events = [event("op", i, 1, n=i) for i in range(5000)]
     trace = load(b'{"bad": C:\\x, "traceEvents": [' + json.dumps(events)[1:].encode() + b"}")
@@ -280,7 +273,7 @@ def test_a_head_that_cannot_be_read_is_passed_over(load: Load, event: Make) -> N
     assert reader(4999)["n"] == 4999
 
 
-def test_fields_around_the_events_may_be_broken(load: Load, event: Make) -> None:
+def test_fields_around_the_events_may_be_broken() -> None:
     raw = b'{"bad": C:\\x, "traceEvents": [' + json.dumps(event("op", 1, 2)).encode() + b"]}"
     trace = load(raw)
     assert names(trace) == ["op"]
@@ -305,7 +298,7 @@ def test_fields_around_the_events_may_be_broken(load: Load, event: Make) -> None
         (b"[" * 100_000, "no events"),
     ],
 )
-def test_what_is_no_trace_is_said_with_what_to_do(load: Load, content: bytes, message: str) -> None:
+def test_what_is_no_trace_is_said_with_what_to_do(content: bytes, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         load(content)
 
@@ -331,10 +324,10 @@ def mutated(raw: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_no_mutation_raises_anything_but_trace_error(
-    tmp_path: Path, event: Make, pack: Callable[[bytes], bytes]
+    tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
     chance = random.Random(20)  # noqa: S311 - chooses where to damage a test file
-    raw = pack(document(event))
+    raw = pack(document())
     path = tmp_path / "mutated.json"
     loaded = 0
     for _ in range(400):
@@ -351,30 +344,25 @@ def test_no_mutation_raises_anything_but_trace_error(
     assert loaded > 50
 
 
-def test_what_was_inflated_at_first_and_no_longer_is_said(
-    load: Load, event: Make, tmp_path: Path
-) -> None:
-    raw = gzip.compress(document(event, 3000))
+def test_what_was_inflated_at_first_and_no_longer_is_said() -> None:
+    raw = gzip.compress(document(3000))
     trace = load(raw)
-    path = tmp_path / "trace.json"
-    status = path.stat()
-    path.write_bytes(raw[:200] + bytes(len(raw) - 200))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    status = trace.path.stat()
+    trace.path.write_bytes(raw[:200] + bytes(len(raw) - 200))
+    os.utime(trace.path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(TraceError, match="damaged"):
         trace.read_arguments(2999)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_text_in_another_encoding_is_named(load: Load, event: Make, encoding: str) -> None:
+def test_text_in_another_encoding_is_named(encoding: str) -> None:
     with pytest.raises(TraceError, match="UTF-16 or UTF-32"):
-        load(document(event).decode().encode(encoding))
+        load(document().decode().encode(encoding))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_an_event_days_away_is_said_with_its_place(
-    load: Load, event: Make, pack: Callable[[bytes], bytes]
-) -> None:
-    raw = document(event).replace(b'"ts": 30.125', b'"ts": 864000000000')
+def test_an_event_days_away_is_said_with_its_place(pack: Callable[[bytes], bytes]) -> None:
+    raw = document().replace(b'"ts": 30.125', b'"ts": 864000000000')
     trace = load(pack(raw))
     (warning,) = trace.warnings
     assert "1 event lies 240 hours from all others" in warning.message

@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perftui.trace.errors import TraceError
 from perftui.trace.find import find_traces, is_trace
+from tests.traces.events import event
 
 
-def test_traces_are_found_by_content(tmp_path: Path, event: Callable[..., Any]) -> None:
+def test_traces_are_found_by_content(tmp_path: Path) -> None:
     log = tmp_path / "log" / "plugins"
     log.mkdir(parents=True)
     (tmp_path / ".hidden").mkdir()

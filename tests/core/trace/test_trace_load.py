@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,7 @@ from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.inflate import State, inflate
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE, Trace
-
-Load = Callable[..., Trace]
-Make = Callable[..., dict[str, Any]]
+from tests.traces.events import event, load
 
 
 def rows(trace: Trace) -> list[tuple[str, int, int]]:
@@ -30,7 +28,7 @@ def named(trace: Trace, name: str) -> int:
     return [trace.name_of(row) for row in range(len(trace))].index(name)
 
 
-def test_columns_hold_what_the_file_says(load: Load, event: Make) -> None:
+def test_columns_hold_what_the_file_says() -> None:
     trace = load(
         {
             "baseTimeNanoseconds": 1_700_000_000_000_000_000,
@@ -64,11 +62,11 @@ def test_columns_hold_what_the_file_says(load: Load, event: Make) -> None:
     assert trace.warnings == ()
 
 
-def test_a_top_level_list_is_a_trace(load: Load, event: Make) -> None:
+def test_a_top_level_list_is_a_trace() -> None:
     assert rows(load([event("op", 1, 2)])) == [("op", 0, 2000)]
 
 
-def test_legacy_spellings_become_todays(load: Load, event: Make) -> None:
+def test_legacy_spellings_become_todays() -> None:
     spelled = ["Operator", "Runtime", "Kernel", "Memcpy", "Memset"]
     trace = load({"traceEvents": [event(cat, i, 1, cat) for i, cat in enumerate(spelled)]})
     assert set(trace.categories) == {
@@ -80,7 +78,7 @@ def test_legacy_spellings_become_todays(load: Load, event: Make) -> None:
     }
 
 
-def test_without_categories_the_process_says_what_an_event_is(load: Load) -> None:
+def test_without_categories_the_process_says_what_an_event_is() -> None:
     bare = {"ph": "X", "ts": 1, "dur": 1, "tid": 0, "args": {}}
     trace = load(
         [
@@ -91,22 +89,20 @@ def test_without_categories_the_process_says_what_an_event_is(load: Load) -> Non
     assert [trace.categories[index] for index in trace.category] == ["cpu_op", "kernel"]
 
 
-def test_more_events_than_can_be_numbered_are_refused(
-    load: Load, event: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_events_than_can_be_numbered_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perftui.trace.load.MOST_ROWS", 2)
     assert len(load([event("op", 5, 2)] * 2)) == 2
     with pytest.raises(TraceError, match="more than 2 events"):
         load([event("op", 5, 2)] * 3)
 
 
-def test_before_kineto_the_threads_of_the_process_of_kernels_are_devices(load: Load) -> None:
+def test_before_kineto_the_threads_of_the_process_of_kernels_are_devices() -> None:
     bare = {"ph": "X", "ts": 1, "dur": 1, "pid": "CUDA functions", "name": "gemm", "args": {}}
     trace = load([{**bare, "tid": 0}, {**bare, "tid": 1}])
     assert [(track.device, track.stream) for track in trace.tracks] == [(0, NONE), (1, NONE)]
 
 
-def test_absolute_times_to_the_nanosecond_survive(load: Load, event: Make) -> None:
+def test_absolute_times_to_the_nanosecond_survive() -> None:
     text = json.dumps({"traceEvents": [event("op", "@", 2.5), event("later", "#", 1)]})
     text = text.replace('"@"', "1712195495502094.565").replace('"#"', "1712195495502094.566")
     trace = load(text.encode())
@@ -117,14 +113,14 @@ def test_absolute_times_to_the_nanosecond_survive(load: Load, event: Make) -> No
 
 
 @pytest.mark.parametrize("ts", ["12.345", 12.345])
-def test_times_spelled_as_text_are_numbers(load: Load, event: Make, ts: Any) -> None:
+def test_times_spelled_as_text_are_numbers(ts: Any) -> None:
     assert load([event("op", ts, "1.5")]).duration.tolist() == [1500]
 
 
-def test_tracks_are_named_and_placed_by_the_file(load: Load, event: Make) -> None:
+def test_tracks_are_named_and_placed_by_the_file() -> None:
     metadata = [
-        {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}},
-        {"ph": "M", "name": "thread_name", "pid": 100, "tid": 7, "args": {"name": "main"}},
+        {"ph": "M", "name": "process_name", "pid": 500, "tid": 0, "args": {"name": "python"}},
+        {"ph": "M", "name": "thread_name", "pid": 500, "tid": 7, "args": {"name": "main"}},
     ]
     trace = load(
         [
@@ -143,7 +139,7 @@ def test_tracks_are_named_and_placed_by_the_file(load: Load, event: Make) -> Non
     assert by_thread["4294967295"].stream == NONE
 
 
-def test_ids_in_any_spelling(load: Load, event: Make) -> None:
+def test_ids_in_any_spelling() -> None:
     trace = load(
         [
             event("a", 1, 1, "kernel", stream="0x10", device="1", correlation="7"),
@@ -159,7 +155,7 @@ def test_ids_in_any_spelling(load: Load, event: Make) -> None:
     assert trace.correlation[named(trace, "d")] == NONE
 
 
-def test_what_only_frames_the_recording_is_no_row(load: Load, event: Make) -> None:
+def test_what_only_frames_the_recording_is_no_row() -> None:
     span = {**event("PyTorch Profiler (0)", 0, 10**9, "Trace", tid="PyTorch Profiler"), "pid": "S"}
     window = {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 10**9, "s": "g"}
     trace = load({"traceEvents": [event("op", 5, 2), span, window]})
@@ -167,16 +163,14 @@ def test_what_only_frames_the_recording_is_no_row(load: Load, event: Make) -> No
     assert trace.complete_events == 2
 
 
-def test_negative_durations_count_as_zero_and_are_said(load: Load, event: Make) -> None:
+def test_negative_durations_count_as_zero_and_are_said() -> None:
     trace = load([event("op", 5, -2)])
     assert trace.duration.tolist() == [0]
     assert "negative" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("dur", ["N/A", None, float("nan"), [1], True])
-def test_durations_that_are_no_number_count_as_zero_and_are_said(
-    load: Load, event: Make, dur: Any
-) -> None:
+def test_durations_that_are_no_number_count_as_zero_and_are_said(dur: Any) -> None:
     raw = json.dumps([event("op", 5, 2), event("odd", 9, dur), event("odd", 12, dur)]).encode()
     trace = load(raw)
     assert trace.duration.tolist() == [2000, 0, 0]
@@ -189,23 +183,21 @@ def test_durations_that_are_no_number_count_as_zero_and_are_said(
     assert len(trace.warnings) == 1 + (dur != dur)
 
 
-def test_a_duration_that_is_missing_is_said(load: Load) -> None:
+def test_a_duration_that_is_missing_is_said() -> None:
     trace = load([{"ph": "X", "name": "op", "ts": 5}])
     assert trace.duration.tolist() == [0]
     assert "1 event has a duration that is no number" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("kind", ["", "Z", None])
-def test_events_that_do_not_say_what_they_are_are_left_out(
-    load: Load, event: Make, kind: str | None
-) -> None:
+def test_events_that_do_not_say_what_they_are_are_left_out(kind: str | None) -> None:
     trace = load([event("op", 5, 2), {**event("odd", 7, 2), "ph": kind}])
     assert rows(trace) == [("op", 0, 2000)]
     assert "left out 1 event that does not say what it is" in trace.warnings[0].message
 
 
 @pytest.mark.parametrize("pid", [[1], {"a": 1}, None, 1.5, "", 2**70, "\ud800"])
-def test_any_process_id_makes_one_track(load: Load, event: Make, pid: Any) -> None:
+def test_any_process_id_makes_one_track(pid: Any) -> None:
     odd = {**event("op", 5, 2), "pid": pid}
     plain = load([odd, {**odd, "ts": 9}])
     damaged = load(
@@ -215,24 +207,24 @@ def test_any_process_id_makes_one_track(load: Load, event: Make, pid: Any) -> No
     assert plain.tracks == damaged.tracks
 
 
-def test_ids_spelled_as_numbers_and_as_text_are_one_track(load: Load, event: Make) -> None:
+def test_ids_spelled_as_numbers_and_as_text_are_one_track() -> None:
     trace = load([{**event("op", 5, 2), "pid": pid} for pid in (100, "100", 100.0)])
     assert [(track.process, track.thread) for track in trace.tracks] == [("100", "7")]
 
 
-def test_a_device_number_may_have_any_size(load: Load, event: Make) -> None:
+def test_a_device_number_may_have_any_size() -> None:
     analysis = analyse(load([event("gemm", 5, 2, "kernel", device=2**40, stream=1)]))
     assert [each.device for each in analysis.activity] == [2**40]
 
 
 @pytest.mark.parametrize("field", ["correlation", "External id", "bytes"])
-def test_lists_in_place_of_ids_are_none(load: Load, event: Make, field: str) -> None:
+def test_lists_in_place_of_ids_are_none(field: str) -> None:
     trace = load([event(f"op{i}", i, 2, **{field: [i]}) for i in range(3)])
     for column in (trace.correlation, trace.external_id, trace.bytes):
         assert column.tolist() == [NONE] * 3
 
 
-def test_a_thread_and_a_stream_of_the_same_ids_are_two_tracks(load: Load, event: Make) -> None:
+def test_a_thread_and_a_stream_of_the_same_ids_are_two_tracks() -> None:
     def named_thread(name: str) -> dict[str, Any]:
         ids = {"pid": 1, "tid": 1}
         return {"ph": "M", "name": "thread_name", **ids, "args": {"name": name}}
@@ -257,32 +249,30 @@ def test_a_thread_and_a_stream_of_the_same_ids_are_two_tracks(load: Load, event:
     assert len(trace.tracks) == 2
 
 
-def test_ranges_alone_beside_kernels_are_on_their_track(load: Load, event: Make) -> None:
+def test_ranges_alone_beside_kernels_are_on_their_track() -> None:
     ranged = {**event("note", 4, 3, "user_annotation", tid=1), "pid": 0}
     trace = load([ranged, event("gemm", 5, 1, "kernel", tid=1, device=0, stream=1)])
     assert [(track.device, track.stream) for track in trace.tracks] == [(0, 1)]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda raw: raw[:0] + raw])
-def test_content_decides_not_the_name(load: Load, event: Make, pack: Any) -> None:
+def test_content_decides_not_the_name(pack: Any) -> None:
     raw = json.dumps([event("op", 1, 2)]).encode()
     for name in ("trace.json", "trace.json.gz", "trace"):
         assert rows(load(pack(raw), name)) == [("op", 0, 2000)]
 
 
-def test_a_byte_order_mark_is_skipped(load: Load, event: Make) -> None:
+def test_a_byte_order_mark_is_skipped() -> None:
     assert len(load(b"\xef\xbb\xbf" + json.dumps({"traceEvents": [event("op", 1, 2)]}).encode()))
 
 
-def test_the_name_of_the_array_inside_a_string_does_not_count(load: Load, event: Make) -> None:
+def test_the_name_of_the_array_inside_a_string_does_not_count() -> None:
     head = {"note": '"traceEvents": [', "nested": {"traceEvents": [{"ph": "X"}]}}
     assert rows(load({**head, "traceEvents": [event("op", 1, 2)]})) == [("op", 0, 2000)]
 
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
-def test_fields_on_both_sides_of_the_events_are_metadata(
-    load: Load, event: Make, size: int
-) -> None:
+def test_fields_on_both_sides_of_the_events_are_metadata(size: int) -> None:
     around = {"deviceProperties": [{"id": 0, "name": "x" * size}]}
     before = load({**around, "traceEvents": [event("op", 1, 2)], "traceName": "t"}).metadata
     behind = load({"traceEvents": [event("op", 1, 2)], "traceName": "t", **around}).metadata
@@ -290,16 +280,14 @@ def test_fields_on_both_sides_of_the_events_are_metadata(
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_arguments_are_read_when_asked_for(load: Load, event: Make, pack: Any) -> None:
+def test_arguments_are_read_when_asked_for(pack: Any) -> None:
     events = [event(f"op{i}", 10 * i, 5, sizes=[[i, {"deep": i}], "x" * 400]) for i in range(3000)]
     trace = load(pack(json.dumps({"traceEvents": events[::-1]}).encode()))
     for row in (0, 1, 777, 2999):
         assert trace.read_arguments(row)["sizes"][0] == [row, {"deep": row}]
 
 
-def test_arguments_far_inside_a_large_gzip_file(
-    load: Load, event: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arguments_far_inside_a_large_gzip_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inflating is taken up on the way, not begun anew: 16 MiB and a piece at most."""
     events = [event("op", i, 1, index=i, filler="y" * 2000) for i in range(20_000)]
     trace = load(gzip.compress(json.dumps(events).encode(), 1))
@@ -318,19 +306,17 @@ def test_arguments_far_inside_a_large_gzip_file(
         assert 0 < inflated <= 17 * 1024 * 1024
 
 
-def test_arguments_of_a_file_that_changed_are_refused(
-    load: Load, event: Make, tmp_path: Path
-) -> None:
+def test_arguments_of_a_file_that_changed_are_refused() -> None:
     trace = load([event("op", 1, 2)])
-    (tmp_path / "trace.json").write_text("[]")
+    trace.path.write_text("[]")
     with pytest.raises(TraceError, match="has changed"):
         trace.read_arguments(0)
-    (tmp_path / "trace.json").unlink()
+    trace.path.unlink()
     with pytest.raises(TraceError, match="cannot read"):
         trace.read_arguments(0)
 
 
-def test_progress_ends_at_the_size_on_disk(tmp_path: Path, event: Make) -> None:
+def test_progress_ends_at_the_size_on_disk(tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
     raw = json.dumps([event("op", i, 1, x=str(i)) for i in range(20_000)]).encode()
     path.write_bytes(gzip.compress(raw))
@@ -341,7 +327,7 @@ def test_progress_ends_at_the_size_on_disk(tmp_path: Path, event: Make) -> None:
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
 
-def test_loading_stops_when_asked(tmp_path: Path, event: Make) -> None:
+def test_loading_stops_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps([event("op", i, 1) for i in range(10_000)]))
     answers = iter([False, True])

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.lane_index import LaneIndex
-from perftui.analysis.lanes import DEVICE, Lane, build_lanes
+from perftui.analysis.lanes import DEVICE, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.screens.timeline.canvas.head import (
@@ -30,6 +29,7 @@ from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 from perftui_tui.screens.timeline.model.track_groups import shown_tracks
 from perftui_tui.screens.timeline.model.viewport import Viewport
+from tests.tui.traces import traced
 
 MS = 1_000_000
 COLOURED = Glyphs()
@@ -123,29 +123,12 @@ def test_blank_is_idle_and_full_is_busy(spans, columns, begin, length):
 
 def _one_track(spans):
     """A track of events, each (idle before it, its duration), all of one name."""
-    starts, ends, now = [], [], 0
+    events, now = [], 0
     for idle, duration in spans:
-        starts.append(now + idle)
+        events.append(("gemm", 1, now + idle, duration))
         now += idle + duration
-        ends.append(now)
-    start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-    rows = np.arange(len(start), dtype=np.int32)
-    trace = _TRACE(start, end - start)
-    return trace, Lane("track", DEVICE, 0, 0, LaneIndex(rows, start, end))
-
-
-class _TRACE:
-    """The columns that drawing reads."""
-
-    names = ("gemm",)
-    categories = ("kernel",)
-
-    def __init__(self, start, duration):
-        self.start, self.duration = start, duration
-        self.name = self.category = np.zeros(len(start), np.int32)
-
-    def name_of(self, _row):
-        return "gemm"
+    trace = traced(*events)
+    return trace, build_lanes(trace)[0]
 
 
 def test_gap_row_is_logarithmic():
@@ -228,8 +211,8 @@ def test_the_minimap_is_of_all_and_shows_the_view(make_trace):
 
 def test_of_a_thread_the_minimap_shows_the_calls_and_not_the_step(make_trace):
     trace = make_trace(
-        ("step", 0, 0, 100), ("a", 0, 10, 5, {"depth": 1, "parent": 0}),
-        ("b", 0, 20, 5, {"depth": 1, "parent": 0}),
+        ("step", 0, 0, 100), ("a", 0, 10, 5),
+        ("b", 0, 20, 5),
     )  # fmt: skip
     assert minimap_index(build_lanes(trace)).start.tolist() == [10, 20]
     assert minimap_index([]) is None
@@ -330,7 +313,7 @@ def test_a_pointer_hides_no_part_of_a_number(make_trace):
 
 
 def linked(make_trace, wait=30 * MS):
-    launch = {"category": "cuda_runtime", "correlation": 5, "depth": 1, "parent": 0}
+    launch = {"cat": "cuda_runtime", "correlation": 5}
     return make_trace(
         ("aten::mm", 0, 0, 100 * MS),
         ("launch", 0, 20 * MS, 10 * MS, launch),
@@ -377,7 +360,7 @@ def test_an_arrow_points_to_what_is_outside_the_view(make_trace):
 def test_an_arrow_hides_no_work(make_trace):
     """Kernels that ran while this one waited in the queue stay to be seen."""
     trace = make_trace(
-        ("launch", 0, 0, 10, {"category": "cuda_runtime", "correlation": 5}),
+        ("launch", 0, 0, 10, {"cat": "cuda_runtime", "correlation": 5}),
         ("busy", 1, 20, 50),
         ("gemm", 1, 80, 20, {"correlation": 5}),
     )
@@ -406,8 +389,7 @@ def test_the_selected_event_is_drawn_as_such(make_trace):
 
 
 def test_the_number_of_a_depth_stays_where_its_label_is_long(make_trace):
-    events = [("call", 0, 0, 900, {"depth": d, "parent": d - 1}) for d in range(5)]
-    state = state_of(make_trace(*events))
+    state = state_of(make_trace(*[("call", 0, 0, 900)] * 5))
     state.resized(3)
     for width, labels in (
         (60, ["▶main", "   depth 1", "   d2 +2"]),
@@ -418,11 +400,9 @@ def test_the_number_of_a_depth_stays_where_its_label_is_long(make_trace):
 
 
 def test_depths_fold_to_those_with_most_events(make_trace):
-    events = [("root", 0, 0, 1000), ("call", 0, 0, 900, {"depth": 1, "parent": 0})]
-    events += [("op", 0, 10 * i, 5, {"depth": 2, "parent": 1}) for i in range(9)]
-    events += [("sub", 0, 10 * i, 2, {"depth": 3, "parent": 2 + i}) for i in range(9)]
-    order = sorted(range(len(events)), key=lambda i: (events[i][2], -events[i][3]))
-    tracks = build_lanes(make_trace(*(events[i] for i in order)))
+    events = [("root", 0, 0, 1000), ("call", 0, 0, 900)]
+    events += [("op", 0, 10 * i, 5) for i in range(9)] + [("sub", 0, 10 * i, 2) for i in range(9)]
+    tracks = build_lanes(make_trace(*events))
     depths = {
         state: [(shown.track.depth, shown.hidden) for shown in shown_tracks(tracks, 3, opened)]
         for state, opened in ((None, {}), (True, {0: True}), (False, {0: False}))

@@ -1,0 +1,112 @@
+"""Traces of trainings with one thing wrong, and what is found in them; steps of 1 ms."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.facts.fact import Facts
+from perftui.run.reader import RunSnapshot
+from tests.traces.builder import SINGLE, TraceBuilder, ms, us
+
+DEVICES = {"deviceProperties": [{"id": 0, "name": "H200"}, {"id": 1, "name": "H200"}]}
+CALL = us(2)
+
+
+def diagnosed(story: TraceBuilder, run: RunSnapshot | None = None) -> Diagnosis:
+    """What the rules say of a trace, with or without its run."""
+    return diagnosis(Facts(run, story.analysis()))
+
+
+def found(diagnosis: Diagnosis, rule: str) -> Finding | None:
+    return next((finding for finding in diagnosis.findings if finding.rule == rule), None)
+
+
+def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -> Finding:
+    """What that rule says, which is to say something."""
+    finding = found(diagnosed(story, run), rule)
+    assert finding is not None
+    return finding
+
+
+def reasons(diagnosis: Diagnosis) -> dict[str, str]:
+    """Why rules say nothing."""
+    return {each.rule: each.reason for each in diagnosis.abstentions}
+
+
+def training() -> TraceBuilder:
+    return TraceBuilder(fields=DEVICES)
+
+
+def synchronising(idle: int, steps: int = 4, story: TraceBuilder | None = None) -> TraceBuilder:
+    """The host waits for each kernel, at one line of the script; then the GPU idles (us)."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step().launch("gemm", us(1000 - idle), call=CALL, starts=t.now).pause(us(1))
+        t.frame("train.py(31): main").op("aten::item").pause(us(1)).sync(us(996)).end()
+
+    story = (story or training()).repeat(steps, step)
+    return story.launch("gemm", us(1), call=CALL, starts=story.now)
+
+
+def on_another_device(story: TraceBuilder, every: int = 500) -> TraceBuilder:
+    """Short kernels on device 1, each waited for: it idles longer, but is less busy."""
+    for start in range(us(5), ms(4), us(every)):
+        story.at(start).launch("gemm", us(5), call=CALL, starts=start, device=1)
+    return story
+
+
+def warming_up(*lengths: int) -> TraceBuilder:
+    """Steps of such lengths (us), and then one that synchronises."""
+    story = training()
+    for length in lengths:
+        story.step().launch("gemm", us(length), call=CALL, starts=story.now)
+        story.pause(us(length) - CALL).end()
+    return synchronising(300, steps=1, story=story)
+
+
+def launching(
+    kernels: int = 100, length: float = 8, every: float = 10, late: bool = True
+) -> TraceBuilder:
+    """Short kernels; each is launched once the last one is over, or all a step ahead of time."""
+
+    def step(t: TraceBuilder) -> None:
+        begin, span = t.now, us(kernels * every)
+        t.step().kernel("ProfilerStep", span, starts=begin, category="gpu_user_annotation")
+        for number in range(kernels):
+            at = begin + us(number * every)
+            starts = at + us(every - length)
+            if late:
+                t.at(at).op("aten::add", us(every)).at(starts - CALL)
+            else:
+                t.at(begin - span + us(number))
+            t.launch("add", us(length), call=CALL, starts=starts)
+        t.at(begin + span).end()
+
+    return training().repeat(4, step)
+
+
+def busy(share: float) -> TraceBuilder:
+    """A GPU that computes for such a share of the time."""
+    story = training()
+    return story.repeat(
+        3,
+        lambda t: (
+            t.step()
+            .launch("gemm", round(ms(1) * share), call=CALL, starts=t.now)
+            .pause(ms(1) - CALL)
+            .end()
+        ),
+    )
+
+
+def waiting(wait: int, hidden: bool = False, steps: int = 4, loader: str = SINGLE) -> TraceBuilder:
+    """Steps that begin with so many us in the loader, hidden behind a kernel or not."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().data_wait(us(wait), loader)
+        starts = begin if hidden else t.now
+        t.at(starts - us(5) if hidden else starts)
+        t.launch("gemm", begin + ms(1) - starts, call=CALL, starts=starts).at(begin + ms(1)).end()
+
+    return training().repeat(steps, step)

@@ -31,7 +31,7 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Most of what is installed is never imported; Python compiles the rest when it is.
-$(STAMP): pyproject.toml constraints.txt core/build_native.py $(wildcard core/perftui/*/*.[ch])
+$(STAMP): pyproject.toml constraints.txt core/build_native.py $(wildcard core/perftui/*/*.[ch] core/perftui/*/*/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "perftui needs Python 3.10 or newer; choose one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,7 +1,7 @@
 """Compiles the C files of the package as it is built, if there is a compiler.
 
 Nothing depends on it: the loops over traces are in Python too, several times slower, and the hooks
-of a training take the long way.
+of a training take the slow path.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
+_AGENT_PARTS = (
+    *("native/compiled", "hooks/around", "dataloader/page", "gc_pauses/pauses"),
+    *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),
+)
 LIBRARIES = {
     "core/perftui/trace/_native.so": tuple(f"core/perftui/trace/{name}.c" for name in _PARTS),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.
-    "core/perftui/agent/_compiled.abi3.so": tuple(
-        f"core/perftui/agent/{name}.c" for name in ("compiled", "around", "lane", "page", "pauses")
+    "core/perftui/agent/native/_compiled.abi3.so": tuple(
+        f"core/perftui/agent/{name}.c" for name in _AGENT_PARTS
     ),
 }
 FLAGS = ("-O2", "-std=gnu99", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}")

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patience import until
+from perftui.diagnosis.evidence import gather
 
 from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
 from perftui.experiments.rerun import rerun_launch
 from perftui.fixes.catalogue import options
 from perftui.recorder.launch import Launch, start
-from perftui.recorder.options import AgentOptions
 from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.stacks import LOOKS_A_SECOND
+from perftui.wire.options import AgentOptions
 from perftui_tui import demo
 
 

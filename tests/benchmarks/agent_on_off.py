@@ -23,7 +23,7 @@ from played_gpu import play
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from perftui.agent.arm import arm
+from perftui.agent.startup.arm import arm
 
 SHAPES = {
     "tiny": (11, 20, 4, 0, True),

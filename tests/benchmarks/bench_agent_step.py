@@ -26,11 +26,11 @@ from pathlib import Path
 
 import torch
 
-from perftui.recorder.environment import training_environment
-from perftui.recorder.options import AgentOptions
+from perftui.facts.own_cost import own_cost
+from perftui.recorder.process.environment import training_environment
 from perftui.run.history import list_runs
-from perftui.run.own_cost import own_cost
 from perftui.run.reader import RunReader, RunSnapshot
+from perftui.wire.options import AgentOptions
 
 HERE = Path(__file__).parent
 

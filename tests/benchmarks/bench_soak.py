@@ -20,18 +20,23 @@ VIEWER = """\
 import sys, time
 from pathlib import Path
 import psutil
-from perftui.diagnosis.evidence import gather
+from perftui.facts.fact import Facts
+from perftui.facts.machine import machine_use
+from perftui.facts.main_thread import main_thread
+from perftui.facts.steps import step_breakdown, step_count
+from perftui.facts.worker_lines import loader_lines
 from perftui.run.reader import RunReader
 
 reader = RunReader(Path(sys.argv[1]))
 for line in sys.stdin:
     reader.poll()
     began = time.process_time()
-    evidence = gather(reader.poll(), None)
+    facts = Facts(reader.poll())
+    share = step_breakdown(facts)
+    loader_lines(facts), main_thread(facts), machine_use(facts)
     cost = 1000 * (time.process_time() - began)
-    share = evidence.share
     memory = psutil.Process().memory_info().rss
-    print(evidence.step_count, share.mean if share else 0, cost, memory)
+    print(step_count(facts), share.mean if share else 0, cost, memory)
     sys.stdout.flush()
 """
 

@@ -27,7 +27,7 @@ KEYS = {
     "left": "a",
     "next event": ".",
     "next of its name": ">",
-    "lane down": "j",
+    "track down": "j",
     "mark": "m",
     "zoom out": "s",
     "wheel out": "\x1b[<65;60;14M",
@@ -49,8 +49,8 @@ def child(count: int) -> None:
     import perftui_tui.app as app_module
     from perftui.analysis.analyse import without_tables
     from perftui_tui.app import PerftuiApp
-    from perftui_tui.messages import SnapshotReceived
-    from perftui_tui.snapshot import Phase, Snapshot
+    from perftui_tui.reading.messages import SnapshotReceived
+    from perftui_tui.reading.snapshot import Phase, Snapshot
     from tests.benchmarks.bench_ten_million import trace_of
 
     path = Path("synthetic")

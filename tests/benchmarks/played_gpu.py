@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from perftui.agent.device_phases import DevicePhases
-from perftui.agent.memory import MemoryProbe
+from perftui.agent.gpu.memory import MemoryProbe
+from perftui.agent.gpu.phase_times import DevicePhases
 
 RECORD_US, QUERY_US, ELAPSED_US, MEMORY_US = 55, 2, 10, 110
 """To record an event, to ask whether it was passed, to read the time between two, and to read the

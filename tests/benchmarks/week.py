@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perftui.agent import ring as rings
-from perftui.agent.notes import Notes
-from perftui.recorder.drain import SpoolDrain
+from perftui.agent.output.notes import Notes
+from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.thinning import ThinningSink
+from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.spool.drain import SpoolDrain
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
-from perftui.run.spool import Spool
 from perftui.telemetry.processes import COLUMNS
 from perftui.telemetry.sampler import TIME
+from perftui.wire import ring as rings
+from perftui.wire.spool import Spool
 
 SECONDS = 7 * 86_400
 HOST = "elsewhere"
@@ -45,10 +46,10 @@ class Week:
         self._sample_every = sample_every
         self._apart = SECONDS * 1_000_000_000 // steps
         facts = {"pid": os.getpid(), "rank": 0, "world_size": 1}
-        self._ring = rings.create_ring(self.spool.root / f"ring-{os.getpid()}", facts)
+        self._ring = create_ring(self.spool.root / f"ring-{os.getpid()}", facts)
         self._notes = Notes(self.spool.root)
         self._drain = SpoolDrain(self.spool, self.layout, faults, lambda _note: None)
-        self._samples = ThinningSink(
+        self._samples = DownsamplingSink(
             self.layout.telemetry(HOST), (TIME, *COLUMNS), faults, floats=True
         )
 

@@ -205,7 +205,7 @@ class Interrupting:
         if event == "c_return":
             place = "after", getattr(called, "__name__", "")
             # The code that calls it may seem to be torch's.
-            is_ours = type(getattr(called, "__self__", None)).__name__ == "Lane"
+            is_ours = type(getattr(called, "__self__", None)).__name__ == "FastPath"
         else:
             is_ours = self.is_outside or self._is_of_agent(frame)
         if place == self.place and is_ours:
@@ -234,7 +234,7 @@ def interrupted_in_the_agent(
     signal.signal(signal.SIGALRM, out_of_time)
     if not is_compiled:
         # So that the long way is taken.
-        sys.modules["_perftui_agent.recording"].Recording.knows_all = lambda _: False
+        sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda _: False
     training = Training("never", nothing, workers)
     batches = iter(training.batches)
     for _ in range(AT):

@@ -21,11 +21,11 @@ import numpy as np
 import psutil
 import pytest
 
-from perftui.agent.compiled import IS_COMPILED
+from perftui.agent.native.compiled import IS_COMPILED
+from perftui.facts.problems import problems
 from perftui.run.columns import PHASES
 from perftui.run.history import list_runs
 from perftui.run.manifest import Status
-from perftui.run.problems import problems
 from perftui.run.reader import RankSnapshot, RunReader
 from tests.capture.watched import (
     HERE,

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import perftui.agent
-from perftui.recorder.steps import StepAssembler
+from perftui.recorder.journals.steps import StepAssembler
+from perftui.recorder.spool.ring import RingReader
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.ring import RingReader
-from perftui.run.spool import SPOOL_VARIABLE, Spool
+from perftui.wire.spool import SPOOL_VARIABLE, Spool
 
 HERE = Path(__file__).parent
 INJECT = Path(perftui.agent.__file__).parent / "inject"

@@ -6,8 +6,8 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.charts.units import format_count
-from perftui_tui.format import percent
+from perftui_tui.look.format import percent
+from perftui_tui.look.units import format_count
 from tests.corpus.collection import oracles
 from tests.corpus.walking import check_each
 from tests.tui.driving import until_shown

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
 from perftui.trace.load import load_trace
 from tests.corpus.collection import ROOT
 
@@ -35,5 +35,5 @@ def test_the_bottleneck_of_a_real_trace_is_named(name: str, rule: str | None) ->
     path = ROOT / name
     if not path.is_file():
         pytest.skip(f"{name} is not in the collection")
-    top = diagnose(gather(None, analyse(load_trace(path)))).top
+    top = diagnosis(Facts(None, analyse(load_trace(path)))).top
     assert (top.rule if top else None) == rule

@@ -11,7 +11,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.key_table import SCREENS
+from perftui_tui.keys.table import SCREENS
 from perftui_tui.screens.run_screen import RunScreen
 from tests.corpus.collection import ROOT
 from tests.tui.driving import opened, until

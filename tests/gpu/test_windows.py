@@ -9,8 +9,8 @@ import pytest
 
 from perftui.analysis.budget import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.analysis.links import link
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader
 from perftui.trace.model import NONE
 from tests.gpu.record import RECORDED
@@ -77,13 +77,13 @@ VERDICTS = {
 @pytest.mark.parametrize(("name", "rule"), VERDICTS.items())
 def test_the_bottleneck_is_named(name: str, rule: str | None, recorded: Open) -> None:
     run = recorded(name)
-    found = diagnose(gather(RunReader(run.root).poll(), run.analysis)).top
+    found = diagnosis(Facts(RunReader(run.root).poll(), run.analysis)).top
     assert (found.rule if found else None) == rule
 
 
 def test_the_line_of_the_loader_is_known(recorded: Open) -> None:
     run = recorded("starved")
-    found = diagnose(gather(RunReader(run.root).poll(), run.analysis)).top
+    found = diagnosis(Facts(RunReader(run.root).poll(), run.analysis)).top
     assert found is not None
     places = [fact.place.source for fact in found.facts if fact.place and fact.place.source]
     assert places == ["/tmp/trainings/pictures.py:33"]  # noqa: S108 - where it was recorded

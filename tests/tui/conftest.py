@@ -15,8 +15,8 @@ os.environ.pop("TEXTUAL_THEME", None)
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read ten times a second: a test need not wait as long as a person does."""
-    monkeypatch.setattr("perftui_tui.source.POLL_SECONDS", 0.1)
-    monkeypatch.setattr("perftui_tui.output.source.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("perftui_tui.reading.run_source.POLL_SECONDS", 0.1)
+    monkeypatch.setattr("perftui_tui.reading.output_source.POLL_SECONDS", 0.05)
 
 
 @pytest.fixture(autouse=True)

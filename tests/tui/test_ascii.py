@@ -11,8 +11,8 @@ from rich.segment import Segment
 from textual.color import Color
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.ascii_filter import AsciiFilter
-from perftui_tui.key_table import SCREENS
+from perftui_tui.keys.table import SCREENS
+from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import text_of, until
 from tests.tui.recorded import NOW, write_run

@@ -18,7 +18,7 @@ from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
-from perftui_tui.run_state import wait_until_over
+from perftui_tui.reading.run_state import wait_until_over
 from tests.terminal import Terminal
 from tests.tui.driving import opened
 from tests.tui.recorded import START, write_run

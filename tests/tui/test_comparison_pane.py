@@ -1,9 +1,9 @@
 """The figures of two runs as rows: what is judged, and what is too small to be."""
 
-from perftui_tui.charts.units import format_ns
-from perftui_tui.format import milliseconds, per_second
-from perftui_tui.panes.comparison import Line, _line
-from perftui_tui.rows import plain
+from perftui_tui.look.format import milliseconds, per_second
+from perftui_tui.look.rows import plain
+from perftui_tui.look.units import format_ns
+from perftui_tui.screens.compare.figures import Line, _line
 from tests.tui.recorded import MS
 
 

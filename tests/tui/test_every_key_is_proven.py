@@ -1,6 +1,6 @@
 """No key without a test that presses it and sees what it does."""
 
-from perftui_tui.key_table import KEYS
+from perftui_tui.keys.table import KEYS
 from tests.tui.proof import proven
 
 

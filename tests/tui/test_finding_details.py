@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Fact, Finding, Severity
+from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.fixes.model import Patch, Risk
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
-from perftui_tui.panes.finding_details import details, listing
-from perftui_tui.rows import plain, safe
-from perftui_tui.run_view import RunView
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.look.rows import plain, safe
+from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.diagnosis.finding_details import details, listing
 from tests.tui.recorded import NOW, write_run
 
 MS = 1_000_000
@@ -39,7 +39,7 @@ def test_confidence_is_said_to_rest_on_the_steps_it_rests_on() -> None:
 
 
 def test_the_values_of_facts_stand_in_one_column() -> None:
-    facts = (Fact("steady steps", 2, "count"), Fact("launches into an empty queue", 76, "%"))
+    facts = (Figure("steady steps", 2, "count"), Figure("launches into an empty queue", 76, "%"))
     lines = said(Finding("launch-bound", Severity.WARNING, "It idles.", facts)).splitlines()
     short, long = (line for line in lines if line.startswith(("  steady", "  launches")))
     assert short.index(" 2") == long.index(" 76 %") == len("  launches into an empty queue")

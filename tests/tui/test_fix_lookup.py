@@ -3,73 +3,84 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.diagnosis.machine_facts import MachineFacts
 from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.fact import Fact, Facts
+from perftui.facts.gpu import has_gpu
+from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.loader_work import fetch_cpu
+from perftui.facts.machine import MachineFacts, machine_use, ranks_here
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
-from perftui_tui import fix_lookup
-from perftui_tui.fix_lookup import FixLookup
+from perftui.run.reader import RunSnapshot
+from perftui_tui.reading import fix_lookup
+from perftui_tui.reading.fix_lookup import FixLookup
+from tests.facts_given import facts_with
 
 FINDING = Finding("input-in-main-thread", Severity.CRITICAL, "", fixes=("loader-workers",))
 IDLE = MachineFacts(cores=4, installed_cores=4, tree_cores=1.0, machine_cores=1.0)
 
 
 @pytest.fixture
-def evidence(tmp_path: Path) -> Evidence:
+def facts(tmp_path: Path) -> Facts:
     script = tmp_path / "train.py"
     script.write_text("loader = DataLoader(pictures)\n")
     manifest = Manifest("one", ("python", "train.py"), str(tmp_path), 1 << 62, "box")
     loader = LoaderFacts(num_workers=0, dataset="Pictures", file=str(script), line=1)
-    return Evidence(manifest=manifest, loader=loader, machine=IDLE, fetch_cpu=1.0)
+    run = RunSnapshot(tmp_path, manifest, (), {}, 0, 0)
+    return facts_with(
+        Facts(run), {training_loader: loader, machine_use: IDLE, fetch_cpu: 1.0, has_gpu: False}
+    )
 
 
-def workers(lookup: FixLookup, evidence: Evidence) -> FixOption:
-    return lookup.of([FINDING], evidence)[FINDING.rule][0]
+def changed(facts: Facts, given: dict[Fact[Any], Any]) -> Facts:
+    known = {fact: value for fact, value in facts.worked_out.items() if isinstance(fact, Fact)}
+    return facts_with(facts, {**known, **given})
 
 
-def test_a_machine_that_fills_up_is_warned_of(evidence: Evidence) -> None:
+def workers(lookup: FixLookup, facts: Facts) -> FixOption:
+    return lookup.of([FINDING], facts)[FINDING.rule][0]
+
+
+def test_a_machine_that_fills_up_is_warned_of(facts: Facts) -> None:
     lookup = FixLookup()
-    assert Risk.CORES not in workers(lookup, evidence).risks
+    assert Risk.CORES not in workers(lookup, facts).risks
     busy = replace(IDLE, tree_cores=3.6, machine_cores=3.6)
-    assert Risk.CORES in workers(lookup, replace(evidence, machine=busy)).risks
+    assert Risk.CORES in workers(lookup, changed(facts, {machine_use: busy})).risks
 
 
-def test_more_ranks_share_the_cores(evidence: Evidence) -> None:
+def test_more_ranks_share_the_cores(facts: Facts) -> None:
     lookup = FixLookup()
-    alone = workers(lookup, evidence).title
-    assert workers(lookup, replace(evidence, ranks_here=2)).title != alone
+    alone = workers(lookup, facts).title
+    assert workers(lookup, changed(facts, {ranks_here: 2})).title != alone
 
 
 @pytest.mark.parametrize(("cores", "again"), [(1.01, 0), (2.5, 1)])
 def test_small_changes_are_not_worked_out(
-    evidence: Evidence, monkeypatch: pytest.MonkeyPatch, cores: float, again: int
+    facts: Facts, monkeypatch: pytest.MonkeyPatch, cores: float, again: int
 ) -> None:
     lookup = FixLookup()
-    before = lookup.of([FINDING], evidence)
+    before = lookup.of([FINDING], facts)
     asked: list[Sequence[str]] = []
 
-    def options(finding: Finding, _: Evidence) -> tuple[FixOption, ...]:
+    def options(finding: Finding, _: Facts) -> tuple[FixOption, ...]:
         asked.append(finding.fixes)
         return before[finding.rule]
 
     monkeypatch.setattr(fix_lookup, "options", options)
-    lookup.of([FINDING], replace(evidence, machine=replace(IDLE, machine_cores=cores)))
+    lookup.of([FINDING], changed(facts, {machine_use: replace(IDLE, machine_cores=cores)}))
     assert len(asked) == again
 
 
-def test_a_script_that_changes_is_read_again(evidence: Evidence, tmp_path: Path) -> None:
+def test_a_script_that_changes_is_read_again(facts: Facts, tmp_path: Path) -> None:
     """Under spawn the script itself decides, not the file of the loader."""
-    assert evidence.loader is not None
     other = tmp_path / "data.py"
     other.write_text("loader = DataLoader(pictures)\n")
-    spawning = replace(
-        evidence, loader=replace(evidence.loader, file=str(other), start_method="spawn")
-    )
+    loader = LoaderFacts(0, dataset="Pictures", file=str(other), line=1, start_method="spawn")
+    spawning = changed(facts, {training_loader: loader})
     lookup = FixLookup()
     assert "__main__" in workers(lookup, spawning).why_not
     (tmp_path / "train.py").write_text('if __name__ == "__main__":\n    main()\n')

@@ -9,10 +9,10 @@ import pytest
 
 import perftui_tui
 from perftui_tui.app import PerftuiApp
-from perftui_tui.key_overrides import check
-from perftui_tui.key_table import KEYS, SCREENS
-from perftui_tui.keymap import _NAMED, hint
-from perftui_tui.rows import plain
+from perftui_tui.keys.keymap import _NAMED, hint
+from perftui_tui.keys.overrides import check
+from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.look.rows import plain
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.op_traces import write_op_trace
@@ -120,7 +120,7 @@ async def test_hints_and_help_name_the_keys_as_they_are(tmp_path: Path, kind: st
             await until(pilot, lambda: len(app.screen_stack) == 1, "help closed")
 
 
-async def test_a_page_a_hidden_lane_and_a_held_log_name_them_too(tmp_path: Path) -> None:
+async def test_a_page_a_hidden_track_and_a_held_log_name_them_too(tmp_path: Path) -> None:
     app = own_app(write_op_trace(tmp_path))
     async with app.run_test(size=(160, 60), notifications=True) as pilot:
         await until(pilot, lambda: app.snapshot is not None, "a snapshot")

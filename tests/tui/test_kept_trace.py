@@ -8,8 +8,8 @@ import pytest
 
 from perftui.analysis import opened as opening
 from perftui.analysis.opened import open_trace
-from perftui_tui.key_table import SCREENS
-from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.keys.table import SCREENS
+from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import opened, settled, until, until_shown
 from tests.tui.traces import write_trace
 

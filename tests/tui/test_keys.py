@@ -11,9 +11,9 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.help import help_rows
-from perftui_tui.key_table import KEYS, LONG_NAMES, SCREENS, Key
-from perftui_tui.keymap import bindings, keys_of, keys_on
-from perftui_tui.rows import plain
+from perftui_tui.keys.keymap import bindings, keys_of, keys_on
+from perftui_tui.keys.table import KEYS, LONG_NAMES, SCREENS, Key
+from perftui_tui.look.rows import plain
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.model import Diagnosis, Fact, Finding, Place, Severity
+from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
+from perftui.facts.place import Place
 from perftui.run.manifest import Status
-from perftui_tui.panes.gap_list import GapList
-from perftui_tui.screens.compare import CompareScreen
-from perftui_tui.screens.diagnosis import DiagnosisScreen
+from perftui_tui.screens.compare.screen import CompareScreen
+from perftui_tui.screens.diagnosis.screen import DiagnosisScreen
+from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.widgets.log_view import LogView
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until, until_shown
@@ -98,7 +99,7 @@ async def test_evidence_is_shown_on_the_timeline(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path, steps=24), replay=True) as (app, pilot):
         await pilot.press("4")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        fact = Fact("a gap", "6 ms", place=Place(start=5_000_000, end=9_000_000))
+        fact = Figure("a gap", "6 ms", place=Place(start=5_000_000, end=9_000_000))
         finding = Finding("sync-bound", Severity.WARNING, "it waits", steps=20, facts=(fact,))
         assert app.snapshot is not None
         app.snapshot = replace(app.snapshot, diagnosis=Diagnosis((finding,), steady_steps=20))
@@ -149,7 +150,7 @@ async def test_the_fix_that_was_tried_is_written(
     ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "perftui_tui.rerun.start",
+        "perftui_tui.actions.rerun.start",
         lambda launch: write_run(
             launch.runs,
             run_id="20231114-231320-train",

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from perftui_tui.app import PerftuiApp
-from perftui_tui.widgets.virtual_table import VirtualTable
+from perftui_tui.tables.virtual import VirtualTable
 from tests.tui.driving import opened, until
 from tests.tui.recorded import START, write_run
 from tests.tui.test_ranks_screen import write_ranks

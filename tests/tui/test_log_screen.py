@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui_tui.keymap import keys_of
+from perftui_tui.keys.keymap import keys_of
 from perftui_tui.widgets.log_view import LogView, highlighted
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import write_run

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.lines import LinesByTime, LineShare
-from perftui.diagnosis.main_thread import GapLines
-from perftui.diagnosis.sync_calls import SyncCall, SyncCalls
-from perftui.diagnosis.worker_lines import WorkerLines
-from perftui_tui.panes.finding_details import details
-from perftui_tui.rows import plain
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui.facts.gap_lines import GapLines
+from perftui.facts.lines import LinesByTime, LineShare
+from perftui.facts.sync_calls import SyncCall, SyncCalls
+from perftui.facts.worker_lines import WorkerLines
+from perftui_tui.look.rows import plain
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.diagnosis.finding_details import details
 
 MS = 1_000_000
 

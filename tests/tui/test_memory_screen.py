@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perftui.facts.memory import MemoryUse
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui.run.memory_use import MemoryUse
 from perftui_tui.charts.layers import HATCH, layers
-from perftui_tui.panes.memory import memory_chart, memory_now
-from perftui_tui.rows import plain
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.look.rows import plain
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.tui.driving import opened, until, until_shown
 from tests.tui.recorded import START, write_run
@@ -92,7 +92,7 @@ async def test_why_no_holder_is_known_is_said_to_the_end(
     async with opened(write_run(tmp_path), size) as (app, pilot):
         await pilot.press("7")
         await until_shown(pilot, "No snapshot of the allocator")
-        view = app.screen.query_one("#holders")
+        view = app.screen.query_one("#allocations")
         # Before it is laid out it has no rows that could be scrolled to.
         await until(pilot, lambda: len(view.rows) == view.content_size.height, "all of its words")
         assert view.max_scroll_y == 0
@@ -164,12 +164,12 @@ async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
         await until_shown(pilot, "3.00 GiB")
         head = "GPU 0: 4.00 GiB allocated of 6.00 GiB reserved"
         await until_shown(pilot, f"{head}   held at most 6.00 GiB")
-        held = app.snapshot.held
-        peak = replace(held.devices[0].peak, absolute=False)
-        unknown = replace(held, devices=(replace(held.devices[0], peak=peak),))
-        (row,) = memory_now(replace(app.snapshot, held=unknown), 80, 2)
+        allocations = app.snapshot.allocations
+        peak = replace(allocations.devices[0].peak, absolute=False)
+        unknown = replace(allocations, devices=(replace(allocations.devices[0], peak=peak),))
+        (row,) = memory_now(replace(app.snapshot, allocations=unknown), 80, 2)
         assert plain(row) == head
-        view = app.screen.query_one("#holders")
+        view = app.screen.query_one("#allocations")
         rows = view.virtual_size.height - view.size.height
         assert (rows > 0) == (view.max_scroll_y > 0)
         await pilot.press("down", "pagedown")

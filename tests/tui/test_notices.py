@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.notifications import Notify
 from textual.widgets._toast import Toast
 
-from perftui_tui.notice import LEAST, Notice
+from perftui_tui.widgets.notification import LEAST, Notice
 from tests.tui.driving import opened, until
 from tests.tui.recorded import write_run
 

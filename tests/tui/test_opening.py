@@ -9,7 +9,7 @@ import pytest
 from perftui.run.manifest import Status
 from perftui.trace.rank_choice import choose_rank
 from perftui_tui.app import PerftuiApp
-from perftui_tui.messages import LoadProgressed
+from perftui_tui.reading.messages import LoadProgressed
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, manifest, step_rows, write_run
 from tests.tui.traces import write_trace
@@ -20,7 +20,7 @@ def trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path)
 
 
-async def test_a_trace_shows_budget_timeline_and_kernels(trace: Path) -> None:
+async def test_a_trace_shows_breakdown_timeline_and_kernels(trace: Path) -> None:
     async with opened(trace, replay=True) as (app, pilot):
         await until_shown(pilot, "rank0.pt.trace.json")
         assert "gpu compute" in text_of(app)
@@ -39,7 +39,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
     def broken(_: object) -> None:
         raise ZeroDivisionError("a bug of ours")
 
-    monkeypatch.setattr("perftui_tui.screens.timeline_lanes.build_lanes", broken)
+    monkeypatch.setattr("perftui_tui.screens.timeline.prepared.build_lanes", broken)
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("2")
         await until_shown(pilot, "a bug of ours")

@@ -11,13 +11,13 @@ from textual.widgets import Input, Static
 
 from perftui.analysis.call_groups import By
 from perftui.trace.ncu.load import load_ncu
-from perftui_tui import copying
-from perftui_tui.screens.ops import OpsView
-from perftui_tui.screens.ops_detail import OpsDetail
-from perftui_tui.table_files import save_new
-from perftui_tui.themes import DEFAULT_THEME, THEMES
+from perftui_tui.actions import clipboard as copying
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES
+from perftui_tui.screens.ops.detail import OpsDetail
+from perftui_tui.screens.ops.view import OpsView
+from perftui_tui.tables.csv_files import save_new
+from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.virtual_table import VirtualTable
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.op_traces import ADD, GEMM, HOSTILE, op_analysis, write_op_trace
 from tests.tui.traces import write_trace

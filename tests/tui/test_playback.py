@@ -9,17 +9,17 @@ import pytest
 from perftui.run.as_of import as_of, stops_of
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
-from perftui_tui.fix_lookup import FixLookup
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.memory import memory_chart, memory_now
-from perftui_tui.panes.meters import METERS, draw_meter
-from perftui_tui.panes.ranks import rank_verdict
 from perftui_tui.panes.step_bar import step_bar
-from perftui_tui.panes.verdict import verdict
-from perftui_tui.rows import plain
-from perftui_tui.run_view import RunView, picture
-from perftui_tui.screens.log import ALL_OUTPUT
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.reading.fix_lookup import FixLookup
+from perftui_tui.reading.run_view import RunView, picture
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.log.screen import ALL_OUTPUT
+from perftui_tui.screens.memory.chart import memory_chart, memory_now
+from perftui_tui.screens.overview.headline import headline
+from perftui_tui.screens.overview.meters import METERS, draw_meter
+from perftui_tui.screens.ranks.bars import rank_headline
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier
 from tests.tui.driving import opened, text_of, until, until_shown
@@ -37,12 +37,12 @@ def panes(snapshot: Snapshot) -> list[str]:
     """Everything that is drawn of it."""
     drawn = [
         row
-        for draw in (verdict, step_bar, findings, memory_now, memory_chart)
+        for draw in (headline, step_bar, findings, memory_now, memory_chart)
         for row in draw(snapshot, 120, 14)
     ]
     for read in METERS.values():
         drawn += [*draw_meter(read)(snapshot, 60, 9), *draw_meter(read)(snapshot, 90, 1)]
-    return [*map(plain, drawn), *map(plain, rank_verdict(snapshot.ranks, 120))]
+    return [*map(plain, drawn), *map(plain, rank_headline(snapshot.ranks, 120))]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 22, 75, 119])

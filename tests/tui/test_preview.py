@@ -7,15 +7,15 @@ import pytest
 
 from perftui.analysis.analyse import without_tables
 from perftui.trace.load import load_trace
-from perftui_tui import trace_view
 from perftui_tui.app import PerftuiApp
-from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.reading import trace_view
+from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.recorded import NOW
 from tests.tui.traces import write_trace
 
 
-async def test_the_lanes_come_first_and_keep_their_place(
+async def test_the_tracks_come_first_and_keep_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_trace(tmp_path, steps=6)
@@ -67,7 +67,7 @@ async def test_the_overview_says_how_far_reading_is(
     async with app.run_test(size=(120, 40)) as pilot:
         await until_shown(pilot, "NEXT")
         assert f"reading {path.name} 25 %  {'━' * 10}{'─' * 30}" in text_of(app)
-        assert "2 shows the lanes of what has been read" in text_of(app)
+        assert "2 shows the tracks of what has been read" in text_of(app)
         assert "Data loader" not in text_of(app)
         further.set()
         await until_shown(pilot, f"reading {path.name} 75 %  {'━' * 30}{'─' * 10}")

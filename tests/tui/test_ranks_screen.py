@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.ranks import RankRow, RankTable, Straggler
+from perftui.facts.ranks import RankRow, RankTable, Straggler
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.trace.ranks import find_ranks
 from perftui_tui.app import PerftuiApp
-from perftui_tui.panes.ranks import rank_bars, rank_verdict
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.step_bar import EDGE
-from perftui_tui.rows import plain
-from perftui_tui.widgets.rank_table import rank_table
-from perftui_tui.widgets.table_rows import GAP, column_widths, shown_columns
+from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
+from perftui_tui.screens.ranks.table import rank_table
+from perftui_tui.tables.rows import GAP, column_widths, shown_columns
 from tests.step_rows import step_row
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.ranks import write_ranks as write_rank_traces
@@ -175,7 +175,7 @@ def test_columns_that_do_not_fit_go_whole_and_the_largest_parts_stay(cells: int)
 
 def test_a_rank_without_steps_shows_dashes_and_is_not_compared() -> None:
     table = RankTable((*rows(100), RankRow(1, "", 0, 0)))
-    assert "Too few ranks have steady steps" in plain(rank_verdict(table, 80)[0])
+    assert "Too few ranks have steady steps" in plain(rank_headline(table, 80)[0])
     data = rank_table(table, 0, "none")
     step = next(column for column in data.columns if column.title == "step")
     assert step.text(1) == "–"
@@ -184,7 +184,7 @@ def test_a_rank_without_steps_shows_dashes_and_is_not_compared() -> None:
 @pytest.mark.parametrize("cells", [60, 200])
 def test_the_verdict_wraps(cells: int) -> None:
     slow = Straggler(17, 31 * MS, "input_wait", 30 * MS, True)
-    lines = rank_verdict(RankTable(rows(1, 2), slow, 0.5, ("a note",)), cells)
+    lines = rank_headline(RankTable(rows(1, 2), slow, 0.5, ("a note",)), cells)
     text = " ".join(" ".join(map(plain, lines)).split())
     assert "Rank 17 is 31.0 ms a step behind the others, 30.0 ms of it in data wait" in text
     assert all(len(plain(line)) <= cells for line in lines)

@@ -6,7 +6,19 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from perftui.trace.text import printable
-from perftui_tui.rows import CONTINUED, Row, crop, fit, fold, plain, row, safe, spread, width, wrap
+from perftui_tui.look.rows import (
+    CONTINUED,
+    Row,
+    crop,
+    fit,
+    fold,
+    plain,
+    row,
+    safe,
+    spread,
+    width,
+    wrap,
+)
 
 spans = st.tuples(st.text(st.sampled_from("ab █日"), max_size=8), st.sampled_from(["", "dim"]))
 rows = st.lists(spans, max_size=5).map(tuple)

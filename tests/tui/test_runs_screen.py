@@ -12,7 +12,7 @@ from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
-from perftui_tui.run_list import RunLister
+from perftui_tui.reading.run_list import RunLister
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -24,7 +24,7 @@ NAME = "num_workers 0 -> 4"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perftui_tui.screens.runs.REFRESH_SECONDS", 0.2)
+    monkeypatch.setattr("perftui_tui.screens.runs.screen.REFRESH_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_a_run_is_judged_again_only_where_it_may_say_something_new(
         return summary(lister, entry)
 
     monkeypatch.setattr(RunLister, "_summary", count)
-    monkeypatch.setattr("perftui_tui.run_list.LIVE_SECONDS", 1e9)
+    monkeypatch.setattr("perftui_tui.reading.run_list.LIVE_SECONDS", 1e9)
     lister, told, stopped = RunLister(), [], threading.Event()
     for _ in range(2):
         lister.read(runs, told.append, stopped)

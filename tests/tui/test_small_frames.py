@@ -6,8 +6,8 @@ import pytest
 
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands import line
-from perftui_tui.key_table import SCREENS
-from perftui_tui.themes import THEMES
+from perftui_tui.keys.table import SCREENS
+from perftui_tui.look.themes import THEMES
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, text_of, until
 from tests.tui.recorded import NOW, write_run

@@ -10,11 +10,11 @@ from textual.message import Message
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest, write_manifest
-from perftui_tui import source
 from perftui_tui.app import PerftuiApp
-from perftui_tui.output.source import OutputSource
-from perftui_tui.output.tail import OutputTail
-from perftui_tui.run_view import RunView
+from perftui_tui.reading import run_source as source
+from perftui_tui.reading.output_source import OutputSource
+from perftui_tui.reading.output_tail import OutputTail
+from perftui_tui.reading.run_view import RunView
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import START, step_rows, write_run
 from tests.tui.traces import even_steps

@@ -8,7 +8,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from perftui_tui.themes import THEMES
+from perftui_tui.look.themes import THEMES
 
 COLOURED = [theme for theme in THEMES if not theme.ansi]
 READABLE = 4.5

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from perftui.trace.rank_choice import choose_rank
 from perftui_tui.app import PerftuiApp
-from perftui_tui.screens.timeline import TimelineView
+from perftui_tui.screens.timeline.view import TimelineView
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.recorded import NOW
@@ -129,7 +129,7 @@ async def test_a_place_from_another_screen_is_of_the_one_rank(tmp_path: Path) ->
 
 
 def row_of(app: PerftuiApp, label: str, below: str = "") -> str:
-    """What the lane of that name draws: the first one below the lane ``below``."""
+    """What the track of that name draws: the first one below the track ``below``."""
     lines = [line[1:] for line in text_of(app).splitlines()]
     begin = next(at for at, line in enumerate(lines) if line.startswith(below))
     return next(line for line in lines[begin:] if line.startswith(label))[23:]
@@ -138,8 +138,8 @@ def row_of(app: PerftuiApp, label: str, below: str = "") -> str:
 async def test_each_rank_shows_its_steps_and_phases_at_their_times(tmp_path: Path) -> None:
     """Rank 1 begins half a step later: so do its step and its phases, on one clock."""
     async with two_ranks(tmp_path, late_us=5_000) as (app, _):
-        lanes = [line[1:24].strip() for line in text_of(app).splitlines() if "rank " in line[:8]]
-        assert lanes[:6] == [
+        tracks = [line[1:24].strip() for line in text_of(app).splitlines() if "rank " in line[:8]]
+        assert tracks[:6] == [
             f"rank {rank} {what}" for rank in range(2)
             for what in ("steps", f"GPU {rank} stream 7", "thread 1")
         ]  # fmt: skip
@@ -161,7 +161,7 @@ def _begin(cells: str) -> int:
     return len(cells) - len(cells.lstrip())
 
 
-async def test_keys_go_through_the_steps_of_the_rank_whose_lane_is_selected(
+async def test_keys_go_through_the_steps_of_the_rank_whose_track_is_selected(
     tmp_path: Path,
 ) -> None:
     async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
@@ -170,14 +170,14 @@ async def test_keys_go_through_the_steps_of_the_rank_whose_lane_is_selected(
         for rank in range(2):
             state.whole()
             state.selected = None
-            state.lane = next(
-                lane for lane in state.lanes
-                if lane.kind == "thread" and state.trace.tracks[lane.track].rank == rank
+            state.track = next(
+                track for track in state.tracks
+                if track.kind == "thread" and state.trace.tracks[track.track].rank == rank
             )  # fmt: skip
             await pilot.press("right_parenthesis")
             await until_shown(pilot, f"training step  rank {rank} steps and phases")
             assert state.selected is not None
-            assert state.selected.lane.label == f"rank {rank} steps"
+            assert state.selected.track.label == f"rank {rank} steps"
             assert state.selected.start == 5_000_000 * rank
         assert "10.0 ms  rank 1  1 step" not in text_of(app)
         await pilot.press("escape")

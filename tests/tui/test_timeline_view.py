@@ -8,16 +8,16 @@ from textual.widgets import Input, Static
 from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
-from perftui_tui.keymap import hint
-from perftui_tui.screens.timeline import TimelineView
-from perftui_tui.themes import DEFAULT_THEME, THEMES
-from perftui_tui.widgets.cells import text_of
-from perftui_tui.widgets.detail_pane import DetailPane
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES
+from perftui_tui.screens.timeline.canvas.head import label_width
+from perftui_tui.screens.timeline.detail.pane import DetailPane
+from perftui_tui.screens.timeline.detail.summary import HINT
+from perftui_tui.screens.timeline.model.cells import text_of
+from perftui_tui.screens.timeline.model.viewport import Viewport
+from perftui_tui.screens.timeline.view import TimelineView
+from perftui_tui.screens.timeline.widget import Timeline
 from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.summary_detail import HINT
-from perftui_tui.widgets.timeline import Timeline
-from perftui_tui.widgets.timeline_head import label_width
-from perftui_tui.widgets.viewport import Viewport
 from tests.tui.traces import traced
 
 MS = 1_000_000
@@ -92,7 +92,7 @@ async def host():
         yield app
 
 
-async def test_lanes_ruler_and_gaps(host):
+async def test_tracks_ruler_and_gaps(host):
     text = host.text()
     assert "GPU 0 stream 7" in text
     assert "main" in text
@@ -171,13 +171,13 @@ async def test_threshold(host):
 
 
 @pytest.mark.keys("timeline.lane(1)", "timeline.lane(-1)", "timeline.page(1)", "timeline.page(-1)")
-async def test_lanes_by_arrow_and_page(host):
+async def test_tracks_by_arrow_and_page(host):
     await host.press("down")
-    assert host.state.lane.depth == 0
+    assert host.state.track.depth == 0
     await host.press("pagedown")
-    assert host.state.lane.depth == 1
+    assert host.state.track.depth == 1
     await host.press("pageup", "up")
-    assert host.state.trace.tracks[host.state.lane.track].is_device
+    assert host.state.trace.tracks[host.state.track.track].is_device
 
 
 @pytest.mark.parametrize("key", ["e", "enter"])
@@ -222,18 +222,18 @@ async def test_what_is_not_there_is_said(host):
     assert said == {"no launch of this event in the trace", "no event with that name"}
 
 
-def cell(host, time_ms, lane):
-    """Screen offset of a time on the lane so many rows below the first."""
+def cell(host, time_ms, track):
+    """Screen offset of a time on the track so many rows below the first."""
     columns = host.timeline.size.width - label_width(host.timeline.size.width)
     x = label_width(host.timeline.size.width) + host.state.view.column(time_ms * MS, columns)
-    return x, len(host.timeline.rows) - len(host.state.on_screen()) + lane
+    return x, len(host.timeline.rows) - len(host.state.on_screen()) + track
 
 
 async def test_a_click_selects_an_event_or_a_gap(host):
     await host.pilot.click(Timeline, offset=cell(host, 40, 1))
     await host.settle()
     assert host.selected() == 2
-    assert host.state.lane.depth == 0
+    assert host.state.track.depth == 0
     await host.pilot.click(Timeline, offset=cell(host, 40, 0))
     await host.settle()
     assert host.state.selected.is_gap
@@ -319,7 +319,7 @@ async def test_arguments_that_cannot_be_read_are_said():
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40), (200, 50)])
-async def test_every_size_shows_lanes_and_detail(size):
+async def test_every_size_shows_tracks_and_detail(size):
     app = Host(analyse(trace_with()))
     async with app.run_test(size=size) as pilot:
         app.pilot = pilot
@@ -440,23 +440,23 @@ async def test_what_is_hidden_stays_so_in_the_next_window(host):
     assert "GPU 0 stream 7" not in host.text()
 
 
-def lanes(host):
+def tracks(host):
     return [text_of(row)[:8].strip() for row in host.timeline.rows[-3:]]
 
 
 @pytest.mark.keys("timeline.reorder(1)", "timeline.reorder(-1)", "timeline.pin")
 async def test_move_and_pin(host):
-    assert lanes(host) == ["▶GPU 0 s", "main", "depth"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "depth"]
     await host.press("J")
-    assert lanes(host) == ["main", "depth", "▶GPU 0 s"]
+    assert tracks(host) == ["main", "depth", "▶GPU 0 s"]
     await host.press("J")
     assert "it cannot move further" in said(host)
     await host.press("p")
-    assert lanes(host) == ["▶GPU 0 s", "main", "depth"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "depth"]
     await host.press("down")
-    assert lanes(host) == ["^GPU 0 s", "▶main", "depth"]
+    assert tracks(host) == ["^GPU 0 s", "▶main", "depth"]
     await host.press("up", "p", "K")
-    assert lanes(host) == ["▶GPU 0 s", "main", "depth"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "depth"]
 
 
 async def test_escape_takes_away_the_selection_last(host):
@@ -505,7 +505,7 @@ async def test_the_detail_scrolls_grows_and_is_copied(host):
     assert pane.size.height == small < height
 
 
-async def test_lanes_take_the_rows_that_they_need_and_the_detail_the_rest(host):
+async def test_tracks_take_the_rows_that_they_need_and_the_detail_the_rest(host):
     rows = len(host.timeline.rows)
     assert host.timeline.size.height == rows
     assert host.query_one(DetailPane).size.height == 40 - rows - 2
@@ -522,11 +522,11 @@ async def test_a_click_on_a_line_of_the_detail_goes_there(host):
     assert (host.state.selected.start, host.state.selected.end) == (20 * MS, 50 * MS)
 
 
-async def test_a_click_on_a_name_selects_the_lane(host):
+async def test_a_click_on_a_name_selects_the_track(host):
     _, y = cell(host, 0, 2)
     await host.pilot.click(Timeline, offset=(2, y))
     await host.settle()
-    assert host.state.lane.depth == 1
+    assert host.state.track.depth == 1
     assert host.selected() is None
 
 

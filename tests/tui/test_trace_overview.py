@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Fact, Finding, Place, Severity
-from perftui_tui.evidence_place import place_of
+from perftui.diagnosis.model import Figure, Finding, Severity
+from perftui.facts.place import Place
+from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
-from perftui_tui.panes.gap_list import GapList
-from perftui_tui.rows import plain
-from perftui_tui.trace_view import view_trace
+from perftui_tui.reading.evidence_place import place_of
+from perftui_tui.reading.trace_view import view_trace
+from perftui_tui.screens.overview.gap_list import GapList
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.traces import write_trace
 
@@ -73,7 +74,7 @@ async def test_a_click_opens_a_gap(tmp_path: Path) -> None:
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
 
 
-def finding(rule: str, *facts: Fact) -> Finding:
+def finding(rule: str, *facts: Figure) -> Finding:
     return Finding(rule, Severity.WARNING, "it is slow", facts)
 
 
@@ -81,7 +82,7 @@ def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_p
     path = write_trace(tmp_path)
     analysis = view_trace(path, 0, lambda _: None, lambda: False).analysis
     assert analysis is not None
-    placed = Fact("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
+    placed = Figure("mean idle", 3, place=Place(start=5, end=9, trace_row=2))
     assert place_of(finding("sync-bound", placed), analysis) == (5, 9, 2)
     longest = max(analysis.gaps, key=lambda gap: gap.duration)
     rules = {
@@ -96,7 +97,7 @@ def test_evidence_is_where_a_fact_says_else_at_the_longest_gap_of_its_kind(tmp_p
     assert place_of(finding("input-bound"), None) is None
 
 
-async def test_the_budget_is_of_the_steps_that_findings_speak_of(tmp_path: Path) -> None:
+async def test_the_breakdown_is_of_the_steps_that_findings_speak_of(tmp_path: Path) -> None:
     """A first step of ten times the usual length is warm-up, in the bar as in the findings."""
     path = write_trace(tmp_path, steps=6)
     content = json.loads(path.read_text())
@@ -107,7 +108,7 @@ async def test_the_budget_is_of_the_steps_that_findings_speak_of(tmp_path: Path)
     path.write_text(json.dumps(content))
     async with opened(path, replay=True) as (app, pilot):
         await until_shown(pilot, "5 steady of 6 steps in the trace")
-        budget = app.snapshot.budget if app.snapshot else None
-        assert budget is not None
-        assert budget.mean == budget.p95 == 9_990_000
-        assert sum(part.ns for part in budget.parts) == budget.mean
+        breakdown = app.snapshot.breakdown if app.snapshot else None
+        assert breakdown is not None
+        assert breakdown.mean.mean == breakdown.mean.p95 == 9_990_000
+        assert sum(part.ns for part in breakdown.parts) == breakdown.mean.mean

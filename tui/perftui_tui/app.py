@@ -15,26 +15,26 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from perftui.trace.text import printable
-from perftui_tui.ascii_filter import AsciiFilter
-from perftui_tui.baseline import Baseline
+from perftui_tui.actions.baseline import Baseline
+from perftui_tui.actions.playback import Playback
+from perftui_tui.actions.rank_traces import RankTraces
+from perftui_tui.actions.recorder_requests import RecorderRequests
+from perftui_tui.actions.source_fixes import SourceFixes
+from perftui_tui.actions.trials import Trials
 from perftui_tui.dialogs import quit as leaving
 from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
-from perftui_tui.key_overrides import NO_OVERRIDES, Overrides
-from perftui_tui.keymap import bindings, use
-from perftui_tui.palette_commands import palette_commands
+from perftui_tui.keys.keymap import bindings, use
+from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
+from perftui_tui.look.ascii import AsciiFilter
+from perftui_tui.look.stylesheet import SteadyStylesheet
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.playback import Playback
-from perftui_tui.rank_traces import RankTraces
-from perftui_tui.reading_app import ReadingApp
-from perftui_tui.reading_thread import Clock
-from perftui_tui.recorder_requests import RecorderRequests
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.thread import Clock
+from perftui_tui.screens.palette_commands import palette_commands
+from perftui_tui.screens.reading_app import ReadingApp
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.snapshot import Snapshot
-from perftui_tui.source_fixes import SourceFixes
-from perftui_tui.steady_stylesheet import SteadyStylesheet
-from perftui_tui.themes import DEFAULT_THEME, THEMES
-from perftui_tui.trials import Trials
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -82,13 +82,13 @@ class PerftuiApp(ReadingApp):
         self.is_stopping = False
         """Whether the training was asked to stop on leaving."""
         self.requests = RecorderRequests(self)
-        self.trials = Trials(self)
         self.source_fixes = SourceFixes(self)
         self.baseline = Baseline(self)
+        self.trials = Trials(self, self.baseline, self.source_fixes, self.requests)
         self.rank_traces = RankTraces(self)
         self.playback = Playback(self)
         self.notes: tuple[str, ...] = ()
-        """What is said at the start: which of several traces this is."""
+        """Notifications at the start: which of several traces this is."""
         self.ranks: tuple[RankFile, ...] = ()
         """The traces of all ranks, where a directory of them was named."""
         self.kernel_metrics: KernelMetrics | None = None
@@ -99,12 +99,12 @@ class PerftuiApp(ReadingApp):
         self.open(self.target)
 
     def on_mount(self) -> None:
-        """Take the person's keys, and let the first frame have what there is to say."""
+        """Apply the person's keys and show the first message, warnings and notes."""
         self.set_keymap({name: ",".join(keys) for name, keys in self.own_keys.keys.items()})
         for complaint in self.own_keys.complaints:
             self.warn(complaint)
         self.app_resume_signal.subscribe(self, self._resumed)
-        self.wait_for_first_word()
+        self.wait_for_first_message()
         self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
@@ -121,7 +121,7 @@ class PerftuiApp(ReadingApp):
         self.refresh(layout=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Give way to words where nothing else fits, and tell the script's terminal its size."""
+        """Show the dialog for small terminals where needed, and resize the script's terminal."""
         shown = next((s for s in self.screen_stack if isinstance(s, TooSmallScreen)), None)
         if is_too_small(event.size) and shown is None:
             goes_on = self.snapshot is not None and self.snapshot.goes_on
@@ -166,7 +166,7 @@ class PerftuiApp(ReadingApp):
 
     def action_picture(self) -> None:
         """Save a picture of the screen, with what lies over it, in the current directory."""
-        from perftui_tui.table_files import save_new
+        from perftui_tui.tables.csv_files import save_new
 
         try:
             path = save_new(
@@ -177,23 +177,23 @@ class PerftuiApp(ReadingApp):
             return
         self.notify(f"a picture of this screen is in {path}", timeout=6, markup=False)
 
-    # Charts to study
+    # Charts
 
     def action_study(self, name: str = "") -> None:
         """Open the charts, the one called ``name`` first; plotext is imported here, not before."""
-        from perftui_tui.dialogs.study import StudyScreen
+        from perftui_tui.dialogs.chart.screen import ChartScreen
 
         if not isinstance(self.screen, RunScreen):
             return
-        found = self.screen.studies()
+        found = self.screen.charts()
         if not found:
             self.warn("nothing to chart yet: no step and no sample has been recorded")
             return
-        self.push_screen(StudyScreen(found, name or self.screen.STUDY))
+        self.push_screen(ChartScreen(found, name or self.screen.CHART))
 
     def on_snapshot_pane_clicked(self, message: SnapshotPane.Clicked) -> None:
         """Open the chart of the pane that was clicked."""
-        self.action_study(message.study)
+        self.action_study(message.chart)
 
     # Playing a saved run
 
@@ -215,7 +215,7 @@ class PerftuiApp(ReadingApp):
         self.refresh_bar()
 
     def refresh_bar(self) -> None:
-        """Draw where the playing stands."""
+        """Draw the position of the playback."""
         screen = self._base_screen()
         if screen is not None and screen.is_composed:
             screen.show_position()
@@ -274,7 +274,7 @@ class PerftuiApp(ReadingApp):
             self.exit()
 
     def warn(self, text: str) -> None:
-        """Say why something cannot be done."""
+        """Notify of something that cannot be done."""
         self.notify(text, severity="warning", markup=False)
 
     def _fatal_error(self) -> None:
@@ -283,6 +283,6 @@ class PerftuiApp(ReadingApp):
         self._close_messages_no_wait()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A failure of the app's own work in the background is said, and never ends the app."""
+        """Notify of a failure of background work; it never ends the app."""
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)

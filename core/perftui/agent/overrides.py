@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import dataset as datasets
-from .callsite import CallSite
+from .dataloader import dataset as datasets
+from .hooks.call_site import CallSite
 
 NEEDS_WORKERS = ("persistent_workers", "prefetch_factor")
 """A loader without workers raises when it is given one of these."""

@@ -21,7 +21,7 @@ from perftui.analysis.model import (
     KernelTable,
     OpTable,
     Step,
-    StepBudget,
+    StepParts,
     TraceAnalysis,
 )
 from perftui.analysis.modules import module_table
@@ -105,7 +105,7 @@ class _View:
         steps: tuple[Step, ...],
         activity: tuple[DeviceActivity, ...],
         idle: Mapping[int, Idle],
-    ) -> tuple[StepBudget, ...]:
+    ) -> tuple[StepParts, ...]:
         """By the busiest device, or by the main thread where there is none."""
         if not activity:
             return budgets(steps, self.phases)

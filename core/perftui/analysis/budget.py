@@ -10,7 +10,7 @@ from perftui.analysis import kinds
 from perftui.analysis.activity import busy
 from perftui.analysis.idle import Idle
 from perftui.analysis.intervals import Intervals, subtract, unite
-from perftui.analysis.model import GapCause, Step, StepBudget
+from perftui.analysis.model import GapCause, Step, StepParts
 from perftui.trace.categories import MEMCPY
 from perftui.trace.model import Int64, Trace
 
@@ -39,7 +39,7 @@ def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Interval
     }
 
 
-def budgets(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepBudget, ...]:
+def budgets(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepParts, ...]:
     """One budget for each step; ``parts`` are exclusive, and what none covers is ``other``."""
     start = np.array([step.start for step in steps], dtype=np.int64)
     end = np.array([step.end for step in steps], dtype=np.int64)
@@ -50,9 +50,9 @@ def budgets(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[St
     )
 
 
-def _budget(step: Step, parts: list[tuple[str, int]]) -> StepBudget:
+def _budget(step: Step, parts: list[tuple[str, int]]) -> StepParts:
     rest = step.duration - sum(length for _, length in parts)
     # With a device, activity and idle time leave no rest; on the CPU the rest is a part.
     if rest or not any(name == COMPUTE for name, _ in parts):
         parts = [*parts, (OTHER, rest)]
-    return StepBudget(step, tuple(parts))
+    return StepParts(step, tuple(parts))

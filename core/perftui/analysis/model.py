@@ -150,7 +150,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class StepBudget:
+class StepParts:
     """Where one step's wall time went: exclusive parts, in drawing order, that sum to the step.
 
     With a GPU: ``gpu compute``, ``exposed communication``, ``exposed copies``, then idle by
@@ -174,7 +174,7 @@ class TraceAnalysis:
     """Longest first."""
     steps: tuple[Step, ...]
     """Of several ranks put together one rank's behind the other's."""
-    budgets: tuple[StepBudget, ...]
+    budgets: tuple[StepParts, ...]
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
@@ -182,6 +182,9 @@ class TraceAnalysis:
     """The same by module, with a last line for what ran in none; empty where none is marked."""
     lanes: tuple[Lane, ...] = ()
     """Lanes of the timeline, where they are known already; else ``build_lanes`` makes them."""
+
+    worked_out: dict[object, object] = field(default_factory=dict, init=False, repr=False)
+    """Facts of the trace that somebody has asked for; never stored with it."""
 
     def steps_of(self, rank: int) -> tuple[Step, ...]:
         """The steps of one of several ranks; all where there is only one (NONE)."""

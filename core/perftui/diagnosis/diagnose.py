@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from perftui.diagnosis import words
-from perftui.diagnosis.evidence import Evidence
+from perftui import format as fmt
+from perftui.diagnosis.claims import without_repeats
+from perftui.diagnosis.healthy import healthy
+from perftui.diagnosis.judge import judge
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
-from perftui.diagnosis.policy import Policy
-from perftui.diagnosis.rules import RULES, healthy
+from perftui.diagnosis.rules import RULES
+from perftui.facts.fact import Facts, fact
+from perftui.facts.steps import MANY_STEPS, step_breakdown, step_count
+from perftui.facts.trace_steps import trace_steps
 
-REFINES = {"input-in-main-thread": "input-bound"}
-"""A rule, and the more general one that speaks of the same milliseconds."""
 
-
-def diagnose(evidence: Evidence) -> Diagnosis:
-    """Judge ``evidence`` by every rule."""
-    policy = Policy()
-    outcomes = [rule(evidence, policy) for rule in RULES]
-    findings = without_repeats([found for found in outcomes if isinstance(found, Finding)])
-    abstentions = [found for found in outcomes if isinstance(found, Abstention)]
-    verdict = healthy.evaluate(evidence, policy, findings)
+@fact
+def diagnosis(facts: Facts) -> Diagnosis:
+    """What every rule says, and whether the training is healthy."""
+    outcomes = [judge(rule, facts) for rule in RULES]
+    found = [each for each in outcomes if isinstance(each, Finding)]
+    findings = without_repeats(found, RULES, facts.analysis)
+    abstentions = [each for each in outcomes if isinstance(each, Abstention)]
+    verdict = healthy(facts, findings)
     if isinstance(verdict, Finding):
         findings.append(verdict)
     elif verdict:
@@ -29,36 +28,31 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     return Diagnosis(
         tuple(sorted(findings, key=_rank)),
         tuple(abstentions),
-        evidence.steady_steps,
-        progress(evidence, policy),
+        _steady_steps(facts),
+        progress(facts),
     )
 
 
-def without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """Leave out a finding whose milliseconds a more specific one names already.
-
-    The specific one takes over the worse of the two severities.
-    """
-    by_rule = {finding.rule: finding for finding in findings}
-    for specific, general in REFINES.items():
-        if specific in by_rule and general in by_rule:
-            worst = max(by_rule[specific].severity, by_rule.pop(general).severity)
-            by_rule[specific] = replace(by_rule[specific], severity=worst)
-    return list(by_rule.values())
+def _steady_steps(facts: Facts) -> int:
+    """Steps the judgement rests on: the run's, or the trace's where there is no run."""
+    of_run = step_breakdown(facts)
+    if of_run:
+        return of_run.count
+    of_trace = trace_steps.or_none(facts)
+    return of_trace.steps if of_trace and not facts.run else 0
 
 
-def progress(evidence: Evidence, policy: Policy) -> str:
+def progress(facts: Facts) -> str:
     """What is being waited for, empty once there are enough steps or the run is over."""
-    manifest = evidence.manifest
-    if manifest is None or manifest.status.is_over:
+    if facts.run is None or facts.run.manifest.status.is_over:
         return ""
-    if evidence.step_count == 0:
+    recorded, found = step_count(facts), step_breakdown(facts)
+    if recorded == 0:
         return "waiting for the first training step"
-    steady = evidence.share.count if evidence.share else 0
-    if steady == 0:
-        return f"warming up, {words.several(evidence.step_count, 'step')} so far"
-    if steady < policy.critical_steps:
-        return f"collecting, {steady} of {policy.critical_steps} steady steps"
+    if found is None or not found.count:
+        return f"warming up, {fmt.several(recorded, 'step')} so far"
+    if found.count < MANY_STEPS:
+        return f"collecting, {found.count} of {MANY_STEPS} steady steps"
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from perftui.diagnosis import words
+from perftui.facts.place import Place
 
 
 class Severity(enum.IntEnum):
@@ -26,31 +26,11 @@ class Confidence(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a number came from, so that a screen can jump there; what is unknown is None."""
-
-    rank: int | None = None
-    step: int | None = None
-    start: int | None = None
-    """Nanoseconds since the trace's start 0."""
-    end: int | None = None
-    trace_row: int | None = None
-    operator: str | None = None
-    file: str | None = None
-    line: int | None = None
-
-    @property
-    def source(self) -> str | None:
-        """``file:line`` where known."""
-        return words.source(self.file, self.line)
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One piece of evidence.
+class Figure:
+    """One number that a finding rests on.
 
     ``unit`` is ``"ns"``, ``"%"`` (0 to 100), ``"B"``, ``"count"`` (of whole things), or empty for
-    text and for other numbers; ``threshold`` is the policy's limit in the same unit, where one was
+    text and for other numbers; ``threshold`` is the rule's limit in the same unit, where one was
     crossed.
     """
 
@@ -69,7 +49,7 @@ class Finding:
     severity: Severity
     sentence: str
     """For a person, with the numbers, without the fix."""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Figure, ...] = ()
     cost_ns: int = 0
     """Lost from each step, in the mean; part of the same budget that is shown."""
     step_ns: int = 0

@@ -6,13 +6,13 @@ import enum
 import math
 from dataclasses import dataclass
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui.experiments.figures import RunFigures, run_figures
+from perftui.facts.step_breakdown import StepBreakdown
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
-from perftui.run.step_budget import StepShare
 
 MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
@@ -54,7 +54,7 @@ class Comparison:
     before: RunFigures
     after: RunFigures
     speedup: float | None
-    """Step before over step after: of the mean step or of the usual one (``StepShare.usual``),
+    """Step before over step after: of the mean step or of the usual one (``StepBreakdown.usual``),
     whichever changed less, 1.0 where they changed in opposite directions; None where a run has no
     steady steps."""
     verdict: Verdict
@@ -113,7 +113,7 @@ class _Ratios:
         return min(self.mean, self.usual, key=lambda ratio: abs(math.log(ratio)))
 
 
-def _ratios(before: StepShare | None, after: StepShare | None) -> _Ratios | None:
+def _ratios(before: StepBreakdown | None, after: StepBreakdown | None) -> _Ratios | None:
     if before is None or after is None:
         return None
     if not (before.mean and after.mean and before.usual and after.usual):
@@ -121,7 +121,7 @@ def _ratios(before: StepShare | None, after: StepShare | None) -> _Ratios | None
     return _Ratios(before.mean / after.mean, before.usual / after.usual)
 
 
-def _phases(before: StepShare | None, after: StepShare | None) -> tuple[PhaseChange, ...]:
+def _phases(before: StepBreakdown | None, after: StepBreakdown | None) -> tuple[PhaseChange, ...]:
     if before is None or after is None:
         return ()
     return tuple(PhaseChange(phase, before.part(phase), after.part(phase)) for phase in PHASES)
@@ -174,12 +174,12 @@ def _batch_size(figures: RunFigures) -> int | None:
 
 def _too_few(before: RunFigures, after: RunFigures) -> str:
     which, steps = min((("first", before.steps), ("second", after.steps)), key=lambda run: run[1])
-    return f"the {which} run has {words.several(steps, 'steady step')} of {FEWEST_STEPS}"
+    return f"the {which} run has {fmt.several(steps, 'steady step')} of {FEWEST_STEPS}"
 
 
 def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
     """The usual step has to have changed by more than noise, and so has the time of all steps."""
-    usual = f"two runs of one program differ by up to {words.percent(noise)}"
+    usual = f"two runs of one program differ by up to {fmt.percent(noise)}"
     beyond = math.log1p(noise)
     if abs(math.log(ratios.cautious)) > beyond:
         return (Verdict.FASTER if ratios.cautious > 1 else Verdict.SLOWER), f"beyond noise: {usual}"

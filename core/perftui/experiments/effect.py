@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perftui.diagnosis.loader_facts import LoaderFacts
 from perftui.experiments.figures import RunFigures
+from perftui.facts.loader import LoaderFacts
 
 ARGUMENTS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size")
 

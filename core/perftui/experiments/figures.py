@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.diagnosis.evidence import Evidence, gather
-from perftui.diagnosis.loader_facts import LoaderFacts
-from perftui.diagnosis.machine_facts import MachineFacts
+from perftui.facts.fact import Facts
+from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.machine import MachineFacts, machine_use
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import micro_batches, step_breakdown
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot
-from perftui.run.step_budget import StepShare
 
 BUSY_SHARE = 0.2
 """Other programs on this share of the cores take time from a training that uses them all."""
@@ -25,7 +26,7 @@ class RunFigures:
     """What one run measured."""
 
     manifest: Manifest
-    share: StepShare | None
+    share: StepBreakdown | None
     """Mean, budget, spread (p5 to p95) and throughput of the steady steps; None without any."""
     loader: LoaderFacts | None
     """The loader of the training with the arguments in force."""
@@ -55,16 +56,16 @@ class RunFigures:
 
 def run_figures(run: RunSnapshot) -> RunFigures:
     """Figures of the steady training steps of ``run``."""
-    return figures_of(run.manifest, gather(run, None))
+    return figures_of(run.manifest, Facts(run))
 
 
-def figures_of(manifest: Manifest, evidence: Evidence) -> RunFigures:
+def figures_of(manifest: Manifest, facts: Facts) -> RunFigures:
     """The same from what has been gathered already, which takes long for a long run."""
     return RunFigures(
         manifest,
-        evidence.share,
-        evidence.loader,
-        evidence.machine,
-        evidence.ranks,
-        evidence.micro_batches,
+        step_breakdown(facts),
+        training_loader(facts),
+        machine_use(facts),
+        facts.run.world if facts.run and facts.rank else 1,
+        micro_batches(facts),
     )

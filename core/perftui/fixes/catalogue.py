@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from perftui.diagnosis.evidence import Evidence
 from perftui.diagnosis.model import Finding
-from perftui.fixes import loader_persistent, loader_pin, loader_workers
+from perftui.facts.fact import Facts
+from perftui.fixes.fix import Fix, option
+from perftui.fixes.loader import PERSISTENT, PIN
+from perftui.fixes.loader_workers import WORKERS
 from perftui.fixes.model import FixOption
 
-CATALOGUE: dict[str, Callable[[Evidence], FixOption | None]] = {
-    loader_workers.FIX: loader_workers.option,
-    loader_pin.FIX: loader_pin.option,
-    loader_persistent.FIX: loader_persistent.option,
-}
+FIXES: tuple[Fix, ...] = (WORKERS, PIN, PERSISTENT)
+
+CATALOGUE = {fix.id: fix for fix in FIXES}
 
 
-def options(finding: Finding, evidence: Evidence) -> tuple[FixOption, ...]:
+def options(finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
     """The fixes of ``finding`` as they can be offered for this run, best first.
 
     Reads and parses source files, which takes some tenths of a second: never call it where a
-    screen waits. A fix that cannot be offered is there all the same and says why not.
+    screen waits. A fix that cannot be offered is there all the same and says why not; one that a
+    newer version has written into ``findings.json`` is left out.
     """
-    found = (CATALOGUE[fix](evidence) for fix in finding.fixes if fix in CATALOGUE)
-    return tuple(option for option in found if option)
+    found = (option(CATALOGUE[fix], facts) for fix in finding.fixes if fix in CATALOGUE)
+    return tuple(each for each in found if each)

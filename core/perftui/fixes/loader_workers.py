@@ -5,79 +5,73 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from perftui.diagnosis import words
-from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.loader_facts import LoaderFacts
+from perftui import format as fmt
+from perftui.facts.fact import Facts
+from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.loader_work import fetch_cpu
+from perftui.facts.machine import machine_use, ranks_here
+from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.launched_script import launched_script
-from perftui.fixes.loader_option import LoaderFix
-from perftui.fixes.model import FixOption, Risk
-from perftui.fixes.patches.program import parse_program, read_source
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.loader import loader_change
+from perftui.fixes.model import Risk
+from perftui.fixes.source.program import parse_program, read_source
+from perftui.fixes.source.refused import PatchRefusedError
 from perftui.fixes.worker_count import worker_count
 from perftui.fixes.worker_cpu import worker_cpu
-
-FIX = "loader-workers"
 
 ENOUGH_IDLE = 0.75
 """Of the cores that new workers need, the share that has to be idle before: other programs come and
 go, and a step that computes on one thread of two cores leaves a little less than one."""
 
-_EXPLANATION = (
-    "Worker processes fetch and collate batches while the step computes, and stay alive between "
-    "epochs. Samples stay the same, and so does their order in the first epoch; later ones are "
-    "shuffled otherwise, as workers that stay draw fewer random numbers. Random augmentation draws "
-    "other values: each worker has its own seed. Each holds a copy of what the dataset touches."
-)
 
-
-def option(evidence: Evidence) -> FixOption | None:
-    """The fix for the loader that feeds the training; None where no loader is known."""
-    loader = evidence.loader
+def _more_workers(facts: Facts) -> CallChange | None:
+    """More workers for the loader that feeds the training, as many as the machine carries."""
+    loader = training_loader(facts)
     if loader is None:
         return None
     current = loader.num_workers or 0
-    machine = evidence.machine
+    machine = machine_use(facts)
     elsewhere = machine.other_cores or 0.0
-    taken = worker_cpu(evidence)
+    taken = worker_cpu(facts)
     wanted = worker_count(
         current,
         machine.cores,
-        ranks=evidence.ranks_here,
+        ranks=ranks_here(facts),
         busy_elsewhere=elsewhere,
         idle=machine.idle_cores,
-        fetch_cpu=evidence.fetch_cpu,
+        fetch_cpu=fetch_cpu(facts),
         carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
     )
-    more = f"more than {words.several(current, 'worker')}"
+    more = f"more than {fmt.several(current, 'worker')}"
     title = f"num_workers {current} -> {wanted}" if wanted else more
-    fix = LoaderFix(FIX, title, _EXPLANATION)
-    refusal = refused(evidence, loader, wanted)
     arguments = {"num_workers": wanted, "persistent_workers": True}
-    return fix.option(evidence, loader, refusal, arguments, _risks(evidence, wanted - current))
+    risks = _risks(facts, wanted - current)
+    return loader_change(loader, title, arguments, risks, refused(facts, loader, wanted))
 
 
-def _risks(evidence: Evidence, added: int) -> tuple[Risk, ...]:
+def _risks(facts: Facts, added: int) -> tuple[Risk, ...]:
     """Workers that compute take cores from a step that computes on all of them.
 
     Measured on two cores: a network with two intra-op threads and one worker took 1.4 times as
     long as without, as its threads wait for one another; with one thread it was 1.6 times faster.
     """
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
-    idle = evidence.machine.idle_cores
-    taken = worker_cpu(evidence)
-    each = taken.worker if taken else 1.0 if evidence.fetch_cpu is None else evidence.fetch_cpu
+    idle = machine_use(facts).idle_cores
+    taken = worker_cpu(facts)
+    computes = fetch_cpu(facts)
+    each = taken.worker if taken else 1.0 if computes is None else computes
     needed = added * each
     scarce = idle is not None and idle < ENOUGH_IDLE * needed
     return (Risk.CORES, *risks) if scarce else risks
 
 
-def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
+def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
     """Why workers would be wrong or useless here, empty where nothing speaks against them."""
     if wanted == 0:
-        cores = evidence.machine.cores
+        cores = machine_use(facts).cores
         if cores is None:
             return "it is not known how many cores there are for more workers"
-        return f"no core is free for more workers ({_taken(evidence, cores)})"
+        return f"no core is free for more workers ({_taken(facts, cores)})"
     if loader.is_iterable and not loader.shards:
         return (
             "the dataset is iterable and does not divide itself among workers: "
@@ -91,26 +85,26 @@ def refused(evidence: Evidence, loader: LoaderFacts, wanted: int) -> str:
         return (
             "the samples are tensors in memory already: copying them between processes costs more"
         )
-    return _refused_by_spawn(evidence, loader)
+    return _refused_by_spawn(facts, loader)
 
 
-def _taken(evidence: Evidence, cores: int) -> str:
-    of = words.several(cores, "core")
-    taken = worker_cpu(evidence)
+def _taken(facts: Facts, cores: int) -> str:
+    of = fmt.several(cores, "core")
+    taken = worker_cpu(facts)
     if taken is None:
         return f"of {of}"
     training = f"the training {taken.training:.1f} without waiting"
     return f"a worker at work uses {taken.worker:.1f} of {of}, {training}"
 
 
-def _refused_by_spawn(evidence: Evidence, loader: LoaderFacts) -> str:
+def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
     """Workers that are not forked import the script again and receive everything pickled."""
     if loader.start_method in (None, "fork"):
         return ""
     if loader.collate_is_lambda:
         return f"collate_fn is a lambda, which cannot be sent to workers ({loader.start_method})"
     again = f"workers start by {loader.start_method}, which runs the script again"
-    guarded = _has_main_guard(evidence)
+    guarded = _has_main_guard(facts)
     if guarded is None:
         return f"{again}, and which script that is cannot be told from the command"
     if not guarded:
@@ -118,9 +112,9 @@ def _refused_by_spawn(evidence: Evidence, loader: LoaderFacts) -> str:
     return ""
 
 
-def _has_main_guard(evidence: Evidence) -> bool | None:
+def _has_main_guard(facts: Facts) -> bool | None:
     """Whether the script is certain to test ``__name__``; None where it cannot be read."""
-    manifest = evidence.manifest
+    manifest = facts.manifest
     script = launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
     if script is None:
         return None
@@ -130,3 +124,17 @@ def _has_main_guard(evidence: Evidence) -> bool | None:
         return None
     tests = (node.test for node in program.tree.body if isinstance(node, ast.If))
     return any("__name__" in ast.unparse(test) for test in tests)
+
+
+WORKERS = Fix(
+    id="loader-workers",
+    what="fetch batches in worker processes while the step computes",
+    explanation=(
+        "Worker processes fetch and collate batches while the step computes, and stay alive "
+        "between epochs. Samples stay the same, and so does their order in the first epoch; later "
+        "ones are shuffled otherwise, as workers that stay draw fewer random numbers. Random "
+        "augmentation draws other values: each worker has its own seed. Each holds a copy of what "
+        "the dataset touches."
+    ),
+    change=_more_workers,
+)

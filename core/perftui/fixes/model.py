@@ -29,7 +29,11 @@ class Patch:
     before: bytes
     after: bytes
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What the training's loader is made with once the patch is in the source."""
+    """What ``target`` is called with once the patch is in the source."""
+    target: str | None = None
+    """Public qualified name of what is called, such as ``torch.utils.data.DataLoader``."""
+    line: int | None = None
+    """Where in ``path`` that call begins once the patch is in the source."""
 
     def diff(self) -> str:
         """Unified diff, for a person; undecodable bytes are shown escaped."""

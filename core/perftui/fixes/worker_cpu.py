@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.diagnosis.evidence import Evidence
+from perftui.facts.fact import Facts
+from perftui.facts.loader import training_loader
+from perftui.facts.loader_work import loader_work
+from perftui.facts.machine import machine_use, ranks_here
+from perftui.facts.steps import step_breakdown
 
 LEAST_BUSY = 0.2
 """Workers that make batches in less of their time tell little of what one takes that does."""
@@ -35,24 +39,20 @@ class WorkerCpu:
         return max(int((cores - elsewhere - self.training) / self.worker + ROUNDED), 0)
 
 
-def worker_cpu(evidence: Evidence) -> WorkerCpu | None:
+def worker_cpu(facts: Facts) -> WorkerCpu | None:
     """What the workers take; None where the run does not say: no workers, no samples of them, or
     workers that do next to nothing.
 
     The samples are of all ranks of the machine, which are taken for alike.
     """
-    loader, machine, work, share = (
-        evidence.loader,
-        evidence.machine,
-        evidence.work,
-        evidence.share,
-    )
+    loader, machine = training_loader(facts), machine_use(facts)
+    work, share = loader_work(facts), step_breakdown(facts)
     if loader is None or work is None or share is None or not loader.num_workers:
         return None
     used, whole = machine.workers_cores, machine.tree_cores
     if used is None or whole is None or work.busy is None or work.busy < LEAST_BUSY:
         return None
-    ranks = max(evidence.ranks_here, 1)
+    ranks = max(ranks_here(facts), 1)
     worker = used / (loader.num_workers * ranks * work.busy)
     waits = min(share.part("input_wait") / share.mean, MOST_WAIT) if share.mean else 0.0
     training = max(whole - used, 0.0) / (1 - waits)

@@ -7,14 +7,14 @@ import signal
 from pathlib import Path
 
 from perftui.recorder.options import options_of
+from perftui.recorder.process.requests import RequestServer
+from perftui.recorder.process.signals import Received, SignalQueue
+from perftui.recorder.process.stopping import Stopper
+from perftui.recorder.process.supervise import supervise
+from perftui.recorder.process.training import Command, StartError, Training, no_start, start_as_job
 from perftui.recorder.recording import Recording
-from perftui.recorder.relay import Relay
-from perftui.recorder.requests import RequestServer
-from perftui.recorder.signals import Received, SignalQueue
-from perftui.recorder.stopping import Stopper
-from perftui.recorder.supervise import supervise
-from perftui.recorder.terminal import Terminal
-from perftui.recorder.training import Command, StartError, Training, no_start, start_as_job
+from perftui.recorder.terminal.pseudo_terminal import Terminal
+from perftui.recorder.terminal.relay import Relay
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import Manifest, read_manifest

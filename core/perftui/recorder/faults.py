@@ -1,4 +1,4 @@
-"""What the recorder could not do, said once for each cause, without ever failing itself."""
+"""What the recorder could not do, reported once for each cause, without ever failing itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 class FaultLog:
     """Appends lines to ``recorder.log``; where even that fails, to stderr.
 
-    Safe to call from every thread. The same ``subject`` is written once.
+    Safe to call from every thread. A ``subject`` is written once.
     """
 
     def __init__(self, path: Path) -> None:
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = threading.Lock()
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
@@ -24,12 +24,12 @@ class FaultLog:
         except OSError:
             self._file = None
 
-    def say(self, subject: str, problem: object) -> bool:
-        """Write ``subject: problem`` unless this subject was said before; True if it was new."""
+    def report(self, subject: str, problem: object) -> bool:
+        """Write ``subject: problem`` unless the subject was reported before; True if it was new."""
         with self._lock:
-            if subject in self._said:
+            if subject in self._reported:
                 return False
-            self._said.add(subject)
+            self._reported.add(subject)
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         self._write(f"{stamp} {subject}: {problem}\n".encode("utf-8", "replace"))
         return True

@@ -13,19 +13,19 @@ import signal
 import sys
 from typing import NoReturn
 
-from perftui.recorder.attached import Attachment, attach
-from perftui.recorder.late_output import hand_over
 from perftui.recorder.launch import Launch, prepare
-from perftui.recorder.options import AgentOptions
+from perftui.recorder.process.foreground import Attachment, attach
+from perftui.recorder.process.requests import RequestServer
+from perftui.recorder.process.signals import Received, SignalQueue
+from perftui.recorder.process.stopping import Stopper
+from perftui.recorder.process.supervise import TURN, supervise
+from perftui.recorder.process.training import Command, StartError
 from perftui.recorder.recording import Recording
-from perftui.recorder.requests import RequestServer
-from perftui.recorder.signals import Received, SignalQueue
-from perftui.recorder.stopping import Stopper
-from perftui.recorder.supervise import TURN, supervise
-from perftui.recorder.training import Command, StartError
+from perftui.recorder.terminal.late_output import hand_over
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import read_manifest
+from perftui.wire.options import AgentOptions
 
 OUR_ERROR = 2
 """Exit code where the training could not be started."""

@@ -18,13 +18,13 @@ from typing import Any
 import psutil
 
 import perftui
-from perftui.recorder.interpreter import our_module
-from perftui.recorder.joining import join_key, make_or_join
-from perftui.recorder.options import AgentOptions
+from perftui.recorder.multi_host.merge import make_or_merge, merge_key
+from perftui.recorder.process.interpreter import our_module
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stacks import LOOKS
 from perftui.telemetry.limits import usable_cores, usable_memory
+from perftui.wire.options import AgentOptions
 
 PATIENCE = 30.0
 """Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""
@@ -122,10 +122,10 @@ def prepare(launch: Launch) -> RunLayout:
         write_manifest(layout.manifest, replace(manifest, run_id=run_id))
         return layout
 
-    key = join_key(os.environ, launch.command) if launch.joins else None
+    key = merge_key(os.environ, launch.command) if launch.joins else None
     if key is None:
         return make()
-    layout = make_or_join(launch.runs, key, manifest.host, make)
+    layout = make_or_merge(launch.runs, key, manifest.host, make)
     if layout.root.name != run_id:
         write_manifest(layout.manifest, replace(manifest, run_id=layout.root.name))
     return layout

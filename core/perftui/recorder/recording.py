@@ -8,32 +8,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from perftui.recorder.concluding import have_concluded
-from perftui.recorder.drain import SpoolDrain
-from perftui.recorder.environment import training_environment
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.git import git_state
-from perftui.recorder.heartbeat import Heartbeat
-from perftui.recorder.left_behind import families, living, words
-from perftui.recorder.live_manifest import LiveManifest
-from perftui.recorder.notes import Note
-from perftui.recorder.nsys import below_nsys
-from perftui.recorder.options import AgentOptions
-from perftui.recorder.output import OutputLog
-from perftui.recorder.repeating import Repeating
-from perftui.recorder.sampling import MachineSampling
-from perftui.recorder.silence import Silence
-from perftui.recorder.spool_directory import SpoolDirectory
-from perftui.recorder.stack_sampling import TURN_SECONDS, StackSampling
-from perftui.recorder.tracer import tracer
-from perftui.recorder.training import Command, StartError, Training, no_start
+from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.multi_host.heartbeat import Heartbeat
+from perftui.recorder.multi_host.machine_sampling import MachineSampling
+from perftui.recorder.nsys.training import below_nsys
+from perftui.recorder.process.concluding import have_concluded
+from perftui.recorder.process.environment import training_environment
+from perftui.recorder.process.git import git_state
+from perftui.recorder.process.left_behind import families, left_behind_message, living
+from perftui.recorder.process.repeating import Repeating
+from perftui.recorder.process.silence import Silence
+from perftui.recorder.process.tracer import tracer
+from perftui.recorder.process.training import Command, StartError, Training, no_start
+from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.spool.drain import SpoolDrain
+from perftui.recorder.spool.notes import Note
+from perftui.recorder.stacks.sampling import TURN_SECONDS, StackSampling
+from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status
 from perftui.run.stacks import INNER_EVERY, NO_STACKS, looks_of
+from perftui.wire.options import AgentOptions
 
 DRAIN_SECONDS = 0.25
-"""Between two looks at the rings: with the second a step may wait for its last records, a
+"""Between two reads of the rings: with the second a step may wait for its last records, a
 recorder that is killed loses little more than a second."""
 
 
@@ -68,11 +68,11 @@ class Recording:
         self._sample_seconds = sample_seconds
         self._draining: Repeating | None = None
         self._stacks: StackSampling | None = None
-        self._looking: Repeating | None = None
+        self._stack_sampling: Repeating | None = None
         self._sampled: Repeating | None = None
         self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         """What is wrong with this recording, by what it is about."""
         self._silence: Silence | None = None
         self._left: set[int] = set()
@@ -109,7 +109,7 @@ class Recording:
         self.manifest.update(status=Status.RUNNING, pid=pid)
         spool = self._spool.spool
         self._sampling = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
-        self._silence = Silence(pid, self._say_why_silent)
+        self._silence = Silence(pid, self._report_silence)
         self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
         turn = self._sampling.turn
         self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
@@ -120,7 +120,7 @@ class Recording:
 
     def count_capture(self) -> None:
         """Ask the agents for a window."""
-        self._spool.count_capture()
+        self._spool.control.request()
 
     def fail(self, message: str) -> None:
         """The training could not be started."""
@@ -146,7 +146,7 @@ class Recording:
         self.attempt("the last sign of life", self._finish_beating)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
-        self.attempt("what lives on", self._tell_left)
+        self.attempt("what lives on", self._report_left)
         self.manifest.update(
             status=Status.KILLED if was_killed else Status.EXITED,
             exit_code=128 - returncode if was_killed else returncode,
@@ -163,17 +163,17 @@ class Recording:
             work()
         except Exception as error:  # noqa: BLE001 - the script's exit code must still be handed on
             problem = f"{type(error).__name__}: {error}"
-            self.faults.say(what, problem)
+            self.faults.report(what, problem)
             return problem
         return ""
 
     def _finish_draining(self, was_killed: bool) -> None:
-        self._tell_unheard()
+        self._report_unheard()
         if not was_killed:
             self.attempt("what goes on", self._leave_trainings)
         problem = self.attempt("the last records", self._drain.finish)
         if problem:
-            self._say("the end", f"the last records could not be written: {problem}")
+            self._report("the end", f"the last records could not be written: {problem}")
 
     def _find_left(self) -> None:
         self._left = living(self._spool.spool.root)
@@ -181,9 +181,9 @@ class Recording:
     def _leave_trainings(self) -> None:
         self._left -= families(self._drain.leave_behind())
 
-    def _tell_left(self) -> None:
+    def _report_left(self) -> None:
         # By now, some ms later, those have ended that ended with the command.
-        self._say("left", words(self._left))
+        self._report("left", left_behind_message(self._left))
 
     def _finish_sampling(self) -> None:
         if self._sampled is None or self._sampling is None:
@@ -191,25 +191,29 @@ class Recording:
         if self._sampled.stop(PATIENCE):
             self._sampling.finish()
         else:
-            self.faults.say("sample", f"a source did not answer for {PATIENCE:g} s at the end")
+            self.faults.report("sample", f"a source did not answer for {PATIENCE:g} s at the end")
 
     def _begin_stacks(self) -> None:
         rate = looks_of(self.manifest.current.profile)
         if rate:
             place, drain = self._spool.spool.root, self._drain
             self._stacks = StackSampling(
-                rate, drain.training, drain.loading, place, self.faults, self._look_inside
+                rate, drain.training, drain.loading, place, self.faults, self._sample_inside
             )
             turn = self._stacks.turn
-            self._looking = Repeating("stacks", TURN_SECONDS, turn, self.faults)
+            self._stack_sampling = Repeating("stacks", TURN_SECONDS, turn, self.faults)
 
-    def _look_inside(self, why: str) -> None:
-        """Have the agents look from inside, in their windows: nobody can from outside."""
+    def _sample_inside(self, why: str) -> None:
+        """Have the agents take stack samples inside their windows: nobody can from outside."""
         self.manifest.note(NO_STACKS, why)
-        self._spool.ask_for_looks(INNER_EVERY)
+        self._spool.control.set_sample_every(INNER_EVERY)
 
     def _finish_stacks(self) -> None:
-        if self._looking is not None and self._stacks is not None and self._looking.stop(PATIENCE):
+        if (
+            self._stack_sampling is not None
+            and self._stacks is not None
+            and self._stack_sampling.stop(PATIENCE)
+        ):
             self._stacks.finish()
 
     def _finish_beating(self) -> None:
@@ -232,26 +236,26 @@ class Recording:
 
     def _turn(self) -> None:
         self._drain.poll()
-        self._tell_unheard()
+        self._report_unheard()
         if self._silence is not None:
             self._silence.turn()
 
-    def _tell_unheard(self) -> None:
-        count = self._spool.unheard
+    def _report_unheard(self) -> None:
+        count = self._spool.control.unheard
         if count:
             place = self._spool.spool.root.parent
-            said = f"nothing could be written to {place}, so some of it is not recorded"
-            self._say("unheard", f"{said}; processes that this happened to: {count}")
+            message = f"nothing could be written to {place}, so some of it is not recorded"
+            self._report("unheard", f"{message}; processes that this happened to: {count}")
 
-    def _say_why_silent(self, reason: str | None) -> None:
-        self._say("silence", reason)
+    def _report_silence(self, reason: str | None) -> None:
+        self._report("silence", reason)
 
-    def _say(self, subject: str, words: str | None) -> None:
-        """Tell whoever looks at the run ``words``, or with None no more about ``subject``."""
-        said = {**self._said, subject: words or ""}
-        if said != self._said:
-            self._said = said
-            self.manifest.update(notes=tuple(filter(None, said.values())))
+    def _report(self, subject: str, message: str | None) -> None:
+        """Show ``message`` about ``subject`` in the run; None takes back the last one."""
+        reported = {**self._reported, subject: message or ""}
+        if reported != self._reported:
+            self._reported = reported
+            self.manifest.update(notes=tuple(filter(None, reported.values())))
 
     def _know_process(self, note: Note) -> None:
         if self._silence is not None:

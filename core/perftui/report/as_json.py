@@ -6,9 +6,13 @@ from typing import Any
 
 import msgspec
 
-from perftui.diagnosis.lines import LinesByTime
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.worker_lines import WorkerLines
+from perftui.facts.gap_lines import gap_lines
+from perftui.facts.lines import LinesByTime
+from perftui.facts.main_thread import main_thread, window_thread
+from perftui.facts.steps import step_breakdown, step_count, step_kind
+from perftui.facts.sync_calls import syncs
+from perftui.facts.worker_lines import WorkerLines, loader_lines
 from perftui.fixes.model import FixOption
 from perftui.report.recorded import Recording
 from perftui.report.report import Report
@@ -37,7 +41,7 @@ def encode_object(plain: dict[str, Any]) -> str:
 
 def as_object(report: Report) -> dict[str, Any]:
     """The report as plain values."""
-    diagnosis = report.diagnosis
+    diagnosis, facts = report.diagnosis, report.facts
     return {
         "schema": SCHEMA,
         "path": str(report.subject.path),
@@ -50,20 +54,20 @@ def as_object(report: Report) -> dict[str, Any]:
         "not_judged": msgspec.to_builtins(diagnosis.abstentions),
         "budgets": [
             {
-                "source": budget.source,
-                "steps": budget.steps,
-                "step_ns": budget.step,
-                "parts_ns": dict(budget.parts),
+                "source": "run" if found.of_run else "trace",
+                "steps": found.count,
+                "step_ns": found.mean,
+                "parts_ns": dict(found.parts),
             }
-            for budget in report.budgets
+            for found in report.breakdowns
         ],
-        "main_thread": _lines(report.evidence.main_thread),
-        "main_thread_in_windows": _lines(report.evidence.window_thread),
-        "syncs": msgspec.to_builtins(report.evidence.syncs),
-        "workers": _workers(report.evidence.worker_lines),
+        "main_thread": _lines(main_thread(facts)),
+        "main_thread_in_windows": _lines(window_thread(facts)),
+        "syncs": msgspec.to_builtins(syncs(facts)),
+        "workers": _workers(loader_lines(facts)),
         "main_thread_in_gaps": [
             {"cause": one.cause.value, "idle_ns": one.idle, **(_lines(one.thread) or {})}
-            for one in report.evidence.gap_lines
+            for one in gap_lines(facts)
         ],
         "operators": msgspec.to_builtins(report.ops),
         "modules": msgspec.to_builtins(report.modules),
@@ -91,12 +95,12 @@ def _run(report: Report) -> dict[str, Any] | None:
 
 
 def _steps(report: Report) -> dict[str, Any] | None:
-    share = report.evidence.share
+    share = step_breakdown(report.facts)
     if share is None:
         return None
     return {
-        "kind": report.evidence.kind,
-        "recorded": report.evidence.step_count,
+        "kind": step_kind(report.facts),
+        "recorded": step_count(report.facts),
         "steady": share.count,
         "inconsistent": share.inconsistent,
         "mean_ns": share.mean,

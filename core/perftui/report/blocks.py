@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from perftui.trace.text import printable
+
+_WIDTH = 79
 
 
 def joined(blocks: Iterable[Iterable[str]]) -> str:
@@ -19,6 +22,11 @@ def listed(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield title
     for line in found:
         yield f"  {printable(line)}"
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """A paragraph as lines that fit 80 columns."""
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def cut(text: str, width: int) -> str:

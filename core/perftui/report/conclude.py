@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.store import write_findings
+from perftui.facts.fact import Facts
 from perftui.report.subject import load_subject
 from perftui.run.layout import RunLayout
 
@@ -20,5 +20,5 @@ def conclude(root: Path) -> None:
     """
     subject = load_subject(root)
     if subject.run is not None and subject.run.manifest.status.is_over:
-        diagnosis = diagnose(gather(subject.run, subject.analysis))
-        write_findings(RunLayout(subject.path).findings, diagnosis)
+        found = diagnosis(Facts(subject.run, subject.analysis))
+        write_findings(RunLayout(subject.path).findings, found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from perftui import format as fmt
 from perftui.analysis.kernel_metrics import Limit, join_kernels, measured_kernels
 from perftui.analysis.model import KernelTable
-from perftui.diagnosis import words
 from perftui.trace.ncu.model import KernelMetrics
 
 MOST_KERNELS = 40
@@ -123,7 +123,7 @@ def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
     unlike = [row for row in rows if row.ratio and not 1 / UNLIKE <= row.ratio <= UNLIKE]
     if unlike:
         notes.append(
-            f"{words.several(len(unlike), 'kernel')} took more than {UNLIKE:g} times as long under "
+            f"{fmt.several(len(unlike), 'kernel')} took more than {UNLIKE:g} times as long under "
             "ncu, or less than half: its figures say little about the traced launches"
         )
     return TraceMetrics(metrics.path, tuple(rows), found.unmatched, tuple(notes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics import Figures, MetricsReport, TraceMetrics
 from perftui.trace.text import printable
@@ -27,14 +27,14 @@ def render_metrics(report: MetricsReport) -> str:
 def _heading(report: MetricsReport) -> Iterator[str]:
     yield printable(str(report.path))
     launches = "1 launch" if report.launches == 1 else f"{report.launches} launches"
-    yield f"{words.several(report.kernels, 'kernel')}, {launches}, measured by Nsight Compute"
+    yield f"{fmt.several(report.kernels, 'kernel')}, {launches}, measured by Nsight Compute"
 
 
 def _table(report: MetricsReport) -> Iterator[str]:
     yield "Kernels, longest first"
     yield f"  {'launches':>8} {'time':>9} {_COLUMNS}  limited by"
     for row in report.rows:
-        time = "-" if row.total_ns is None else words.duration(row.total_ns)
+        time = "-" if row.total_ns is None else fmt.duration(row.total_ns)
         yield f"  {cut(row.name, _WIDTH)}"
         yield f"  {row.figures.launches:>8} {time:>9} {_cells(row.figures)}".rstrip()
 
@@ -50,7 +50,7 @@ def trace_metrics(metrics: TraceMetrics | None) -> Iterator[str]:
         ratio = "" if row.ratio is None else f"{row.ratio:9.2f}x"
         cells = _cells(row.figures) if row.figures else "not measured by ncu"
         yield f"  {cut(row.name, _WIDTH)}"
-        yield f"  {row.calls:>8} {words.duration(row.total_ns):>9} {cells}  {ratio}".rstrip()
+        yield f"  {row.calls:>8} {fmt.duration(row.total_ns):>9} {cells}  {ratio}".rstrip()
     yield from (f"  {line}" for line in _LEGEND)
     for name in metrics.unmatched[:_MOST_UNMATCHED]:
         yield f"  not in the trace: {cut(name, _WIDTH - 18)}"
@@ -69,4 +69,4 @@ def _cells(figures: Figures) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else words.percent(value / 100)
+    return "-" if value is None else fmt.percent(value / 100)

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perftui.diagnosis import words
-from perftui.diagnosis.evidence import Evidence
-from perftui.diagnosis.lines import LinesByTime
-from perftui.diagnosis.sync_calls import SyncCalls
+from perftui import format as fmt
+from perftui.facts import main_thread as thread
+from perftui.facts.fact import Facts
+from perftui.facts.gap_lines import gap_lines
+from perftui.facts.lines import LinesByTime
+from perftui.facts.sync_calls import SyncCalls
+from perftui.facts.worker_lines import loader_lines
 
 
-def main_thread(evidence: Evidence) -> Iterator[Iterator[str]]:
+def main_thread(facts: Facts) -> Iterator[Iterator[str]]:
     """A block over the steady steps, one of the workers, and one for the idle time of each
     cause."""
-    if evidence.main_thread is not None:
-        looks = f"about {words.several(evidence.main_thread.looks, 'look')}"
+    steady, profiled = thread.main_thread(facts), thread.window_thread(facts)
+    if steady is not None:
+        looks = f"about {fmt.several(steady.looks, 'look')}"
+        yield _block(f"Where the main thread is, over the steady steps ({looks})", steady)
+    if profiled is not None:
+        looks = f"about {fmt.several(profiled.looks, 'look')} from inside"
+        yield _block(f"Where the main thread is, over the profiled steps ({looks})", profiled)
+    found = loader_lines(facts)
+    if found is not None:
         yield _block(
-            f"Where the main thread is, over the steady steps ({looks})", evidence.main_thread
-        )
-    if evidence.window_thread is not None:
-        looks = f"about {words.several(evidence.window_thread.looks, 'look')} from inside"
-        yield _block(
-            f"Where the main thread is, over the profiled steps ({looks})", evidence.window_thread
-        )
-    if evidence.worker_lines is not None:
-        found = evidence.worker_lines
-        yield _block(
-            f"Where the workers make batches, {words.percent(found.busy)} of their time "
-            f"(about {words.several(found.making.looks, 'look')})",
+            f"Where the workers make batches, {fmt.percent(found.busy)} of their time "
+            f"(about {fmt.several(found.making.looks, 'look')})",
             found.making,
         )
-    for gaps in evidence.gap_lines:
+    for gaps in gap_lines(facts):
         title = (
             f"Where it was while the GPU idled, {gaps.cause.value} "
-            f"({words.several(gaps.thread.looks, 'look')}, "
-            f"{words.duration(gaps.thread.covered)} of {words.duration(gaps.idle)})"
+            f"({fmt.several(gaps.thread.looks, 'look')}, "
+            f"{fmt.duration(gaps.thread.covered)} of {fmt.duration(gaps.idle)})"
         )
         yield _block(title, gaps.thread)
 
@@ -43,7 +43,7 @@ def sync_calls(found: SyncCalls | None) -> Iterator[str]:
     """The calls that wait for the GPU, each by its line; nothing where none were counted."""
     if found is None:
         return
-    over = words.several(found.steps, "profiled step")
+    over = fmt.several(found.steps, "profiled step")
     yield f"{found.title}, over {over}"
     if not found.on_gpu:
         yield "  This training used no GPU: nothing waited, and the times are the calls' own."
@@ -51,7 +51,7 @@ def sync_calls(found: SyncCalls | None) -> Iterator[str]:
     for call in found.calls:
         each, longest = "unknown", ""
         if call.time >= 0:
-            each, longest = words.duration(call.time / found.steps), words.duration(call.longest)
+            each, longest = fmt.duration(call.time / found.steps), fmt.duration(call.longest)
         times = f"{each:>11}  {longest:>8}"
         yield f"  {call.count / found.steps:>8.1f}  {times}  {call.call} at {call.source}"
     if not found.calls:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis.memory_snapshot import (
     StackTotals,
     by_source,
@@ -17,7 +18,6 @@ from perftui.analysis.memory_snapshot import (
     time_line,
     trace_balance,
 )
-from perftui.diagnosis import words
 from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
 from perftui.trace.model import NONE
 
@@ -169,7 +169,7 @@ def _holders(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[Holder, ...
     size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
     found = [*lines[:MOST_HOLDERS]]
     if rest:
-        found.append(Holder(words.several(len(rest), "other line"), None, None, size, count))
+        found.append(Holder(fmt.several(len(rest), "other line"), None, None, size, count))
     found += [Holder(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None]
     if bare.any():
         size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
@@ -234,5 +234,5 @@ def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
     held = sum(each.bytes for each in memory.holders)
     bare = sum(each.bytes for each in memory.holders if each.what == NO_STACK)
     if bare:
-        share = words.percent(bare / held)
+        share = fmt.percent(bare / held)
         yield f"{name}: {share} of what is held has no stack: it was allocated before the history"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
 from perftui.report.shares import apportioned
@@ -23,7 +23,7 @@ def render_memory(report: MemoryReport) -> str:
         where = "" if memory.whole else ", of the segments that could be read"
         blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.holders)]
         if memory.peak:
-            title = f"Held at the peak of {words.size(memory.peak.bytes)}, by line"
+            title = f"Held at the peak of {fmt.size(memory.peak.bytes)}, by line"
             blocks += [_peak(memory.peak), _held(title, memory.peak.holders)]
         blocks += [_unused(memory), _failed(memory)]
     blocks.append(listed("Not known", report.notes))
@@ -33,14 +33,14 @@ def render_memory(report: MemoryReport) -> str:
 def _totals(memory: DeviceMemory) -> Iterator[str]:
     least = "" if memory.whole else "at least "
     yield (
-        f"Device {memory.device}: {least}{words.size(memory.reserved)} reserved, "
-        f"{least}{words.size(memory.allocated)} allocated"
+        f"Device {memory.device}: {least}{fmt.size(memory.reserved)} reserved, "
+        f"{least}{fmt.size(memory.allocated)} allocated"
     )
     parts = [(name, size) for name, size in memory.parts if size]
     for (name, size), share in zip(parts, _tenths([size for _, size in parts]), strict=True):
-        yield f"  {name:<40} {words.size(size):>10}  {share / 10:5.1f} %"
+        yield f"  {name:<40} {fmt.size(size):>10}  {share / 10:5.1f} %"
     if parts:
-        yield f"  {'reserved':<40} {words.size(memory.reserved):>10}  100.0 %"
+        yield f"  {'reserved':<40} {fmt.size(memory.reserved):>10}  100.0 %"
 
 
 def _held(title: str, holders: Sequence[Holder]) -> Iterator[str]:
@@ -51,18 +51,18 @@ def _held(title: str, holders: Sequence[Holder]) -> Iterator[str]:
     shares = _tenths([each.bytes for each in holders])
     for each, share in zip(holders, shares, strict=True):
         yield (
-            f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {words.size(each.bytes):>10}"
+            f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {fmt.size(each.bytes):>10}"
             f"  {share / 10:5.1f} %"
         )
     total, count = sum(each.bytes for each in holders), sum(each.count for each in holders)
     yield (
-        f"  {'all':<{_SOURCE_WIDTH}} {count:>7} {words.size(total):>10}  {sum(shares) / 10:5.1f} %"
+        f"  {'all':<{_SOURCE_WIDTH}} {count:>7} {fmt.size(total):>10}  {sum(shares) / 10:5.1f} %"
     )
 
 
 def _source(holder: Holder) -> str:
     """The end of a path says more than its beginning; JSON has all of it."""
-    place = words.source(holder.file, holder.line)
+    place = fmt.source(holder.file, holder.line)
     if place is None:
         return cut(holder.what, _SOURCE_WIDTH)
     whole = f"{place} {holder.what}"
@@ -74,28 +74,28 @@ def _source(holder: Holder) -> str:
 def _peak(peak: Peak) -> Iterator[str]:
     when = ""
     if peak.after_ns is not None and peak.span_ns is not None:
-        when = f", {words.duration(peak.after_ns)} into {words.duration(peak.span_ns)} of history"
+        when = f", {fmt.duration(peak.after_ns)} into {fmt.duration(peak.span_ns)} of history"
     relative = "" if peak.absolute else " above the level at the start of the history"
-    yield f"Peak: {words.size(peak.bytes)} held{relative}{when}"
+    yield f"Peak: {fmt.size(peak.bytes)} held{relative}{when}"
 
 
 def _unused(memory: DeviceMemory) -> Iterator[str]:
     if memory.unused < 0:
         return
-    yield f"Fragmentation: {words.size(memory.unused)} of {words.size(memory.reserved)} unused"
+    yield f"Fragmentation: {fmt.size(memory.unused)} of {fmt.size(memory.reserved)} unused"
     if memory.unused:
         yield (
-            f"  in {memory.unused_segments} of {words.several(memory.segments, 'segment')}; "
-            f"the largest free block has {words.size(memory.largest_unused)}"
+            f"  in {memory.unused_segments} of {fmt.several(memory.segments, 'segment')}; "
+            f"the largest free block has {fmt.size(memory.largest_unused)}"
         )
 
 
 def _failed(memory: DeviceMemory) -> Iterator[str]:
     if memory.failed:
-        yield f"Out of memory: {words.several(len(memory.failed), 'request')} failed"
+        yield f"Out of memory: {fmt.several(len(memory.failed), 'request')} failed"
     for each in memory.failed[:_MOST_FAILED]:
-        left = "" if each.free is None else f", {words.size(each.free)} left on the device"
-        yield f"  {words.size(each.asked)} asked for{left}"
+        left = "" if each.free is None else f", {fmt.size(each.free)} left on the device"
+        yield f"  {fmt.size(each.asked)} asked for{left}"
 
 
 def _tenths(values: Sequence[int]) -> list[int]:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perftui.facts.device_phases import DeviceShare, device_share
+from perftui.facts.own_cost import OwnCost, own_cost
+from perftui.facts.step_kind import main_kind
 from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
-from perftui.run.device_share import DeviceShare, device_share
 from perftui.run.layout import RunLayout
-from perftui.run.own_cost import OwnCost, own_cost
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stacks import looks_of
 from perftui.run.steady import steady
-from perftui.run.step_kind import main_kind
 
 REASONS = {
     "warm": "the training had warmed up",

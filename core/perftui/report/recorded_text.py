@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from perftui.diagnosis import words
+from perftui import format as fmt
+from perftui.facts.own_cost import OwnCost
 from perftui.report.recorded import REASONS, GpuMemory, Recorded, Recording, Snapshot
-from perftui.run.own_cost import OwnCost
 from perftui.trace.text import printable
 
 MOST_WINDOWS = 5
@@ -36,7 +36,7 @@ def gpu_phases(recording: Recording | None) -> Iterator[str]:
     phases = recording.phases if recording else None
     if phases is None:
         return
-    yield f"Phases on the GPU, by its own clock (mean of {words.several(phases.count, 'step')})"
+    yield f"Phases on the GPU, by its own clock (mean of {fmt.several(phases.count, 'step')})"
     for name, time in phases.parts:
         yield f"  {name:<24} {time / 1e6:12.2f} ms"
 
@@ -47,9 +47,9 @@ def gpu_memory(recording: Recording | None) -> Iterator[str]:
     if memory is None:
         return
     yield "GPU memory, by torch's allocator"
-    yield f"  {'allocated at the last step':<30} {words.size(memory.allocated):>12}"
-    yield f"  {'highest so far':<30} {words.size(memory.peak):>12}"
-    yield f"  {'reserved':<30} {words.size(memory.reserved):>12}"
+    yield f"  {'allocated at the last step':<30} {fmt.size(memory.allocated):>12}"
+    yield f"  {'highest so far':<30} {fmt.size(memory.peak):>12}"
+    yield f"  {'reserved':<30} {fmt.size(memory.reserved):>12}"
     yield from _trouble(memory)
 
 
@@ -65,11 +65,11 @@ def _cost(cost: OwnCost | None) -> Iterator[str]:
         yield "  own cost: not known"
         return
     parts = (("hooks", cost.hooks), ("windows", cost.stalls), ("slower steps", cost.slowed))
-    told = ", ".join(f"{name} {words.duration(value)}" for name, value in parts)
-    share = words.percent(cost.total / cost.whole)
-    yield f"  own cost: {share} of {words.duration(cost.whole)} ({told})"
+    told = ", ".join(f"{name} {fmt.duration(value)}" for name, value in parts)
+    share = fmt.percent(cost.total / cost.whole)
+    yield f"  own cost: {share} of {fmt.duration(cost.whole)} ({told})"
     if not cost.slowed and cost.slowed_at_most:
-        most = words.duration(cost.slowed_at_most)
+        most = fmt.duration(cost.slowed_at_most)
         yield f"    by how much profiled steps were slower is lost in their scatter: at most {most}"
 
 
@@ -79,7 +79,7 @@ def _windows(windows: tuple[Recorded, ...]) -> Iterator[str]:
         shown = (windows[0], *windows[1 - MOST_WINDOWS :])
     for number, window in enumerate(shown):
         if number == 1 and len(shown) < len(windows):
-            yield f"  ... {words.several(len(windows) - len(shown), 'window')} between"
+            yield f"  ... {fmt.several(len(windows) - len(shown), 'window')} between"
         yield _window(window)
 
 
@@ -88,11 +88,11 @@ def _window(window: Recorded) -> str:
     steps = f"step {last}" if window.steps <= 1 else f"steps {window.first_step}-{last}"
     by = "window" if window.file is not None else "nsys"
     reason = REASONS.get(window.reason, window.reason or "why is not known")
-    return printable(f"  {by}: {steps}, {reason}; held up {words.duration(window.stall)}")
+    return printable(f"  {by}: {steps}, {reason}; held up {fmt.duration(window.stall)}")
 
 
 def _snapshot(snapshot: Snapshot) -> Iterator[str]:
-    size = "" if snapshot.peak is None else f" of {words.size(snapshot.peak)}"
+    size = "" if snapshot.peak is None else f" of {fmt.size(snapshot.peak)}"
     what = f"at the peak{size}" if snapshot.reason == "peak" else "as memory ran out"
     yield _opened(f"GPU memory {what}, step {snapshot.step}", snapshot.file)
 

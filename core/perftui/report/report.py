@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.modules import OUTSIDE
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import Evidence, gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis
+from perftui.facts.fact import Facts
+from perftui.facts.notes import notes
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import step_breakdown
+from perftui.facts.trace_steps import trace_steps
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption
 from perftui.report.kernel_metrics import TraceMetrics, join_metrics
@@ -18,18 +23,6 @@ from perftui.trace.ncu.model import KernelMetrics
 
 MOST_ROWS = 10
 """Operators and kernels listed."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Where the mean step went, ns; ``parts`` sum to ``step``."""
-
-    step: int
-    parts: tuple[tuple[str, int], ...]
-    steps: int
-    """Steps the mean is over; 0 where a trace marks none and all of it is meant."""
-    source: str
-    """``run`` (the training thread) or ``trace``."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +41,12 @@ class Report:
     """A diagnosis with what it rests on."""
 
     subject: Subject
-    evidence: Evidence
+    facts: Facts
     diagnosis: Diagnosis
     fixes: tuple[FixOption, ...]
     """Those of the costliest finding, best first."""
-    budgets: tuple[Budget, ...]
+    breakdowns: tuple[StepBreakdown, ...]
+    """Where the mean step went: in the training thread of a run, and in a trace."""
     ops: tuple[OpRow, ...]
     """By device time where there is a GPU, else by their own CPU time."""
     kernels: tuple[OpRow, ...]
@@ -66,7 +60,7 @@ class Report:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was passed over, and what the evidence cannot say, each once."""
-        return tuple(dict.fromkeys((*self.subject.notes, *self.evidence.notes, *self._of_metrics)))
+        return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *self._of_metrics)))
 
     @property
     def _of_metrics(self) -> tuple[str, ...]:
@@ -75,15 +69,14 @@ class Report:
 
 def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Report:
     """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels."""
-    evidence = gather(subject.run, subject.analysis)
-    diagnosis = diagnose(evidence)
-    found = diagnosis.top
+    facts = Facts(subject.run, subject.analysis)
+    found = diagnosis(facts).top
     return Report(
         subject,
-        evidence,
-        diagnosis,
-        options(found, evidence) if found else (),
-        tuple(_budgets(evidence)),
+        facts,
+        diagnosis(facts),
+        options(found, facts) if found else (),
+        tuple(_breakdowns(facts)),
         _ops(subject.analysis) if subject.analysis else (),
         _kernels(subject.analysis) if subject.analysis else (),
         _modules(subject.analysis) if subject.analysis else (),
@@ -94,15 +87,12 @@ def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Repo
     )
 
 
-def _budgets(evidence: Evidence) -> list[Budget]:
-    found = []
-    if evidence.share:
-        share = evidence.share
-        found.append(Budget(share.mean, share.parts, share.count, "run"))
-    if evidence.trace and (evidence.trace.has_gpu or not evidence.share):
-        trace = evidence.trace
-        found.append(Budget(trace.step_ns, trace.parts, trace.steps, "trace"))
-    return found
+def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
+    of_run, of_trace = step_breakdown(facts), trace_steps.or_none(facts)
+    if of_run:
+        yield of_run
+    if of_trace and (of_trace.has_gpu or not of_run):
+        yield of_trace.breakdown
 
 
 def _ops(analysis: TraceAnalysis) -> tuple[OpRow, ...]:

@@ -6,10 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Severity
 from perftui.diagnosis.store import read_findings
+from perftui.facts.fact import Facts
+from perftui.facts.steps import step_breakdown, step_count
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader
 from perftui.run.versioned import UnreadableError
@@ -41,12 +42,13 @@ def summarise(root: Path) -> RunSummary:
         OSError: it cannot be read.
     """
     run = RunReader(root).poll()
-    evidence = gather(run, None)
+    facts = Facts(run)
     found = _concluded(root) if run.manifest.status.is_over else None
-    top = (found or diagnose(evidence)).top
+    top = (found or diagnosis(facts)).top
+    steady = step_breakdown(facts)
     return RunSummary(
-        evidence.step_count,
-        evidence.share.mean if evidence.share else None,
+        step_count(facts),
+        steady.mean if steady else None,
         top.rule if top else "",
         top.severity if top else None,
         top.share if top else 0.0,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from perftui.diagnosis import words
-from perftui.diagnosis.model import Fact, Finding, Severity
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure, Finding, Severity
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import step_breakdown, step_count
+from perftui.facts.sync_calls import syncs
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics_text import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
-from perftui.report.report import Budget, OpRow, Report
+from perftui.report.report import OpRow, Report
 from perftui.report.shares import apportioned
 from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
@@ -25,9 +28,9 @@ def render(report: Report) -> str:
     blocks = (
         _heading(report),
         _verdict(report),
-        *(_budget(budget) for budget in report.budgets),
-        *main_thread(report.evidence),
-        sync_calls(report.evidence.syncs),
+        *(_breakdown(found) for found in report.breakdowns),
+        *main_thread(report.facts),
+        sync_calls(syncs(report.facts)),
         _ops("Operators, longest first", report.ops),
         _ops("Modules, longest by themselves first", report.modules),
         _kernels(report.kernels),
@@ -42,19 +45,18 @@ def render(report: Report) -> str:
 
 
 def _heading(report: Report) -> Iterator[str]:
-    subject, evidence = report.subject, report.evidence
+    subject, steady = report.subject, step_breakdown(report.facts)
     if subject.run is None:
         yield printable(str(subject.path))
         return
     manifest = subject.run.manifest
     yield printable(f"{manifest.script} - {_status(manifest)}")
     yield printable(f"run {manifest.run_id} on {manifest.host}, {_hardware(manifest)}")
-    if evidence.share:
-        share = evidence.share
+    if steady:
         yield (
-            f"{words.several(share.count, 'steady step')} of {evidence.step_count}: "
-            f"mean {words.duration(share.mean)}, median {words.duration(share.p50)}, "
-            f"5 % above {words.duration(share.p95)}, {share.steps_per_second:.1f} steps/s"
+            f"{fmt.several(steady.count, 'steady step')} of {step_count(report.facts)}: "
+            f"mean {fmt.duration(steady.mean)}, median {fmt.duration(steady.p50)}, "
+            f"5 % above {fmt.duration(steady.p95)}, {steady.steps_per_second:.1f} steps/s"
         )
 
 
@@ -73,7 +75,7 @@ def _status(manifest: Manifest) -> str:
 def _hardware(manifest: Manifest) -> str:
     gpus = ", ".join(manifest.gpus) or "no GPU"
     # 0 where an older or foreign manifest does not say.
-    cores = words.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
+    cores = fmt.several(manifest.cpu_count, "core") if manifest.cpu_count else "cores unknown"
     return f"{cores}, {gpus}"
 
 
@@ -98,27 +100,29 @@ def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
     more = finding.would_raise_confidence
     raised = f"; {more} would raise it" if more else ""
     yield f"  {gain}Confidence: {finding.confidence.value}{printable(raised)}."
-    for fact in finding.facts:
-        yield f"    {_fact(fact)}"
+    for figure in finding.facts:
+        yield f"    {_figure(figure)}"
     for fix in fixes:
         yield from _fix(fix)
 
 
-def _fact(fact: Fact) -> str:
-    value = _valued(fact.value, fact.unit)
-    limit = "" if fact.threshold is None else f"  (limit {_valued(fact.threshold, fact.unit)})"
-    source = fact.place.source if fact.place else None
-    where = f"  at {source}" if source and source != fact.value else ""
-    return printable(f"{fact.label:<32} {value}{limit}{where}")
+def _figure(figure: Figure) -> str:
+    value = _valued(figure.value, figure.unit)
+    limit = (
+        "" if figure.threshold is None else f"  (limit {_valued(figure.threshold, figure.unit)})"
+    )
+    source = figure.place.source if figure.place else None
+    where = f"  at {source}" if source and source != figure.value else ""
+    return printable(f"{figure.label:<32} {value}{limit}{where}")
 
 
 def _valued(value: float | int | str, unit: str) -> str:
     if isinstance(value, str):
         return value
     if unit == "ns":
-        return words.duration(value)
+        return fmt.duration(value)
     if unit == "B":
-        return words.size(value)
+        return fmt.size(value)
     # "g" keeps six digits, so counts are written whole.
     number = str(value) if isinstance(value, int) else f"{value:g}"
     return f"{number} %" if unit == "%" else number
@@ -138,17 +142,17 @@ def _fix(fix: FixOption) -> Iterator[str]:
         yield printable(f"    {fix.advice}")
 
 
-def _budget(budget: Budget) -> Iterator[str]:
-    what = {"run": "of the training thread", "trace": "of the trace"}[budget.source]
-    over = f"mean of {words.several(budget.steps, 'step')}" if budget.steps else "all of it"
+def _breakdown(found: StepBreakdown) -> Iterator[str]:
+    what = "of the training thread" if found.of_run else "of the trace"
+    over = f"mean of {fmt.several(found.count, 'step')}" if found.count else "all of it"
     yield f"Where the time goes, {what} ({over})"
-    parts = [(name, value) for name, value in budget.parts if value]
+    parts = [(name, value) for name, value in found.parts if value]
     values = [value for _, value in parts]
-    shown = apportioned(values, _hundredths(budget.step))
+    shown = apportioned(values, _hundredths(found.mean))
     tenths = apportioned(values, 1000)
     for (name, _), time, share in zip(parts, shown, tenths, strict=True):
         yield printable(f"  {name.replace('_', ' '):<24} {_ms(time)}  {share / 10:5.1f} %")
-    whole = "step" if budget.steps else "whole"
+    whole = "step" if found.count else "whole"
     yield f"  {whole:<24} {_ms(sum(shown))}  {sum(tenths) / 10:5.1f} %"
 
 
@@ -166,8 +170,8 @@ def _ops(title: str, rows: tuple[OpRow, ...]) -> Iterator[str]:
         yield title
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'self CPU':>10} {'device':>10}"
     for row in rows:
-        own = words.duration(row.cpu_self or 0)
-        device = words.duration(row.device) if row.device else "-"
+        own = fmt.duration(row.cpu_self or 0)
+        device = fmt.duration(row.device) if row.device else "-"
         yield f"  {_name(row.name)} {row.calls:>7} {own:>10} {device:>10}"
 
 
@@ -176,7 +180,7 @@ def _kernels(rows: tuple[OpRow, ...]) -> Iterator[str]:
         yield "Kernels and copies, longest first"
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
     for row in rows:
-        yield f"  {_name(row.name)} {row.calls:>7} {words.duration(row.device):>10}"
+        yield f"  {_name(row.name)} {row.calls:>7} {fmt.duration(row.device):>10}"
 
 
 def _name(name: str) -> str:

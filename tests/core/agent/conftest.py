@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import perftui.agent
-from perftui.run.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record, RingReader
-from perftui.run.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, Spool
+from perftui.recorder.spool.ring import Record, RingReader
+from perftui.wire.ring import EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
+from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE, Spool
 
 INJECT = Path(perftui.agent.__file__).parent / "inject"
 LATE = Path(__file__).parent / "late"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.occasions import LEAST_PAUSE_NS
-from perftui.run.ring import PROFILED_FLAG
+from perftui.agent.windows.triggers import LEAST_PAUSE_NS
+from perftui.wire.ring import PROFILED_FLAG
 
 pytestmark = pytest.mark.subprocess
 
@@ -187,7 +187,7 @@ def test_failed_agent_listens_to_nothing(train: Any) -> None:
 for _ in range(3):
     step()
 listeners = len(gc.callbacks)
-sys.modules["_perftui_agent.steps"].StepMachine.backward = lambda self: 1 / 0
+sys.modules["_perftui.agent.steps.machine"].StepMachine.backward = lambda self: 1 / 0
 step()
 print(listeners, len(gc.callbacks))
 step()
@@ -221,7 +221,7 @@ def test_torch_that_lacks_a_place_to_listen_at_is_left_alone(train: Any, tmp_pat
     source = (
         STEPS
         + """
-from perftui.agent.arm import arm
+from perftui.agent.startup.arm import arm
 del torch.amp.GradScaler
 try:
     arm(torch, sys.argv[1])
@@ -253,7 +253,8 @@ import signal
 def alarm(*_):
     raise TimeoutError("took too long")
 signal.signal(signal.SIGUSR1, alarm)
-sys.modules["_perftui_agent.window"].Window.save = lambda *_: signal.raise_signal(signal.SIGUSR1)
+window = sys.modules["_perftui.agent.windows.torch_window"].Window
+window.save = lambda *_: signal.raise_signal(signal.SIGUSR1)
 try:
     for _ in range(100):
         step()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent import meter as meters
-from perftui.agent.contained import contained, contained_apart
-from perftui.agent.cost import calibrate
-from perftui.agent.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
+from perftui.agent.overhead import meter as meters
+from perftui.agent.overhead.hook_cost import calibrate
+from perftui.agent.overhead.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
+from perftui.agent.safety.guarded import guarded, guarded_and_timed
 
 US = 1000
 MS = 1_000_000
@@ -43,12 +43,12 @@ class Agent:
         self.failure = error
         return isinstance(error, Exception)
 
-    @contained
+    @guarded
     def often(self, work: Callable[[], None]) -> int:
         work()
         return 1
 
-    @contained_apart
+    @guarded_and_timed
     def rarely(self, work: Callable[[], None]) -> int:
         work()
         return 1

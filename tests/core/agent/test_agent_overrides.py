@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.callsite import CallSite, find_call_site
+from perftui.agent.hooks.call_site import CallSite, find_call_site
 from perftui.agent.overrides import Overrides
 
 HERE = CallSite("/project/train.py", 10, 14, "main")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent import ring
-from perftui.run import ring as reader
+from perftui.agent.output import ring
+from perftui.recorder.spool import ring as reader
+from perftui.wire.ring import KINDS, STEP
 from tests.core.agent.interrupts import interrupted_at_call
 
 FACTS = {"pid": 7, "rank": 1, "world_size": 2}
@@ -20,7 +21,7 @@ Record = tuple[str, int, int, int, int, int, int]
 
 records = st.lists(
     st.tuples(
-        st.sampled_from(sorted(ring.KINDS)),
+        st.sampled_from(KINDS),
         st.integers(0, 2**62),
         st.integers(0, 2**40),
         st.integers(0, 2**32 - 1),
@@ -34,7 +35,7 @@ records = st.lists(
 
 def write(writer: ring.RingWriter, record: Record) -> None:
     kind, start, duration, step, value, extra, flag = record
-    writer.write(ring.KINDS[kind], start, duration, step, value, extra, flag)
+    writer.write(KINDS.index(kind), start, duration, step, value, extra, flag)
 
 
 def as_read(ring_reader: reader.RingReader) -> list[Record]:
@@ -48,13 +49,6 @@ def as_read(ring_reader: reader.RingReader) -> list[Record]:
 def trusted(written: list[Record], capacity: int) -> list[Record]:
     """The newest records, less the one whose slot the writer may be filling again."""
     return written[-(capacity - 1) :]
-
-
-def test_both_sides_state_the_same_format() -> None:
-    assert ring.RECORD.format == reader.RECORD
-    assert tuple(ring.KINDS) == reader.KINDS
-    for flag in ("PROFILED_FLAG", "EVAL_FLAG", "INFER_FLAG", "DEVICE_FLAG"):
-        assert getattr(ring, flag) == getattr(reader, flag)
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,7 +124,7 @@ def test_lost_notes_are_counted_where_there_is_always_room(tmp_path: Path) -> No
     with closing(reader.RingReader(tmp_path / "ring")) as following:
         assert following.lost_notes == 0
         writer.lose_notes(3)
-        writer.write(ring.STEP, 1, 2, 0)
+        writer.write(STEP, 1, 2, 0)
         assert following.lost_notes == 3
         assert len(following.poll()) == 1
 
@@ -142,7 +136,7 @@ def test_an_interrupt_while_a_ring_is_made_arrives_and_the_next_one_is_whole(
     while not is_over:
         path = tmp_path / f"ring-{number}"
         is_over = not interrupted_at_call(number, lambda path=path: ring.create_ring(path, FACTS))
-        ring.create_ring(path, FACTS).write(ring.STEP, 1, 2, 3)
+        ring.create_ring(path, FACTS).write(STEP, 1, 2, 3)
 
         with closing(reader.RingReader(path)) as made:
             assert len(made.poll()) == 1
@@ -158,7 +152,7 @@ def test_a_ring_knows_of_those_before_that_had_records(tmp_path: Path) -> None:
     for records_each in (0, 1, 0, 2, 0):
         writer = ring.create_ring(path, FACTS)
         for _ in range(records_each):
-            writer.write(ring.STEP, 1, 2, 3)
+            writer.write(STEP, 1, 2, 3)
         with closing(reader.RingReader(path)) as made:
             before.append(made.header.rings_before)
 

@@ -6,15 +6,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import perftui.agent
-from perftui.agent.options import Options
-from perftui.recorder.environment import training_environment
-from perftui.recorder.options import AgentOptions
+from perftui.recorder.process.environment import training_environment
+from perftui.wire.options import AgentOptions
 
 pytestmark = pytest.mark.subprocess
 
@@ -72,7 +70,7 @@ def test_it_waits_for_torch_only_where_there_is_a_spool(
 def test_a_spool_that_is_gone_is_left_alone(
     tmp_path: Path, spool: Path, environment: Environment
 ) -> None:
-    source = "import sys, torch; print('_perftui_agent' in sys.modules)"
+    source = "import sys, torch; print('_perftui' in sys.modules)"
 
     done = python("-c", source, env=environment(spool / "gone"), cwd=tmp_path)
 
@@ -165,9 +163,9 @@ def test_looking_for_torch_is_not_importing_it(
 ) -> None:
     source = (
         "import importlib.util, sys\n"
-        "print(importlib.util.find_spec('torch').name, '_perftui_agent' in sys.modules)\n"
+        "print(importlib.util.find_spec('torch').name, '_perftui' in sys.modules)\n"
         "import torch\n"
-        "print('_perftui_agent' in sys.modules, torch.__spec__.loader.__class__.__name__)\n"
+        "print('_perftui' in sys.modules, torch.__spec__.loader.__class__.__name__)\n"
         "print([f for f in sys.meta_path if type(f).__name__ == 'TorchFinder'])\n"
     )
     done = python("-c", source, env=environment(spool), cwd=tmp_path)
@@ -190,8 +188,3 @@ def test_options_that_make_no_sense_are_reported_and_the_script_runs(
 def test_what_is_injected_is_one_file() -> None:
     inject = Path(perftui.agent.__file__).parent / "inject"
     assert [path.name for path in inject.iterdir() if path.is_file()] == ["sitecustomize.py"]
-
-
-def test_both_sides_mean_the_same_options() -> None:
-    ours = {field.name: field.default for field in fields(Options)}
-    assert ours == {field.name: field.default for field in fields(AgentOptions)}

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from perftui.run.ring import EVAL_FLAG, INFER_FLAG, RingReader
+from perftui.recorder.spool.ring import RingReader
+from perftui.wire.ring import EVAL_FLAG, INFER_FLAG
 
 pytestmark = pytest.mark.subprocess
 

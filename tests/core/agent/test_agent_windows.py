@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.warmup import MOST_STEPS, WarmUp
-from perftui.agent.window_length import MOST_STALL_NS, window_steps
+from perftui.agent.steps.warmup import MOST_STEPS, WarmUp
+from perftui.agent.windows.length import MOST_STALL_NS, window_steps
 
 MS = 1_000_000
 

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.around import put_around
-from perftui.agent.compiled import IS_COMPILED, CompiledAround, CompiledLane
-from perftui.agent.ring import BACKWARD
+from perftui.agent.hooks.around import put_around
+from perftui.agent.native.compiled import IS_COMPILED, CompiledAround, CompiledFastPath
+from perftui.wire.ring import BACKWARD
 
 TORCH = SimpleNamespace(_C=SimpleNamespace(_dynamo=SimpleNamespace(eval_frame=None)))
 
@@ -40,7 +40,7 @@ compiled = pytest.mark.parametrize("way", WAYS[1:], indirect=True)
 @pytest.fixture(params=WAYS, autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """In which of the two ways it is done."""
-    monkeypatch.setattr("perftui.agent.around.IS_COMPILED", request.param == "compiled")
+    monkeypatch.setattr("perftui.agent.hooks.around.IS_COMPILED", request.param == "compiled")
     return str(request.param)
 
 
@@ -50,15 +50,15 @@ def add(first: int, /, *others: int, scale: int = 1, **named: int) -> int:
 
 
 class Gate:
-    """As much of a lane as is used in Python."""
+    """As much of a fast path as is used in Python."""
 
     def __init__(self) -> None:
         self.inside = self.is_off = self.goes_back = False
 
 
-def lane() -> Any:
+def fast_path() -> Any:
     """One that nothing goes on in."""
-    return CompiledLane() if IS_COMPILED else Gate()
+    return CompiledFastPath() if IS_COMPILED else Gate()
 
 
 class Told:
@@ -240,7 +240,7 @@ def test_who_insists_is_told_of_an_end_again_where_a_handler_raised(
 
 @pytest.mark.parametrize("phase", [None, BACKWARD])
 def test_a_phase_lets_all_pass_within_it_however_it_ends(phase: int | None) -> None:
-    ours, told = lane(), Told()
+    ours, told = fast_path(), Told()
     seen: list[tuple[bool, bool]] = []
 
     def original(depth: int) -> None:
@@ -250,7 +250,7 @@ def test_a_phase_lets_all_pass_within_it_however_it_ends(phase: int | None) -> N
         else:
             raise ValueError(depth)
 
-    around = put_around(TORCH, original, told.enter, told.leave, lane=ours, phase=phase)
+    around = put_around(TORCH, original, told.enter, told.leave, fast_path=ours, phase=phase)
     with pytest.raises(ValueError, match="0"):
         around(2)
 
@@ -260,12 +260,12 @@ def test_a_phase_lets_all_pass_within_it_however_it_ends(phase: int | None) -> N
 
 
 def test_recording_that_ends_within_a_phase_lets_all_pass_after_it() -> None:
-    ours, told = lane(), Told()
+    ours, told = fast_path(), Told()
 
     def original(_: int) -> None:
         ours.is_off = ours.inside = True
 
-    around = put_around(TORCH, original, told.enter, told.leave, lane=ours)
+    around = put_around(TORCH, original, told.enter, told.leave, fast_path=ours)
     around(1)
     assert ours.inside
     around(2)
@@ -293,7 +293,13 @@ def test_the_lane_is_asked_first(phase: int | None, knows: bool, arrives: bool) 
         return "batch"
 
     around = put_around(
-        TORCH, original, told.enter, told.leave, lane=lane(), short=(enter, leave), phase=phase
+        TORCH,
+        original,
+        told.enter,
+        told.leave,
+        fast_path=fast_path(),
+        fast=(enter, leave),
+        phase=phase,
     )
     try:
         around("it")
@@ -319,8 +325,10 @@ def test_an_error_of_the_lane_ends_the_call() -> None:
     def fail(*_: object) -> int:
         raise KeyboardInterrupt
 
-    for short in ((fail, bool), (int.__abs__, fail)):
-        around = put_around(TORCH, calls.append, told.enter, told.leave, lane=lane(), short=short)
+    for fast in ((fail, bool), (int.__abs__, fail)):
+        around = put_around(
+            TORCH, calls.append, told.enter, told.leave, fast_path=fast_path(), fast=fast
+        )
         with pytest.raises(KeyboardInterrupt):
             around(1)
     assert calls == [1]
@@ -459,7 +467,9 @@ def test_nothing_is_kept_of_a_hundred_thousand_calls() -> None:
     def enter(args: Any, _: Any) -> object:
         return None if len(args) == 3 else ((args[0],), {}) if len(args) == 4 else 1000
 
-    around = put_around(TORCH, original, enter, lambda *_: None, lane=lane(), insists=True)
+    around = put_around(
+        TORCH, original, enter, lambda *_: None, fast_path=fast_path(), insists=True
+    )
     around(thing := Thing())
     watched: tuple[object, ...] = (thing, original, around, enter, 1000, None, True)
     gc.collect()
@@ -524,7 +534,7 @@ def test_several_threads_call_it_at_once() -> None:
 
 
 def test_a_child_forked_within_goes_its_own_way() -> None:
-    ours, told = lane(), Told()
+    ours, told = fast_path(), Told()
     parent = os.getpid()
 
     def original(_: int) -> int:
@@ -534,7 +544,7 @@ def test_a_child_forked_within_goes_its_own_way() -> None:
             ours.inside = False
         return child
 
-    around = put_around(TORCH, original, told.enter, told.leave, lane=ours)
+    around = put_around(TORCH, original, told.enter, told.leave, fast_path=ours)
     child = around(1)
     is_whole = [one[0] for one in told.heard] == ["enter", "leave"] and not ours.inside
     if os.getpid() != parent:

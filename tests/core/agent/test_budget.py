@@ -9,10 +9,17 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.budget import Budget
-from perftui.agent.control import Control
-from perftui.agent.occasions import ASKED, CHOSEN, LEAST_PAUSE_NS, REGULAR, SLOW, WARM, Occasions
-from perftui.run.spool import CONTROL_SIZE
+from perftui.agent.overhead.budget import Budget
+from perftui.agent.windows.triggers import (
+    ASKED,
+    CHOSEN,
+    LEAST_PAUSE_NS,
+    REGULAR,
+    SLOW,
+    WARM,
+    WindowTriggers,
+)
+from perftui.wire.control_page import SIZE, ControlPage
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -23,7 +30,7 @@ class Loop:
     """A training of a fake clock, whose windows cost what they are told to."""
 
     share: float = 0.01
-    control: Control = field(default_factory=lambda: Control(Path("/nowhere")))
+    control: ControlPage = field(default_factory=lambda: ControlPage(Path("/nowhere")))
     now: int = 5 * S
     number: int = 0
     first_step: int | None = None
@@ -31,7 +38,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.share)
-        self.occasions = Occasions(self.budget, self.control, self.first_step)
+        self.occasions = WindowTriggers(self.budget, self.control, self.first_step)
 
     def step(self, duration: int, price: int, cost: int, hooks: int = 0) -> str | None:
         """One step, and the window that may follow; why it does."""
@@ -157,8 +164,8 @@ def test_steps_that_are_a_little_slower_open_none() -> None:
 
 def test_a_window_that_is_asked_for_needs_no_budget(tmp_path: Path) -> None:
     page = tmp_path / "control"
-    page.write_bytes(bytes(CONTROL_SIZE))
-    loop = Loop(control=Control(tmp_path))
+    page.write_bytes(bytes(SIZE))
+    loop = Loop(control=ControlPage(tmp_path / "control"))
     loop.run(20, 30 * MS, 10 * S)
     with page.open("r+b") as file:
         file.write((1).to_bytes(8, "little"))

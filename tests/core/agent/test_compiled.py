@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import perftui.agent
-from perftui.agent.compiled import IS_COMPILED, CompiledLane, CompiledPage
-from perftui.agent.plain_page import COLLATE
+from perftui.agent.native.compiled import IS_COMPILED, CompiledFastPath, CompiledPage
+from perftui.wire.worker_page import COLLATE
 
-SOURCES = sorted(Path(perftui.agent.__file__).parent.glob("*.c"))
+SOURCES = sorted(Path(perftui.agent.__file__).parent.rglob("*.c"))
 ALWAYS_THERE = (True, False, None)
 TIMES = 2000
 
@@ -20,20 +20,20 @@ TIMES = 2000
 @pytest.mark.parametrize(
     "hook",
     [
-        lambda lane, _: lane.leave(0, 0),
-        lambda lane, _: lane.enter_optimizer(lane),
-        lambda lane, _: lane.leave_optimizer(lane),
-        lambda lane, _: lane.leave_fetch(lane, 0),
+        lambda fast_path, _: fast_path.leave(0, 0),
+        lambda fast_path, _: fast_path.enter_optimizer(fast_path),
+        lambda fast_path, _: fast_path.leave_optimizer(fast_path),
+        lambda fast_path, _: fast_path.leave_fetch(fast_path, 0),
         lambda _, page: page.mark(COLLATE),
         lambda _, page: page.enter(page) and page.leave(page),
     ],
 )
 def test_what_is_always_there_keeps_its_references(hook: object) -> None:
     assert callable(hook)
-    lane, page = CompiledLane(), CompiledPage()
+    fast_path, page = CompiledFastPath(), CompiledPage()
     before = [sys.getrefcount(one) for one in ALWAYS_THERE]
     for _ in range(TIMES):
-        hook(lane, page)
+        hook(fast_path, page)
     lost = [was - sys.getrefcount(one) for was, one in zip(before, ALWAYS_THERE, strict=True)]
 
     assert max(lost) < TIMES // 2

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from perftui.agent.control import Control
-from perftui.run.spool import CONTROL_SIZE
+from perftui.wire.control_page import SIZE, ControlPage
 
 PLANS = """
 import sys
 from pathlib import Path
-from perftui.agent.control import Control
-control, step = Control(Path(sys.argv[1])), 0
+from perftui.wire.control_page import ControlPage
+control, step = ControlPage(Path(sys.argv[1]) / "control"), 0
 while True:
     step += 1
     control.plan(step)
@@ -25,11 +24,11 @@ while True:
 REQUESTS = """
 import sys
 from pathlib import Path
-from perftui.recorder.spool_directory import SpoolDirectory
+from perftui.recorder.spool.directory import SpoolDirectory
 directory = SpoolDirectory(Path(sys.argv[1]))
 print(directory.spool.root, flush=True)
 while True:
-    directory.count_capture()
+    directory.control.request()
 """
 
 LEAST = 10_000
@@ -47,8 +46,8 @@ def fewer_than_before(read: Callable[[], int]) -> int:
 
 
 def test_a_plan_is_read_as_it_is_or_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
-    control = Control(tmp_path)
+    (tmp_path / "control").write_bytes(bytes(SIZE))
+    control = ControlPage(tmp_path / "control")
     with subprocess.Popen((sys.executable, "-c", PLANS, str(tmp_path))) as writer:
         try:
             assert fewer_than_before(lambda: control.step) == 0
@@ -63,7 +62,7 @@ def test_requests_are_read_as_they_are_or_as_they_were(tmp_path: Path) -> None:
             assert writer.stdout is not None
             spool = Path(writer.stdout.readline().strip())
             with (spool / "control").open("r+b") as file:
-                words = memoryview(mmap.mmap(file.fileno(), CONTROL_SIZE)).cast("Q")
+                words = memoryview(mmap.mmap(file.fileno(), SIZE)).cast("Q")
             assert fewer_than_before(lambda: words[0]) == 0
         finally:
             writer.kill()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent import ring as rings
-from perftui.agent.device import LEAST_PAUSE_NS, MOST_PAUSE_NS, SHARE, Device
-from perftui.agent.meter import Meter
-from perftui.agent.ring import FORWARD
-from perftui.run.ring import RingReader
+from perftui.agent.gpu.device import LEAST_PAUSE_NS, MOST_PAUSE_NS, SHARE, Device
+from perftui.agent.output import ring as rings
+from perftui.agent.overhead.meter import Meter
+from perftui.recorder.spool.ring import RingReader
+from perftui.wire.ring import FORWARD
 from tests.core.agent.test_device_phases import Torch
 
 MS = 1_000_000

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent import device_phases, memory
-from perftui.agent import ring as rings
-from perftui.agent.device import Device
-from perftui.agent.device_phases import MOST_PENDING, DevicePhases, DeviceTimes
-from perftui.agent.meter import Meter
-from perftui.agent.recording import Recording
-from perftui.agent.ring import BACKWARD, FORWARD, INPUT_WAIT, OPTIMIZER
-from perftui.agent.steps import TRAIN, Boundary, StepMachine
-from perftui.run.ring import DEVICE_FLAG, RingReader
+from perftui.agent.gpu import memory
+from perftui.agent.gpu import phase_times as device_phases
+from perftui.agent.gpu.device import Device
+from perftui.agent.gpu.phase_times import MOST_PENDING, DevicePhases, DeviceTimes
+from perftui.agent.output import ring as rings
+from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording.recording import Recording
+from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
+from perftui.recorder.spool.ring import RingReader
+from perftui.wire.ring import BACKWARD, DEVICE_FLAG, FORWARD, INPUT_WAIT, OPTIMIZER
 
 
 class Event:

@@ -11,15 +11,15 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 import torch
-from perftui.agent.options import Options
-from perftui.agent.session import Session
+from perftui.wire.options import AgentOptions
+from perftui.agent.recording.session import Session
 
 class Event:
     def __del__(self):
         os.write(1, b"destroyed in the parent\\n" if os.getpid() == parent else b"destroyed\\n")
 
 parent = os.getpid()
-session = Session(torch, Path(sys.argv[1]), Options(profile=False))
+session = Session(torch, Path(sys.argv[1]), AgentOptions(profile=False))
 session.enter_forward(torch.nn.Linear(1, 1))
 phases = session.recording.device.phases
 phases._free[0] = [Event()]

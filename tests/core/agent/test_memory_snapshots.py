@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from perftui.agent import memory_snapshots
-from perftui.agent import ring as rings
-from perftui.agent.device import Device
-from perftui.agent.memory_snapshots import LEAST_PAUSE_NS, MOST_FAILURES, MemorySnapshots
-from perftui.agent.meter import Meter
-from perftui.agent.recording import Recording
-from perftui.agent.steps import TRAIN, Boundary, StepMachine
-from perftui.run.ring import PROFILED_FLAG, RingReader
+from perftui.agent.gpu import memory_snapshots
+from perftui.agent.gpu.device import Device
+from perftui.agent.gpu.memory_snapshots import LEAST_PAUSE_NS, MOST_FAILURES, MemorySnapshots
+from perftui.agent.output import ring as rings
+from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording.recording import Recording
+from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
+from perftui.recorder.spool.ring import RingReader
+from perftui.wire.ring import PROFILED_FLAG
 
 GIB = 1 << 30
 

@@ -16,13 +16,13 @@ from torch import nn
 from torch.utils import checkpoint as checkpoints
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perftui.agent import module_ranges
-from perftui.agent.hooks import watch_modules
-from perftui.agent.lane import Lane
-from perftui.agent.marks import Marks
-from perftui.agent.module_names import ModuleNames
-from perftui.agent.module_ranges import ModuleRanges
-from perftui.agent.ranges import Ranges
+from perftui.agent.fast_path.fast_path import FastPath
+from perftui.agent.hooks.watch import watch_modules
+from perftui.agent.ranges import module_ranges
+from perftui.agent.ranges.marks import Marks
+from perftui.agent.ranges.module_names import ModuleNames
+from perftui.agent.ranges.module_ranges import ModuleRanges
+from perftui.agent.ranges.ranges import Ranges
 
 COUNTS = {
     "embed (Linear)": 1,
@@ -105,14 +105,14 @@ def hooked() -> Iterator[None]:
     class Session:
         """Records nothing, and knows where an outermost call goes on."""
 
-        lane = Lane(torch, lambda _: False)
+        fast_path = FastPath(torch, lambda _: False)
 
         def enter_forward(self, _: nn.Module) -> int:
-            self.lane.inside = True
+            self.fast_path.inside = True
             return 1
 
         def leave(self, *_: int) -> None:
-            self.lane.inside = False
+            self.fast_path.inside = False
 
     before = nn.Module.__call__
     watch_modules(torch, Session())  # type: ignore[arg-type] - of which it is all that is needed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.nsys_window import NsysWindow
+from perftui.agent.windows.nsys_window import NsysWindow
 
 TRAINING = """
 import os, sys, torch

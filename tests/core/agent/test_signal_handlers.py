@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import pytest
 
-from perftui.agent.dataset import length
-from perftui.agent.lifetime import Lifetime
-from perftui.agent.loader import batches_ready
-from perftui.agent.options import read_options
-from perftui.agent.signal_handlers import raised_by_handler
+from perftui.agent.dataloader.dataset import length
+from perftui.agent.dataloader.loader import batches_ready
+from perftui.agent.recording.lifetime import Lifetime
+from perftui.agent.safety.signal_handlers import raised_by_handler
+from perftui.wire.options import read_options
 
 
 class Alarm:
@@ -129,4 +129,4 @@ def test_it_passes_through_the_end_of_an_agent_that_failed(tmp_path: Path) -> No
 def test_an_agent_that_cannot_even_tell_fails_in_silence(tmp_path: Path) -> None:
     failed = lifetime(tmp_path / "gone", bool)
     failed.fail(ValueError("ours"))
-    assert failed.lane.inside
+    assert failed.fast_path.inside

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.sync_warnings import SyncWarnings
-from perftui.agent.syncs import OPERATION, SyncHunt
+from perftui.agent.sync_calls.counter import OPERATION, SyncCounter
+from perftui.agent.sync_calls.sync_warnings import SyncWarnings
 
 torch = pytest.importorskip("torch")
 
@@ -118,26 +118,26 @@ class OnDevice(torch.Tensor):  # type: ignore[misc, name-defined]
 
 
 @pytest.fixture
-def hunt(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncHunt, Cuda]]:
+def hunt(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncCounter, Cuda]]:
     """One that begins where CUDA is in use."""
     fake = Cuda()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", fake.cuda.get_sync_debug_mode)
     monkeypatch.setattr(torch._C, "_cuda_set_sync_debug_mode", fake.set, raising=False)
-    monkeypatch.setattr("perftui.agent.syncs._runs_compiled", lambda: False)
+    monkeypatch.setattr("perftui.agent.sync_calls.counter._runs_compiled", lambda: False)
     before = dict(vars(torch.Tensor)), torch.cuda.synchronize
-    hunt = SyncHunt(torch)
+    hunt = SyncCounter(torch)
     assert hunt.begin() is None
     yield hunt, fake
     hunt.end()
     assert before == (dict(vars(torch.Tensor)), torch.cuda.synchronize)
 
 
-def counts(hunt: SyncHunt) -> dict[str, int]:
+def counts(hunt: SyncCounter) -> dict[str, int]:
     return {site["call"]: site["count"] for site in hunt.found()}
 
 
-def test_only_tensors_of_the_gpu_count_where_there_is_one(hunt: tuple[SyncHunt, Cuda]) -> None:
+def test_only_tensors_of_the_gpu_count_where_there_is_one(hunt: tuple[SyncCounter, Cuda]) -> None:
     there: Any = torch.ones(1).as_subclass(OnDevice)
     there.item()
     torch.ones(1).item()
@@ -145,7 +145,7 @@ def test_only_tensors_of_the_gpu_count_where_there_is_one(hunt: tuple[SyncHunt, 
     assert counts(hunt[0]) == {"item": 1, "float": 1}
 
 
-def test_copies_count_where_they_cross_and_wait(hunt: tuple[SyncHunt, Cuda]) -> None:
+def test_copies_count_where_they_cross_and_wait(hunt: tuple[SyncCounter, Cuda]) -> None:
     there: Any = torch.ones(1).as_subclass(OnDevice)
     there.to("cpu")
     assert counts(hunt[0]) == {}
@@ -157,14 +157,14 @@ def test_copies_count_where_they_cross_and_wait(hunt: tuple[SyncHunt, Cuda]) -> 
     assert copies((there, "cpu", torch.float32, False), {}, crossing)
 
 
-def test_operations_that_no_name_tells_count_without_a_time(hunt: tuple[SyncHunt, Cuda]) -> None:
+def test_operations_that_no_name_tells_count_without_a_time(hunt: tuple[SyncCounter, Cuda]) -> None:
     hunt[1].unique()
     (site,) = hunt[0].found()
     assert (site["call"], site["count"], site["time"]) == (OPERATION, 1, -1)
     assert site["file"] == __file__
 
 
-def test_a_call_that_torch_warns_of_counts_once(hunt: tuple[SyncHunt, Cuda]) -> None:
+def test_a_call_that_torch_warns_of_counts_once(hunt: tuple[SyncCounter, Cuda]) -> None:
     class Warning_(torch.Tensor):  # type: ignore[misc, name-defined]  # noqa: N801
         is_cpu = False
 
@@ -177,7 +177,7 @@ def test_a_call_that_torch_warns_of_counts_once(hunt: tuple[SyncHunt, Cuda]) -> 
     assert counts(hunt[0]) == {"item": 1}
 
 
-def test_other_threads_are_not_counted(hunt: tuple[SyncHunt, Cuda]) -> None:
+def test_other_threads_are_not_counted(hunt: tuple[SyncCounter, Cuda]) -> None:
     there: Any = torch.ones(1).as_subclass(OnDevice)
     for work in (there.item, hunt[1].unique):
         thread = threading.Thread(target=work)
@@ -194,8 +194,8 @@ def test_a_call_that_cannot_be_counted_succeeds_and_that_is_told(
         def is_cpu(self) -> bool:
             raise ValueError("nobody knows")
 
-    monkeypatch.setattr("perftui.agent.syncs._runs_compiled", lambda: False)
-    hunt = SyncHunt(torch)
+    monkeypatch.setattr("perftui.agent.sync_calls.counter._runs_compiled", lambda: False)
+    hunt = SyncCounter(torch)
     assert hunt.begin() is None
     assert torch.tensor(3).as_subclass(Odd).item() == 3
     with pytest.raises(RuntimeError, match="not all counted"):

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.occasions import ASKED, REGULAR, WARM
-from perftui.agent.options import Options
-from perftui.agent.steps import EVAL, INFER, TRAIN, Boundary
-from perftui.agent.training_runs import LONG_GAP
-from perftui.agent.window_plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
-from perftui.run.spool import CONTROL_SIZE
+from perftui.agent.steps.machine import EVAL, INFER, TRAIN, Boundary
+from perftui.agent.steps.training_runs import LONG_GAP
+from perftui.agent.windows.plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
+from perftui.agent.windows.triggers import ASKED, REGULAR, WARM
+from perftui.wire.control_page import SIZE
+from perftui.wire.options import AgentOptions
 
 MS = 1_000_000
 
@@ -122,13 +122,13 @@ class Training:
         self.windows.append((first, steps, self.plan.reason))
 
 
-def training(options: Options | None = None, spool: Path = Path("/nowhere")) -> Training:
-    return Training(WindowPlan(spool, options or Options()))
+def training(options: AgentOptions | None = None, spool: Path = Path("/nowhere")) -> Training:
+    return Training(WindowPlan(spool, options or AgentOptions()))
 
 
 @pytest.mark.parametrize("share", [0.002, 0.01, 0.05])
 def test_all_windows_of_a_run_and_the_hooks_together_stay_within_the_budget(share: float) -> None:
-    run = training(Options(overhead=share))
+    run = training(AgentOptions(overhead=share))
     run.hooks = 30_000
     run.run(40_000)
 
@@ -172,7 +172,7 @@ def test_steps_that_are_dear_to_save_are_recorded_one_by_one() -> None:
 
 
 def test_an_explicit_number_of_steps_holds_whatever_it_costs() -> None:
-    run = training(Options(window_steps=7))
+    run = training(AgentOptions(window_steps=7))
     run.stall = 40 * MS
     run.run(20_000)
 
@@ -189,7 +189,7 @@ def test_windows_that_are_always_cut_short_are_tried_few_times() -> None:
 
 
 def test_a_request_is_served_at_once(tmp_path: Path) -> None:
-    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
+    (tmp_path / "control").write_bytes(bytes(SIZE))
     run = training(spool=tmp_path)
     run.run(600)
     before = len(run.windows)
@@ -266,7 +266,7 @@ def test_a_first_window_that_would_be_dear_is_earned_first() -> None:
 
 
 def test_a_dear_window_whose_length_was_asked_for_is_opened_at_once() -> None:
-    run = training(Options(window_steps=4))
+    run = training(AgentOptions(window_steps=4))
     run.calls = 5_000
     run.run(100)
 
@@ -274,7 +274,7 @@ def test_a_dear_window_whose_length_was_asked_for_is_opened_at_once() -> None:
 
 
 def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) -> None:
-    page = bytearray(CONTROL_SIZE)
+    page = bytearray(SIZE)
     (tmp_path / "control").write_bytes(page)
     run = training(spool=tmp_path)
     run.calls = 5_000
@@ -299,7 +299,7 @@ def test_a_dear_window_that_a_viewer_asks_for_is_opened_at_once(tmp_path: Path) 
 def test_in_a_loop_of_runs_alike_windows_hold_nothing_but_training(
     length: int, gap: int, tells: bool, milliseconds: int, window_steps: int | None
 ) -> None:
-    run = training(Options(overhead=0.5, window_steps=window_steps))
+    run = training(AgentOptions(overhead=0.5, window_steps=window_steps))
     run.usual = milliseconds * MS
     run.loop([(length, gap)] * 12, tells=tells)
     learnt = len(run.windows)
@@ -319,7 +319,7 @@ def test_in_a_loop_of_runs_alike_windows_hold_nothing_but_training(
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), min_size=60, max_size=60))
 def test_where_calls_tell_no_window_begins_within_a_gap(turns: list[tuple[int, int]]) -> None:
-    run = training(Options(overhead=0.5))
+    run = training(AgentOptions(overhead=0.5))
     run.usual = 900 * MS
     run.loop(turns, tells=True)
     inside = [first for first, _, _ in run.windows if run.kinds[first - 1] == EVAL]
@@ -330,12 +330,12 @@ def test_where_calls_tell_no_window_begins_within_a_gap(turns: list[tuple[int, i
 
 @pytest.mark.parametrize("together", [1, 6, 36])
 def test_steps_that_are_told_of_together_count_for_the_length_of_runs(together: int) -> None:
-    run = training(Options(overhead=0.5))
+    run = training(AgentOptions(overhead=0.5))
     for _ in range(200):
         run.kind = TRAIN
         began = run.number
         while run.number - began < 40:
-            # The lane tells of the last one when a loader of another kind begins.
+            # The fast path tells of the last one when a loader of another kind begins.
             run.run_together(1, min(together, 39 - (run.number - began)) or 1)
             run.kinds += [TRAIN] * (run.number - len(run.kinds))
         run.kind = EVAL
@@ -354,7 +354,7 @@ def test_runs_that_are_each_one_step_between_gaps_of_any_length_are_met_in_the_e
 
 
 def test_a_window_that_the_first_validation_took_is_followed_by_another() -> None:
-    run = training(Options(overhead=0.5, window_steps=1))
+    run = training(AgentOptions(overhead=0.5, window_steps=1))
     run.usual = 200 * MS
     run.run(5)
     assert not run.windows
@@ -369,13 +369,13 @@ def test_a_window_that_the_first_validation_took_is_followed_by_another() -> Non
 
 def request(spool: Path, number: int = 1) -> None:
     """Ask for a window, as a viewer does."""
-    page = bytearray(CONTROL_SIZE)
+    page = bytearray(SIZE)
     page[0] = number
     (spool / "control").write_bytes(page)
 
 
 def test_a_request_within_a_gap_is_served_where_training_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
+    (tmp_path / "control").write_bytes(bytes(SIZE))
     run = training(spool=tmp_path)
     run.loop([(1, 300)] * 5, tells=True)
     request(tmp_path)
@@ -397,8 +397,8 @@ def test_a_request_within_a_gap_is_served_where_training_goes_on(tmp_path: Path)
 def test_a_request_does_not_wait_for_long(
     tmp_path: Path, milliseconds: int, is_another_wanted: bool
 ) -> None:
-    (tmp_path / "control").write_bytes(bytes(CONTROL_SIZE))
-    run = training(Options(overhead=0.5), spool=tmp_path)
+    (tmp_path / "control").write_bytes(bytes(SIZE))
+    run = training(AgentOptions(overhead=0.5), spool=tmp_path)
     run.loop([(20, 10)] * 5, tells=False)
     run.kind = EVAL
     # With the pause over, or before.

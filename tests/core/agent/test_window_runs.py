@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.compiled import IS_COMPILED
-from perftui.agent.windows import POSTPONED
-from perftui.run.ring import PROFILED_FLAG
+from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.windows.windows import POSTPONED
+from perftui.wire.ring import PROFILED_FLAG
 
 PLAIN = """
 import sys, torch
@@ -90,13 +90,13 @@ def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any, monkey
 SHORT_WAY = """
 import sys
 from torch.utils.data import DataLoader, TensorDataset
-recording = sys.modules["_perftui_agent.recording"]
+recording = sys.modules["_perftui.agent.recording.recording"]
 # On a busy machine it is time to plan after every other step.
-recording.USUAL_NS = 10**15
+sys.modules["_perftui.agent.recording.step_writer"].USUAL_NS = 10**15
 original, told = recording.Recording.take_back, []
-def take_back(self, lane):
-    told.append(lane.steps)
-    original(self, lane)
+def take_back(self, fast_path):
+    told.append(fast_path.steps)
+    original(self, fast_path)
 recording.Recording.take_back = take_back
 for number, (x,) in enumerate(DataLoader(TensorDataset(torch.ones(400, 8)))):
     optimizer.zero_grad()
@@ -244,7 +244,7 @@ for number in range(3):
 
 LATE = """
 import sys
-sys.modules["_perftui_agent.windows"].LONG_STOP_NS = 0
+sys.modules["_perftui.agent.windows.stages"].LONG_STOP_NS = 0
 """
 
 

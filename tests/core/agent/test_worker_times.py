@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from perftui.run.worker_page import IDLE, PageHeader, WorkerCounts, WorkerPageReader
+from perftui.recorder.spool.worker_page import PageHeader, WorkerCounts, WorkerPageReader
+from perftui.wire.worker_page import IDLE
 
 pytestmark = pytest.mark.subprocess
 
@@ -223,7 +224,7 @@ def test_without_room_for_a_page_the_training_goes_on_and_it_is_said(train: Any)
 
 SIZES = """
 import collections, json, numpy, torch
-from perftui.agent.batch_bytes import batch_bytes
+from perftui.agent.dataloader.batch_bytes import batch_bytes
 
 class Guarded(torch.Tensor):
     @classmethod

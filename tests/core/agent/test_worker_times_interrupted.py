@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from perftui.agent.worker_page import WorkerPage
-from perftui.agent.worker_times import LOADER, WorkerTimes, _watch_fetcher
-from perftui.run.spool import Spool
-from perftui.run.worker_page import FETCH, IDLE, WorkerCounts, WorkerPageReader
+from perftui.agent.dataloader.worker_page import WorkerPage
+from perftui.agent.dataloader.worker_times import LOADER, WorkerTimes, _watch_fetcher
+from perftui.recorder.spool.worker_page import WorkerCounts, WorkerPageReader
+from perftui.wire.spool import Spool
+from perftui.wire.worker_page import FETCH, IDLE
 from tests.core.agent.interrupts import interrupted_at_call
 
 

@@ -130,7 +130,7 @@ def test_reading_can_be_called_off(training: Trace) -> None:
         ("/opt/site-packages/numpy/core.py(3): f", None),
         ("contextlib.py(132): __enter__", None),
         ("perftui/agent/hooks.py(53): inner", None),
-        ("/opt/checkout/core/perftui/agent/hooks.py(53): inner", None),
+        ("/opt/checkout/core/perftui/agent/hooks/watch.py(53): inner", None),
         ("perftui/train.py(3): main", "perftui/train.py:3 main"),
         ("<string>(2): __init__", None),
         ("<built-in function len>", None),

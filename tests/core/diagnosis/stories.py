@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from tests.traces.builder import SINGLE, TraceBuilder, ms, us
 
@@ -14,11 +14,11 @@ CALL = us(2)
 
 def diagnosed(story: TraceBuilder, run: RunSnapshot | None = None) -> Diagnosis:
     """What the rules say of a trace, with or without its run."""
-    return diagnose(gather(run, story.analysis()))
+    return diagnosis(Facts(run, story.analysis()))
 
 
-def found(diagnosis: Diagnosis, rule: str) -> Finding | None:
-    return next((finding for finding in diagnosis.findings if finding.rule == rule), None)
+def found(judged: Diagnosis, rule: str) -> Finding | None:
+    return next((finding for finding in judged.findings if finding.rule == rule), None)
 
 
 def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -> Finding:
@@ -28,9 +28,9 @@ def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -
     return finding
 
 
-def reasons(diagnosis: Diagnosis) -> dict[str, str]:
+def reasons(judged: Diagnosis) -> dict[str, str]:
     """Why rules say nothing."""
-    return {each.rule: each.reason for each in diagnosis.abstentions}
+    return {each.rule: each.reason for each in judged.abstentions}
 
 
 def training() -> TraceBuilder:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.loader_work import loader_work
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
+from perftui.facts.fact import Facts
+from perftui.facts.loader_work import work_of
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 
@@ -23,7 +23,7 @@ def rows(*seconds: int, worker: int = 0, **row: int) -> list[dict[str, int]]:
 
 def test_means_are_over_all_workers() -> None:
     table = worker_table(*rows(1, 2), *rows(1, 2, worker=1, fetch=400 * MS))
-    work = loader_work(table, (1,))
+    work = work_of(table, (1,))
     assert work is not None
     assert (work.workers, work.batches) == (2, 40)
     assert (work.fetch, work.collate) == (50 * MS, 20 * MS)
@@ -36,28 +36,28 @@ def test_only_the_rows_of_the_loader_and_the_time_count() -> None:
     table = worker_table(
         *rows(1, 2, 3, 4), *rows(2, loader=2, batches=99), *rows(2, loader=-1, batches=99)
     )
-    work = loader_work(table, (1, 5), (round(1.5 * SECOND), round(2.5 * SECOND)))
+    work = work_of(table, (1, 5), (round(1.5 * SECOND), round(2.5 * SECOND)))
     assert work is not None
     assert work.batches == 20
 
 
 def test_what_is_not_known_is_not_zero() -> None:
-    unsized = loader_work(worker_table(*rows(1, sized=9)), (1,))
-    in_main = loader_work(worker_table(*rows(1, worker=-1)), (1,))
+    unsized = work_of(worker_table(*rows(1, sized=9)), (1,))
+    in_main = work_of(worker_table(*rows(1, worker=-1)), (1,))
     assert unsized is not None
     assert (unsized.batch_bytes, unsized.bytes_per_second) == (None, None)
     assert in_main is not None
     assert (in_main.workers, in_main.busy) == (0, None)
-    assert loader_work(worker_table(*rows(1, batches=0)), (1,)) is None
-    assert loader_work(worker_table(*rows(1)), ()) is None
-    assert loader_work(Table(), (1,)) is None
+    assert work_of(worker_table(*rows(1, batches=0)), (1,)) is None
+    assert work_of(worker_table(*rows(1)), ()) is None
+    assert work_of(Table(), (1,)) is None
 
 
 def found(workers: Table | None, num_workers: int = 2) -> Finding:
     loader: dict[str, Any] = {"id": 1, "role": "train", "num_workers": num_workers}
     phases = {"input_wait": 4.0, "forward": 6.0}
     run = make_run(400, phases, (loader, {"id": 1, "workers": [7]}), workers=workers)
-    top = diagnose(gather(run, None)).top
+    top = diagnosis(Facts(run, None)).top
     assert top is not None
     return top
 
@@ -95,7 +95,7 @@ def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_told_apart() 
     def facts(**more: float) -> dict[str, Any]:
         telemetry = telemetry_table(**columns, **more)
         run = make_run(400, phases, (loader,), telemetry)
-        top = diagnose(gather(run, None)).top
+        top = diagnosis(Facts(run, None)).top
         assert top is not None
         return {fact.label: fact.value for fact in top.facts}
 

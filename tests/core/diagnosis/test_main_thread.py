@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
-from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.lines import FEWEST_LOOKS, MOST_LINES
-from perftui.diagnosis.main_thread import line_of_gap, lines_of_gaps, main_thread
+from perftui.facts.fact import Facts
+from perftui.facts.gap_lines import line_of_gap, lines_of_gaps
+from perftui.facts.lines import FEWEST_LOOKS, MOST_LINES
+from perftui.facts.main_thread import main_thread, thread_over
+from perftui.facts.notes import notes
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
@@ -68,7 +70,7 @@ def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]
         if seen:
             expected[line] = expected.get(line, 0) + seen * MS
 
-    thread = main_thread(run.ranks[0].stacks, steps, mask)
+    thread = thread_over(run.ranks[0].stacks, steps, mask)
     if sum(expected.values()) * RATE // 1_000_000_000 < FEWEST_LOOKS:
         assert thread is None
         return
@@ -83,7 +85,7 @@ def test_only_the_longest_lines_are_kept_and_their_share_is_of_everything() -> N
     rows = [(at * 400, 400, "train.py", at) for at in range(20)]
     run = run_with(stack_table(*rows))
     steps = run.ranks[0].steps
-    thread = main_thread(run.ranks[0].stacks, steps, steady(steps))
+    thread = thread_over(run.ranks[0].stacks, steps, steady(steps))
     assert thread is not None
     assert len(thread.lines) == MOST_LINES
     assert thread.covered > sum(line.held for line in thread.lines)
@@ -129,8 +131,8 @@ def test_a_trace_on_another_clock_is_not_named(origin: int | None) -> None:
 
 def test_a_run_without_looks_says_nothing_and_an_asked_for_one_says_why() -> None:
     run = run_with(stack_table(), **{NO_STACKS: "py-spy is not installed"})
-    assert gather(run, None).main_thread is None
-    assert "py-spy is not installed" in gather(run, None).notes
+    assert main_thread(Facts(run)) is None
+    assert "py-spy is not installed" in notes(Facts(run))
     text = render(make_report(Subject(run.root, run)))
     assert "py-spy is not installed" in text
     assert "main thread" not in text

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.opened import never, open_trace
-from perftui.diagnosis.rank_traces import row_of_analysis, table_of_traces
-from perftui.diagnosis.ranks import RankRow, compared, ranks_of
+from perftui.facts.fact import Facts
+from perftui.facts.rank_traces import row_of_analysis, table_of_traces
+from perftui.facts.ranks import RankRow, compared, rank_table
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import event_table, make_run, step_table
 from tests.tui.traces import write_trace
@@ -42,7 +43,7 @@ def test_the_rank_that_the_others_wait_for() -> None:
     """All take 140 ms: rank 2 waits 40 ms longer for data, the others wait for it in backward."""
     waiting = {**EVEN, "backward": 90}
     late = {**EVEN, "input_wait": 50}
-    table = ranks_of(run_of(waiting, waiting, late, waiting))
+    table = rank_table(Facts(run_of(waiting, waiting, late, waiting)))
     assert [row.mean for row in table.rows] == [140 * MS] * 4
     slow = table.straggler
     assert slow is not None
@@ -52,33 +53,33 @@ def test_the_rank_that_the_others_wait_for() -> None:
 
 
 def test_a_slower_rank_that_nobody_waits_for() -> None:
-    table = ranks_of(run_of(EVEN, EVEN, {**EVEN, "forward": 60}))
+    table = rank_table(Facts(run_of(EVEN, EVEN, {**EVEN, "forward": 60})))
     assert table.straggler is not None
     assert (table.straggler.rank, table.straggler.part) == (2, "forward")
     assert not table.straggler.holds_up
 
 
 def test_even_ranks_have_no_straggler() -> None:
-    table = ranks_of(run_of(EVEN, {**EVEN, "forward": 31}, EVEN))
+    table = rank_table(Facts(run_of(EVEN, {**EVEN, "forward": 31}, EVEN)))
     assert table.straggler is None
     assert table.spread == pytest.approx(1 / 50)
 
 
 def test_one_rank_or_one_without_steady_steps_is_not_compared() -> None:
-    assert ranks_of(run_of(EVEN)).straggler is None
+    assert rank_table(Facts(run_of(EVEN))).straggler is None
     run = run_of(EVEN, {**EVEN, "forward": 90})
     short = replace(run.ranks[1], steps=step_table(1, EVEN))
-    table = ranks_of(replace(run, ranks=(run.ranks[0], short)))
+    table = rank_table(Facts(replace(run, ranks=(run.ranks[0], short))))
     assert table.straggler is None
     assert [row.steps for row in table.rows][1] == 0
     assert any("rank 1" in note for note in table.notes)
 
 
 def test_clocks_of_several_hosts_are_said_not_to_be_compared() -> None:
-    table = ranks_of(run_of(EVEN, EVEN, hosts=("a", "b")))
+    table = rank_table(Facts(run_of(EVEN, EVEN, hosts=("a", "b"))))
     assert [row.host for row in table.rows] == ["a", "b"]
     assert any("clock" in note for note in table.notes)
-    assert ranks_of(run_of(EVEN, EVEN)).notes == ()
+    assert rank_table(Facts(run_of(EVEN, EVEN))).notes == ()
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 10**9)), min_size=2, max_size=9))

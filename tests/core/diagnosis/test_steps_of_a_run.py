@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Severity
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import has_gpu
+from perftui.facts.machine import machine_use
+from perftui.facts.notes import notes
+from perftui.facts.steps import step_count, step_kind
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
 from perftui.run.table import Table
@@ -19,7 +23,7 @@ WORKERS = {**IN_MAIN, "num_workers": 2}
 
 
 def judged(**run):
-    return diagnose(gather(make_run(**run), None))
+    return diagnosis(Facts(make_run(**run), None))
 
 
 def rules(diagnosis) -> list[str]:
@@ -162,7 +166,7 @@ def test_steps_without_a_length_are_not_judged() -> None:
 def test_a_rank_that_may_wait_for_others_is_not_called_healthy() -> None:
     run = make_run(phases={"forward": 4, "backward": 20})
     ranks = tuple(replace(run.ranks[0], rank=number) for number in range(2))
-    alone, together = (diagnose(gather(one, None)) for one in (run, replace(run, ranks=ranks)))
+    alone, together = (diagnosis(Facts(one, None)) for one in (run, replace(run, ranks=ranks)))
     assert [finding.rule for finding in alone.findings] == ["healthy"]
     assert together.findings == ()
     assert any("other ranks" in one.reason for one in together.abstentions)
@@ -171,9 +175,9 @@ def test_a_rank_that_may_wait_for_others_is_not_called_healthy() -> None:
 def test_of_several_ranks_the_one_judged_is_said() -> None:
     run = make_run()
     ranks = tuple(replace(run.ranks[0], rank=number) for number in range(8))
-    assert gather(run, None).notes == ()
-    notes = gather(replace(run, ranks=ranks), None).notes
-    assert notes == ("8 training processes: the diagnosis is that of rank 0",)
+    assert notes(Facts(run, None)) == ()
+    told = notes(Facts(replace(run, ranks=ranks), None))
+    assert told == ("8 training processes: the diagnosis is that of rank 0",)
 
 
 def test_a_run_that_is_over_waits_for_nothing() -> None:
@@ -276,17 +280,17 @@ def test_a_training_on_the_processor_is_judged_so_beside_cards() -> None:
 
 
 def test_memory_held_on_a_card_says_that_there_is_one() -> None:
-    assert gather(make_run(count=0, gpus=("H200",)), None).has_gpu is None
-    assert gather(make_run(gpus=("H200",)), None).has_gpu is False
-    assert gather(make_run(telemetry=cards(0, 20)), None).has_gpu is True
+    assert has_gpu(Facts(make_run(count=0, gpus=("H200",)), None)) is None
+    assert has_gpu(Facts(make_run(gpus=("H200",)), None)) is False
+    assert has_gpu(Facts(make_run(telemetry=cards(0, 20)), None)) is True
 
 
 def test_samples_of_another_host_are_not_this_ones() -> None:
     run = make_run(telemetry=telemetry_table(**{"cpu.utilization": 50.0}))
-    here = gather(run, None).machine
+    here = machine_use(Facts(run, None))
     assert here.machine_cores == 4
     elsewhere = replace(run, telemetry={"other": run.telemetry["box"], "box": Table()})
-    assert gather(elsewhere, None).machine.machine_cores is None
+    assert machine_use(Facts(elsewhere, None)).machine_cores is None
 
 
 def test_memory_that_was_not_sampled_is_not_judged() -> None:
@@ -348,11 +352,11 @@ def test_costs_are_parts_of_the_step(parts) -> None:
 def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject: str) -> None:
     steps = step_table(40, {"input_wait": 21, "forward": 14}, kind=kind)
     loader = {**IN_MAIN, "role": kind}
-    evidence = gather(make_run(steps=steps, loaders=({"id": 2, "num_workers": 4}, loader)), None)
-    found = diagnose(evidence).top
+    facts = Facts(make_run(steps=steps, loaders=({"id": 2, "num_workers": 4}, loader)), None)
+    found = diagnosis(facts).top
 
-    assert evidence.step_count == 40
-    assert evidence.notes == (
+    assert step_count(facts) == 40
+    assert notes(facts) == (
         f"no training step was recorded: the steps are those of {subject.lower()}",
     )
     assert found is not None
@@ -374,11 +378,11 @@ def test_a_run_that_is_mostly_something_else_than_training_says_so(
 ) -> None:
     training = step_table(50, {"forward": 10, "backward": 10})
     generation = step_table(evaluated, {"forward": 10}, kind="eval")
-    evidence = gather(make_run(steps=joined(training, generation)), None)
+    facts = Facts(make_run(steps=joined(training, generation)), None)
 
-    told = [note for note in evidence.notes if "without a backward pass" in note]
+    told = [note for note in notes(facts) if "without a backward pass" in note]
 
-    assert (evidence.kind, evidence.step_count) == ("train", 50)
+    assert (step_kind(facts), step_count(facts)) == ("train", 50)
     assert told == (
         [
             "55 % of the time of all steps is that of 120 steps without a backward pass "

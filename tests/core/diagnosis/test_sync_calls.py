@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.sync_calls import sync_calls
+from perftui.facts.sync_calls import sync_calls
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.diagnosis import words
+from perftui import format as fmt
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -22,12 +22,12 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
     ],
 )
 def test_a_size_is_said_with_three_digits(count, said) -> None:
-    assert words.size(count) == said
+    assert fmt.size(count) == said
 
 
 @given(st.integers(0, 1 << 49))
 def test_a_size_is_said_within_half_of_its_last_digit_and_never_as_1024(count) -> None:
-    number, unit = words.size(count).split()
+    number, unit = fmt.size(count).split()
     assert float(number) < 1024
     digit = 0.1 if "." in number else 1.0
     assert abs(float(number) * UNITS[unit] - count) <= 0.501 * digit * UNITS[unit]

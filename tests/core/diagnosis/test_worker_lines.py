@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
-from perftui.diagnosis.lines import FEWEST_LOOKS
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.worker_lines import worker_lines
+from perftui.facts.fact import Facts
+from perftui.facts.lines import FEWEST_LOOKS
+from perftui.facts.worker_lines import worker_lines
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
@@ -97,7 +97,7 @@ def starved(workers: int, **tables: Table) -> RunSnapshot:
 
 
 def finding_of(run: RunSnapshot) -> Finding:
-    top = diagnose(gather(run, None)).top
+    top = diagnosis(Facts(run, None)).top
     assert top is not None
     return top
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.diagnosis.diagnose import diagnose
-from perftui.diagnosis.evidence import gather
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Override
@@ -35,8 +35,8 @@ def offered(script: Path, line: int = 2, loader=None, **run) -> dict[str, FixOpt
     }
     run.setdefault("command", ("python", "train.py"))
     snapshot = make_run(phases=PHASES, loaders=(facts,), cwd=str(script.parent), **run)
-    evidence = gather(snapshot, None)
-    finding = diagnose(evidence).top
+    evidence = Facts(snapshot, None)
+    finding = diagnosis(evidence).top
     assert finding is not None
     return {option.fix: option for option in options(finding, evidence)}
 
@@ -188,8 +188,8 @@ def test_code_of_an_installed_package_is_not_patched(tmp_path) -> None:
 def test_a_loader_that_is_only_likely_is_not_patched(script) -> None:
     facts = {"num_workers": 0, "file": str(script), "line": 2}
     loaders = ({**facts, "id": 1}, {**facts, "id": 2, "line": 3})
-    evidence = gather(make_run(phases=PHASES, loaders=loaders), None)
-    finding = diagnose(evidence).top
+    evidence = Facts(make_run(phases=PHASES, loaders=loaders), None)
+    finding = diagnosis(evidence).top
     assert finding is not None
     assert options(finding, evidence)[0].why_not.startswith("several loaders")
 
@@ -274,6 +274,22 @@ def test_pinning_is_offered_with_a_gpu(script) -> None:
     assert b"pin_memory=True" in option.patch.after
 
 
+def test_a_flag_of_the_script_pins(script) -> None:
+    script.write_text(
+        "from torch.utils.data import DataLoader\n"
+        "loader = DataLoader(data, pin_memory=args.pin)\n"
+        "p.add_argument('--pin', action=argparse.BooleanOptionalAction, default=False)\n"
+        "args = p.parse_args()\n"
+    )
+    option = offered(script, **ON_GPU)["loader-pin"]
+    assert option.argv == ("python", "train.py", "--pin")
+    assert option.patch is not None
+    assert b"default=True" in option.patch.after
+    given = offered(script, command=("python", "train.py", "--no-pin"), **ON_GPU)["loader-pin"]
+    assert given.argv == option.argv
+    assert (given.patch, given.why_not) == (None, "the command gives --pin: change it there")
+
+
 def test_pinning_is_refused_with_the_reason(script) -> None:
     facts = {"num_workers": 0, "file": str(script), "line": 2}
     unused = {"gpus": ("H200",)}
@@ -284,8 +300,8 @@ def test_pinning_is_refused_with_the_reason(script) -> None:
         ({"holds_cuda": True}, ON_GPU, "cannot be pinned"),
     ):
         run = make_run(phases=PHASES, loaders=({**facts, **change},), **where)
-        evidence = gather(run, None)
-        finding = diagnose(evidence).top
+        evidence = Facts(run, None)
+        finding = diagnosis(evidence).top
         assert finding is not None
         (option,) = options(replace(finding, fixes=("loader-pin",)), evidence)
         assert option.override is None
@@ -310,8 +326,8 @@ def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
     facts = {"id": 1, "role": "train", "num_workers": 2, "persistent_workers": False}
     loader = {**facts, "file": str(script), "line": 2}
     epoch = [step_table(1, {"loader_start": 400, "forward": 10}), step_table(39, {"forward": 10})]
-    evidence = gather(make_run(steps=joined(*epoch * 4), loaders=(loader,)), None)
-    finding = diagnose(evidence).top
+    evidence = Facts(make_run(steps=joined(*epoch * 4), loaders=(loader,)), None)
+    finding = diagnosis(evidence).top
     assert finding is not None
     (option,) = options(finding, evidence)
     arguments = {"persistent_workers": True}
@@ -331,8 +347,8 @@ def test_workers_that_start_anew_are_kept(script, call, after, reason) -> None:
 )
 def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> None:
     facts = {"num_workers": 2, "file": str(script), "line": 2, **change}
-    evidence = gather(make_run(phases=PHASES, loaders=(facts,)), None)
-    finding = diagnose(evidence).top
+    evidence = Facts(make_run(phases=PHASES, loaders=(facts,)), None)
+    finding = diagnosis(evidence).top
     assert finding is not None
     (option,) = options(replace(finding, fixes=("loader-persistent",)), evidence)
     assert option.override is None
@@ -340,7 +356,7 @@ def test_keeping_workers_is_refused_with_the_reason(script, change, reason) -> N
 
 
 def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:
-    evidence = gather(make_run(phases=PHASES, loaders=({"num_workers": 0},)), None)
-    finding = diagnose(evidence).top
+    evidence = Facts(make_run(phases=PHASES, loaders=({"num_workers": 0},)), None)
+    finding = diagnosis(evidence).top
     assert finding is not None
     assert options(replace(finding, fixes=("later",)), evidence) == ()

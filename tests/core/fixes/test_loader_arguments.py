@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.fixes.patches.loader_arguments import loader_arguments
-from perftui.fixes.patches.refused import PatchRefusedError
+from perftui.fixes.loader_arguments import loader_arguments
+from perftui.fixes.source.refused import PatchRefusedError
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"
@@ -436,6 +436,12 @@ def test_persistence_that_is_given_beside_a_variable_is_left_alone(path, given) 
         patched(path, (HEAD + call).encode(), {"persistent_workers": True})
 
 
+def test_a_flag_for_persistence_beside_a_variable_is_left_alone(path) -> None:
+    call = "loader = DataLoader(data, num_workers=args.w, persistent_workers=args.pin)\n"
+    with pytest.raises(PatchRefusedError, match="is given, and so is a variable number"):
+        patched(path, (HEAD + FLAG + call).encode(), {"persistent_workers": True})
+
+
 def test_nothing_but_persistence_depends_on_a_variable(path) -> None:
     call = f"{HEAD}loader = DataLoader(data, num_workers=args.w)\n".encode()
     with pytest.raises(PatchRefusedError, match="no number of workers"):
@@ -476,6 +482,31 @@ def test_a_literal_that_the_run_contradicts_is_not_edited(path, call, had, reaso
         return
     with pytest.raises(PatchRefusedError, match=reason):
         loader_arguments(path, 2, WORKERS, {"num_workers": had})
+
+
+FLAG = """\
+p.add_argument(
+    '--pin',
+    action='store_true',
+)
+args = p.parse_args()
+"""
+
+
+def test_a_patch_says_which_call_has_its_arguments_and_where(path) -> None:
+    """The default, which is given on a line of its own, moves the call down."""
+    path.write_text(f"{HEAD}{FLAG}loader = DataLoader(data, pin_memory=args.pin)\n")
+    patch = loader_arguments(path, 7, {"pin_memory": True}, {"pin_memory": False})
+    assert patch.after.decode().split("\n")[4:8] == [
+        "    default=True,",
+        ")",
+        "args = p.parse_args()",
+        "loader = DataLoader(data, pin_memory=args.pin)",
+    ]
+    assert (patch.target, patch.line) == ("torch.utils.data.DataLoader", 8)
+    assert patch.arguments == {"pin_memory": True}
+    with pytest.raises(PatchRefusedError, match="says pin_memory=False, but the run had True"):
+        loader_arguments(path, 7, {"pin_memory": True}, {"pin_memory": True})
 
 
 def test_only_the_call_at_the_line_changes(path) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from perftui.diagnosis.evidence import gather
+from perftui.facts.fact import Facts
+from perftui.facts.notes import notes
+from perftui.facts.problems import problems
 from perftui.run.columns import PHASES
 from perftui.run.control import request
-from perftui.run.problems import problems
 from perftui.run.reader import RunReader, RunSnapshot
 
 Starter = Any
@@ -140,9 +141,9 @@ def test_trainings_one_after_the_other_are_no_ranks_of_one_job(run_script: Start
     assert newest is not None
     assert len(newest.steps) == 60
     assert problems(snapshot) == ()
-    evidence = gather(snapshot, None)
-    assert evidence.ranks == 1
-    assert "3 trainings ran one after the other: the diagnosis is of number 3" in evidence.notes
+    facts = Facts(snapshot, None)
+    assert facts.run.world == 1
+    assert "3 trainings ran one after the other: the diagnosis is of number 3" in notes(facts)
 
 
 def test_process_that_replaces_itself_goes_on_in_its_rank(run_script: Starter) -> None:
@@ -175,7 +176,9 @@ def test_capture_requests_are_counted_for_the_agent(run_script: Starter) -> None
 
 
 def test_notes_of_a_process_that_never_trains_are_kept(run_script: Starter) -> None:
-    source = AGENT.replace("\nmain()\n", "\nnote('warning', -1, message='torch is too old')\n")
+    source = AGENT.replace(
+        "\nmain()\n", "\nNotes(SPOOL.root).write('warning', {'message': 'torch is too old'})\n"
+    )
     rank = _finished(run_script(source)).rank(0)
     assert rank is not None
     assert len(rank.steps) == 0

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.live_manifest import LiveManifest
-from perftui.recorder.output import OutputLog
-from perftui.recorder.sink import JournalSink
+from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.journals.sink import JournalSink
+from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalReader
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest

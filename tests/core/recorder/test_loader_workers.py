@@ -13,16 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.plain_page import COLLATE, FETCH, IDLE, PlainPage
-from perftui.agent.worker_page import PageFile
-from perftui.recorder import loader_workers
+from perftui.agent.dataloader.plain_page import PlainPage
+from perftui.agent.dataloader.worker_page import PageFile
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.loader_workers import LoaderWorkers
-from perftui.recorder.notes import Note
+from perftui.recorder.spool import loader_workers
+from perftui.recorder.spool.loader_workers import LoaderWorkers
+from perftui.recorder.spool.notes import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import KEPT_STEPS, JournalTable
-from perftui.run.spool import Spool
+from perftui.wire.spool import Spool
+from perftui.wire.worker_page import COLLATE, FETCH, IDLE
 
 OWNER = 4711
 
@@ -32,8 +33,10 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.perf_counter_ns()
-        monkeypatch.setattr("perftui.agent.worker_page.perf_counter_ns", lambda: self.now)
-        monkeypatch.setattr("perftui.agent.plain_page.perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr(
+            "perftui.agent.dataloader.worker_page.perf_counter_ns", lambda: self.now
+        )
+        monkeypatch.setattr("perftui.agent.dataloader.plain_page.perf_counter_ns", lambda: self.now)
         monkeypatch.setattr(loader_workers.time, "perf_counter_ns", lambda: self.now)
 
 
@@ -136,7 +139,7 @@ def test_rows_sum_to_what_was_counted(
 def test_a_long_run_keeps_its_first_and_its_newest_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.recorder.thinning.PIECE_BYTES", 2000)
+    monkeypatch.setattr("perftui.recorder.journals.downsampling.SEGMENT_BYTES", 2000)
     followed = Followed(tmp_path / "spool", Clock(monkeypatch))
     page = followed.page()
     for _ in range(500):
@@ -176,8 +179,8 @@ DIES = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from perftui.agent.plain_page import FETCH
-from perftui.agent.worker_page import WorkerPage
+from perftui.wire.worker_page import FETCH
+from perftui.agent.dataloader.worker_page import WorkerPage
 modes = SimpleNamespace(_len_torch_function_stack=lambda: 0)
 page = WorkerPage(SimpleNamespace(Tensor=bytes, strided=None, _C=modes))
 page.batch_bytes = int

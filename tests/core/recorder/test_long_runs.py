@@ -11,19 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder import notes, pauses, thinning
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.pauses import ONE_BY_ONE, TOGETHER_NS, Pauses
-from perftui.recorder.rank import RankJournals
-from perftui.recorder.windows import limit_windows
+from perftui.recorder.journals import downsampling as thinning
+from perftui.recorder.journals import pauses
+from perftui.recorder.journals.pauses import ONE_BY_ONE, SHARED_ROW_NS, Pauses
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool import notes
+from perftui.recorder.spool.ring import Record
+from perftui.recorder.spool.windows import limit_windows
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
 from perftui.run.layout import RankLayout, RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.run.reader import RankSnapshot, RunReader
-from perftui.run.ring import Record
-from perftui.run.spool import Spool
 from perftui.run.sums import Group, sums_of
+from perftui.wire.spool import Spool
 from tests.benchmarks.week import HOST, Week, size_of
 
 SECOND = 1_000_000_000
@@ -35,7 +37,7 @@ def record(kind: str, start: int, duration: int, step: int = 0, value: int = -1)
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 2), st.integers(0, 10**6), st.integers(0, 2 * TOGETHER_NS)),
+        st.tuples(st.integers(0, 2), st.integers(0, 10**6), st.integers(0, 2 * SHARED_ROW_NS)),
         max_size=50,
     )
 )
@@ -60,7 +62,7 @@ def test_pauses_that_share_rows_keep_their_number_and_their_sum(
         found[data["generation"], "count"] += data["count"]
         found[data["generation"], "duration"] += duration
     assert found == expected
-    assert len(rows) <= 3 * (now // TOGETHER_NS + 1)
+    assert len(rows) <= 3 * (now // SHARED_ROW_NS + 1)
     assert kept.rest() == []
 
 
@@ -103,7 +105,7 @@ def test_a_rank_that_trains_on_and_on_takes_no_more_room(
     layout: RunLayout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With pieces of a fiftieth of their size."""
-    monkeypatch.setattr(thinning, "PIECE_BYTES", 160_000)
+    monkeypatch.setattr(thinning, "SEGMENT_BYTES", 160_000)
     kept = Kept(64, 1000)
     monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", kept)
     faults = FaultLog(tmp_path / "log")
@@ -133,8 +135,8 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With pieces of a fiftieth of their size, and a step every half minute."""
-    monkeypatch.setattr(thinning, "PIECE_BYTES", 160_000)
-    monkeypatch.setattr(pauses, "TOGETHER_NS", 36_000 * SECOND)
+    monkeypatch.setattr(thinning, "SEGMENT_BYTES", 160_000)
+    monkeypatch.setattr(pauses, "SHARED_ROW_NS", 36_000 * SECOND)
     monkeypatch.setattr(notes, "MOST_BYTES", 4000)
     monkeypatch.setattr("perftui.run.reader.KEPT_STEPS", Kept(64, 1000))
     monkeypatch.setattr("perftui.run.reader.KEPT_SAMPLES", Kept(64, 1000))
@@ -172,12 +174,12 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
 def test_recorder_and_reader_of_a_long_run_take_no_more_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thinning, "PIECE_BYTES", 40_000)
+    monkeypatch.setattr(thinning, "SEGMENT_BYTES", 40_000)
     monkeypatch.setattr(thinning, "ROWS_AT_ONCE", 256)
     for name in ("KEPT_STEPS", "KEPT_SAMPLES"):
         monkeypatch.setattr(f"perftui.run.reader.{name}", Kept(16, 100))
     monkeypatch.setattr(pauses, "ONE_BY_ONE", 100)
-    monkeypatch.setattr(pauses, "TOGETHER_NS", 10**16)
+    monkeypatch.setattr(pauses, "SHARED_ROW_NS", 10**16)
     week = Week(tmp_path, 9000, sample_every=60)
     reader = RunReader(week.layout.root)
     held = []

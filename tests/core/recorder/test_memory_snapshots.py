@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.notes import Note
-from perftui.recorder.rank import RankJournals
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.notes import Note
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
-from perftui.run.spool import Spool
+from perftui.wire.spool import Spool
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.notes import Notes
-from perftui.recorder.notes import NotesTail
+from perftui.agent.output.notes import Notes
+from perftui.recorder.spool.notes import NotesTail
 
 MOST = 2000
 

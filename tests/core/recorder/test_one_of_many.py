@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from perftui.agent import ring as rings
-from perftui.recorder.drain import REPLACED_UNREAD, SpoolDrain
+from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.loader_workers import LoaderWorkers
-from perftui.recorder.notes import Note
-from perftui.recorder.rank import RankJournals
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.drain import REPLACED_UNREAD, SpoolDrain
+from perftui.recorder.spool.loader_workers import LoaderWorkers
+from perftui.recorder.spool.notes import Note
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout
-from perftui.run.spool import Spool
+from perftui.wire import ring as rings
+from perftui.wire.spool import Spool
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def drain(spool: Spool, layout: RunLayout) -> SpoolDrain:
 def trains(spool: Spool, pid: int, rank: int) -> Callable[[], None]:
     """Process ``pid`` begins to train as ``rank``; what is returned makes a step."""
     facts = {"pid": pid, "rank": rank, "world_size": 3}
-    ring = rings.create_ring(spool.root / f"ring-{pid}", facts, 64)
+    ring = create_ring(spool.root / f"ring-{pid}", facts, 64)
     made: list[int] = []
 
     def step() -> None:
@@ -76,7 +77,7 @@ def test_an_error_with_one_rank_leaves_the_others(
     failing = layout.rank(1).workers if kind is LoaderWorkers else layout.rank(1)
 
     def fail(self: Any, *arguments: Any) -> Any:
-        place = self._journal._pieces.first if kind is LoaderWorkers else self.layout
+        place = self._journal._segments.first if kind is LoaderWorkers else self.layout
         if place == failing:
             raise ZeroDivisionError("broken")
         return work(self, *arguments)
@@ -104,7 +105,7 @@ def test_a_rank_whose_journals_cannot_be_begun_is_tried_again(
 ) -> None:
     trains(spool, 101, 1)()
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.drain.LoaderWorkers", lambda *_: 1 / 0)
+        patched.setattr("perftui.recorder.spool.drain.LoaderWorkers", lambda *_: 1 / 0)
         drain.poll()
     drain.poll()
     drain.finish()

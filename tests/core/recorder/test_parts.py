@@ -14,20 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.ring import create_ring
-from perftui.recorder.drain import NOTES_LOST, SpoolDrain
-from perftui.recorder.environment import INJECT, LINKED, training_environment
+from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.git import GitState, git_state
 from perftui.recorder.launch import new_run_id
-from perftui.recorder.notes import Note, NotesTail
-from perftui.recorder.options import AgentOptions, options_of
-from perftui.recorder.spool_directory import SpoolDirectory
-from perftui.recorder.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
-from perftui.recorder.windows import WindowError, keep_window
+from perftui.recorder.options import options_of
+from perftui.recorder.process.environment import INJECT, LINKED, training_environment
+from perftui.recorder.process.git import GitState, git_state
+from perftui.recorder.process.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
+from perftui.recorder.spool.directory import SpoolDirectory
+from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
+from perftui.recorder.spool.notes import Note, NotesTail
+from perftui.recorder.spool.windows import WindowError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.spool import Spool
+from perftui.wire.options import AgentOptions
+from perftui.wire.spool import Spool
 
 
 class Training:
@@ -223,7 +224,7 @@ def test_spool_counts_captures_and_goes(tmp_path: Path) -> None:
     spool = directory.spool
     assert spool.root.stat().st_mode & 0o777 == 0o700
     for _ in range(258):
-        directory.count_capture()
+        directory.control.request()
     assert spool.control.read_bytes() == (258).to_bytes(8, "little") + bytes(56)
     other = SpoolDirectory(tmp_path)
     assert spool.root.exists()
@@ -234,9 +235,9 @@ def test_spool_counts_captures_and_goes(tmp_path: Path) -> None:
 
 def test_same_fault_is_said_once(tmp_path: Path) -> None:
     faults = FaultLog(tmp_path / "recorder.log")
-    assert faults.say("disk", "full")
-    assert not faults.say("disk", "full again")
-    assert faults.say("card", "gone")
+    assert faults.report("disk", "full")
+    assert not faults.report("disk", "full again")
+    assert faults.report("card", "gone")
     lines = (tmp_path / "recorder.log").read_text().splitlines()
     assert [line.split(" ", 2)[2] for line in lines] == ["disk: full", "card: gone"]
 
@@ -244,7 +245,7 @@ def test_same_fault_is_said_once(tmp_path: Path) -> None:
 def test_fault_that_cannot_be_logged_goes_to_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    FaultLog(tmp_path / "absent" / "recorder.log").say("disk", "full")
+    FaultLog(tmp_path / "absent" / "recorder.log").report("disk", "full")
     assert "disk: full" in capsys.readouterr().err
 
 
@@ -280,7 +281,7 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from perftui.recorder.concluding import have_concluded\n"
+        "from perftui.recorder.process.concluding import have_concluded\n"
         "from perftui.run.layout import RunLayout\n"
         "have_concluded(RunLayout(Path(sys.argv[1])))\n"
     )

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from perftui.facts.problems import problems
 from perftui.recorder import silence
-from perftui.recorder.silence import Silence, blocking_option
-from perftui.run.problems import problems
+from perftui.recorder.process.silence import Silence, blocking_option
 from perftui.run.reader import RunReader
-from perftui.run.spool import SPOOL_VARIABLE
+from perftui.wire.spool import SPOOL_VARIABLE
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.recorder.stack_events import (
+from perftui.recorder.stacks.events import (
     Frame,
     StackError,
-    Stretch,
-    read_stretches,
+    StackInterval,
+    read_intervals,
 )
-from perftui.recorder.stack_places import (
+from perftui.recorder.stacks.places import (
     LONGEST_TEXT,
     OURS,
     is_own,
@@ -65,28 +65,28 @@ def as_pyspy_writes(looks: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) ->
 def test_stretches_are_the_looks_with_equal_ones_as_one(
     looks: list[tuple[int, tuple[Frame, ...]]],
 ) -> None:
-    found = read_stretches(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
+    found = read_intervals(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
 
-    expected: list[Stretch] = []
+    expected: list[StackInterval] = []
     at = 0
     for index, (pause, stack) in enumerate(looks):
         at += pause
         length = looks[index + 1][0] if index + 1 < len(looks) else 1000
         start, end = BEGUN + at * 1000, BEGUN + (at + length) * 1000
         if expected and expected[-1].stack == stack:
-            expected[-1] = Stretch(expected[-1].start, end, stack)
+            expected[-1] = StackInterval(expected[-1].start, end, stack)
         else:
-            expected.append(Stretch(start, end, stack))
+            expected.append(StackInterval(start, end, stack))
     assert found == expected
 
 
 @given(looks)
 def test_stays_cover_the_same_time_in_order(looks: list[tuple[int, tuple[Frame, ...]]]) -> None:
-    stretches = read_stretches(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
-    found = stays(stretches, main_place)
-    assert found[0].start == stretches[0].start
-    assert found[-1].end == stretches[-1].end
-    assert sum(stay.looks for stay in found) == len(stretches)
+    intervals = read_intervals(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
+    found = stays(intervals, main_place)
+    assert found[0].start == intervals[0].start
+    assert found[-1].end == intervals[-1].end
+    assert sum(stay.samples for stay in found) == len(intervals)
     for one, following in pairwise(found):
         assert one.end == following.start
         assert one.place != following.place
@@ -95,7 +95,7 @@ def test_stays_cover_the_same_time_in_order(looks: list[tuple[int, tuple[Frame, 
 @given(st.binary(max_size=200))
 def test_what_is_no_trace_is_refused_or_empty(content: bytes) -> None:
     with suppress(StackError):
-        assert read_stretches(content, PID, BEGUN) == []
+        assert read_intervals(content, PID, BEGUN) == []
 
 
 def test_other_threads_and_processes_are_left_out() -> None:
@@ -103,8 +103,8 @@ def test_other_threads_and_processes_are_left_out() -> None:
     helper = Frame("_bootstrap", "/v/lib/python3.11/threading.py", 1)
     other = as_pyspy_writes([(10, (helper,)), (90_000, (helper, ROOT))], tid=8)
     worker = [{**event, "pid": PID + 1} for event in as_pyspy_writes([(10, (ROOT,))])]
-    found = read_stretches(json.dumps(main + other + worker).encode(), PID, BEGUN)
-    assert [stretch.stack for stretch in found] == [(ROOT,)]
+    found = read_intervals(json.dumps(main + other + worker).encode(), PID, BEGUN)
+    assert [interval.stack for interval in found] == [(ROOT,)]
 
 
 def test_the_place_is_the_users_innermost_line_and_what_it_called() -> None:
@@ -112,9 +112,9 @@ def test_the_place_is_the_users_innermost_line_and_what_it_called() -> None:
         ROOT,
         Frame("main", "/home/user/train.py", 17),
         Frame("backward", "/v/lib/python3.11/site-packages/torch/_tensor.py", 630),
-        Frame("hook", f"{OURS}/hooks.py", 12),
+        Frame("hook", f"{OURS[0]}/hooks.py", 12),
     )
-    (stay,) = stays([Stretch(5, 9, stack)], main_place)
+    (stay,) = stays([StackInterval(5, 9, stack)], main_place)
     file, line, function = "/home/user/train.py", 17, "main"
     inner = "torch/_tensor.py:630 backward"
     assert stay.row(7) == [5, 4, 1, file, line, function, inner, 7, ""]
@@ -122,12 +122,14 @@ def test_the_place_is_the_users_innermost_line_and_what_it_called() -> None:
 
 def test_without_a_line_of_the_users_there_is_none() -> None:
     installed = Frame("<module>", "/v/lib/python3.11/site-packages/tool/run.py", 3)
-    (stay,) = stays([Stretch(0, 1, (installed,))], main_place)
+    (stay,) = stays([StackInterval(0, 1, (installed,))], main_place)
     assert stay.row(7)[3:7] == ["", -1, "", "tool/run.py:3 <module>"]
 
 
 def test_a_name_of_any_length_is_cut() -> None:
-    (stay,) = stays([Stretch(0, 1, (Frame("f" * 9999, "/home/" + "x" * 9999, 1),))], main_place)
+    (stay,) = stays(
+        [StackInterval(0, 1, (Frame("f" * 9999, "/home/" + "x" * 9999, 1),))], main_place
+    )
     assert all(len(str(value)) <= LONGEST_TEXT for value in stay.row(7))
 
 
@@ -156,7 +158,7 @@ LOOP = (*FORKED, Frame("_worker_loop", f"{LOADING}/worker.py", 374))
 FETCHING = (*LOOP, Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54))
 ITEM = Frame("Images.__getitem__", "/home/user/data.py", 8)
 DECODE = Frame("open", "/v/lib/python3.11/site-packages/PIL/Image.py", 3000)
-TIMED = Frame("WorkerTimes._page.<locals>.timed", f"{OURS}/worker_times.py", 1)
+TIMED = Frame("WorkerTimes._page.<locals>.timed", f"{OURS[0]}/worker_times.py", 1)
 COLLATE = Frame("default_collate", f"{LOADING}/collate.py", 398)
 PAD = Frame("pad", "/home/user/data.py", 30)
 

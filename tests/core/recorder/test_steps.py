@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder import steps
-from perftui.recorder.steps import DEVICE_HOLD_NS, HOLD_NS, StepAssembler
+from perftui.recorder.journals import steps
+from perftui.recorder.journals.steps import DEVICE_HOLD_NS, HOLD_NS, StepAssembler
+from perftui.recorder.spool.ring import Record
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG, Record
+from perftui.wire.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG
 
 NAMES = [column.name for column in STEP_COLUMNS]
 

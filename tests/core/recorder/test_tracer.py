@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.agent.tracer import PR_SET_PTRACER, declare
-from perftui.recorder import tracer
+from perftui.agent.startup.process import PR_SET_PTRACER, declare
+from perftui.recorder.process import tracer
 
 
 @pytest.mark.parametrize(

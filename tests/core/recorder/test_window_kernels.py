@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.notes import Note
-from perftui.recorder.rank import RankJournals
-from perftui.recorder.window_kernels import SOME, TAKEN, WindowKernels, count_kernels
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.notes import Note
+from perftui.recorder.spool.window_kernels import SOME, TAKEN, WindowKernels, count_kernels
 from perftui.run.journal import JournalReader
 from perftui.run.layout import create_run_directory
-from perftui.run.spool import Spool
+from perftui.wire.spool import Spool
 
 LINES = {
     "launch": '    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1,\n',

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.options import AgentOptions
 from perftui.report.as_json import as_object
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
@@ -18,6 +17,7 @@ from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
+from perftui.wire.options import AgentOptions
 from tests.core.trace import nsys_exports
 from tests.step_rows import step_row
 from tests.traces.events import cpu, mark, write

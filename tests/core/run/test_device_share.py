@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.run.device_share import device_share
+from perftui.facts.device_phases import device_share
 from perftui.run.table import Table
 
 TIMES = st.integers(0, 10**10)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.memory import memory_use
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.memory_use import memory_use
 from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.own_cost import OwnCost, own_cost
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.own_cost import OwnCost, own_cost
 from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
+from perftui.facts.problems import MOST, problems
 from perftui.run.columns import EVENT_COLUMNS
-from perftui.run.problems import MOST, problems
 from perftui.run.table import GrowingTable
 from tests.core.diagnosis.runs import make_run
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.slowed import BESIDE, SETTLED, Slowed, slowed
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.slowed import BESIDE, SETTLED, Slowed, slowed
 from perftui.run.steady import after_disturbance
 from perftui.run.sums import NO_SUMS, sums_of
 from perftui.run.table import GrowingTable, Table

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.step_breakdown import exact_means, nearest_rank, run_breakdown
 from perftui.run.columns import PHASES, STEP_COLUMNS
-from perftui.run.step_budget import exact_means, nearest_rank, step_budget
 from perftui.run.table import GrowingTable
 from tests.step_rows import step_row
 
@@ -26,7 +26,7 @@ def steps(phases: list[list[int]], wrong_by: dict[int, int] | None = None):
 
 @given(st.lists(PHASE_TIMES, min_size=1, max_size=30))
 def test_parts_sum_to_the_mean_step_and_are_the_means(rows) -> None:
-    share = step_budget(steps(rows), np.ones(len(rows), dtype=bool))
+    share = run_breakdown(steps(rows), np.ones(len(rows), dtype=bool))
     assert share is not None
     assert sum(part for _, part in share.parts) == share.mean
     assert share.mean == sum(map(sum, rows)) // len(rows)
@@ -52,7 +52,7 @@ def test_a_quantile_is_the_smallest_value_that_enough_do_not_exceed(values, perc
 
 def test_the_mask_chooses_the_steps() -> None:
     rows = [[1_000, 0, 5, 0, 0, 0, 0], [10, 0, 5, 0, 0, 0, 0], [20, 0, 5, 0, 0, 0, 0]]
-    share = step_budget(steps(rows), np.array([False, True, True]))
+    share = run_breakdown(steps(rows), np.array([False, True, True]))
     assert share is not None
     assert (share.count, share.mean, share.part("input_wait"), share.p50) == (2, 20, 15, 15)
     assert share.steps_per_second == pytest.approx(5e7)
@@ -70,19 +70,19 @@ def test_the_mask_chooses_the_steps() -> None:
 )
 def test_the_usual_step_leaves_extreme_ones_out_and_regular_waits_in(durations, usual) -> None:
     rows = [[duration, 0, 0, 0, 0, 0, 0] for duration in durations]
-    share = step_budget(steps(rows), np.ones(len(rows), dtype=bool))
+    share = run_breakdown(steps(rows), np.ones(len(rows), dtype=bool))
     assert share is not None
     assert share.usual == usual
 
 
 def test_steps_whose_phases_do_not_sum_are_left_out_and_counted() -> None:
     row = [10, 0, 5, 5, 0, 0, 0]
-    share = step_budget(steps([row, row, row], wrong_by={1: 7}), np.ones(3, dtype=bool))
+    share = run_breakdown(steps([row, row, row], wrong_by={1: 7}), np.ones(3, dtype=bool))
     assert share is not None
     assert (share.count, share.inconsistent, share.mean) == (2, 1, 20)
-    assert step_budget(steps([row], wrong_by={0: 1}), np.ones(1, dtype=bool)) is None
+    assert run_breakdown(steps([row], wrong_by={0: 1}), np.ones(1, dtype=bool)) is None
 
 
 def test_no_steps_have_no_budget() -> None:
-    assert step_budget(steps([]), np.zeros(0, dtype=bool)) is None
-    assert step_budget(steps([[1] * 7]), np.zeros(1, dtype=bool)) is None
+    assert run_breakdown(steps([]), np.zeros(0, dtype=bool)) is None
+    assert run_breakdown(steps([[1] * 7]), np.zeros(1, dtype=bool)) is None

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.step_kind import EVAL, INFER, TRAIN, count_of, main_kind
 from perftui.run.columns import STEP_COLUMNS, STEP_TEXT
-from perftui.run.step_kind import EVAL, INFER, TRAIN, count_of, main_kind
 from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row

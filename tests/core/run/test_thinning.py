@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perftui.facts.step_breakdown import nearest_rank, run_breakdown
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.thinning import KEPT_PIECES, ThinningSink
+from perftui.recorder.journals.downsampling import KEPT_SEGMENTS, DownsamplingSink
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.histogram import Weighed, added, histogram
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept
 from perftui.run.pieces import Pieces
-from perftui.run.step_budget import nearest_rank, step_budget
 from perftui.run.sums import Group, Sums, sums_of
 from perftui.run.table import GrowingTable, Table
 from perftui.run.versioned import NewerError
@@ -158,9 +158,9 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
     every = table_of(rows)
     mask = np.ones(400, dtype=bool)
     mask[90:92] = False
-    whole = step_budget(every, mask)
+    whole = run_breakdown(every, mask)
     kept = np.arange(400) < 40
-    few = step_budget(every.where(kept), mask[kept], sums_of(every.where(~kept)))
+    few = run_breakdown(every.where(kept), mask[kept], sums_of(every.where(~kept)))
     assert whole is not None
     assert few is not None
     assert (few.count, few.mean, few.parts) == (whole.count, whole.mean, whole.parts)
@@ -171,14 +171,14 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
 
 def test_steps_known_only_by_their_sums_make_a_budget() -> None:
     rows = [step(at, "train", 3000 + at, False, False) for at in range(9)]
-    share = step_budget(Table(), np.zeros(0, dtype=bool), sums_of(table_of(rows)))
+    share = run_breakdown(Table(), np.zeros(0, dtype=bool), sums_of(table_of(rows)))
     assert share is not None
     assert (share.count, share.mean, sum(ns for _, ns in share.parts)) == (9, 3004, 3004)
 
 
-def small_sink(path: Path, piece_bytes: int = 2000) -> ThinningSink:
+def small_sink(path: Path, piece_bytes: int = 2000) -> DownsamplingSink:
     faults = FaultLog(path.parent / "log")
-    return ThinningSink(path, STEP_COLUMNS, faults, text=STEP_TEXT, piece_bytes=piece_bytes)
+    return DownsamplingSink(path, STEP_COLUMNS, faults, text=STEP_TEXT, segment_bytes=piece_bytes)
 
 
 def size_of(directory: Path) -> int:
@@ -222,7 +222,7 @@ def test_pieces_between_the_first_and_the_newest_are_removed(tmp_path: Path) -> 
     pieces = Pieces(path)
     numbers = sorted(int(one.stem) for one in pieces.root.glob("*.jsonl"))
     # The complete ones that are kept, and the one that is written.
-    assert len(numbers) == KEPT_PIECES + 1
+    assert len(numbers) == KEPT_SEGMENTS + 1
     assert numbers[0] > 10
     assert path.exists()
     assert max(sizes[500:]) <= max(sizes[:500]) + 4000
@@ -252,7 +252,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink = small_sink(path, 500)
     rows = [step(index, "train", 7, False, False) for index in range(100)]
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.thinning.write_thinned", full)
+        patched.setattr("perftui.recorder.journals.downsampling.write_thinned", full)
         for row in rows[:60]:
             sink.append([row])
     assert reader_of(path).poll()["index"].tolist() == list(range(60))
@@ -263,7 +263,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     reader = reader_of(path)
     assert everything(reader) == groups(sums_of(table_of(rows)))
     assert reader.sums.of().rows > 60
-    assert len(list(Pieces(path).root.glob("*.jsonl"))) <= KEPT_PIECES + 1
+    assert len(list(Pieces(path).root.glob("*.jsonl"))) <= KEPT_SEGMENTS + 1
 
 
 def test_damaged_sums_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_samples_of_a_machine_are_summed_as_far_as_they_are_known(tmp_path: Path
     columns = (Column("time", "ns"), Column("cpu.utilization", "%"), Column("gpu0.power", "W"))
     path = tmp_path / "telemetry-node.b.jsonl"
     faults = FaultLog(tmp_path / "log")
-    sink = ThinningSink(path, columns, faults, floats=True, piece_bytes=500)
+    sink = DownsamplingSink(path, columns, faults, floats=True, segment_bytes=500)
     for second in range(400):
         sink.append([[second, second / 4, None if second % 2 else 300.5]])
     sink.close()

@@ -4,7 +4,7 @@ import pytest
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.lanes import build_lanes
-from perftui_tui.widgets.timeline_state import TimelineState
+from perftui_tui.screens.timeline.model.state import TimelineState
 from tests.tui.traces import traced
 
 MS = 1_000_000
@@ -34,7 +34,7 @@ def trace(make_trace):
 
 @pytest.fixture
 def state(trace):
-    """All of it in view, on a screen of ten lanes."""
+    """All of it in view, on a screen of ten tracks."""
     state = TimelineState(analyse(trace), build_lanes(trace))
     state.resized(10)
     return state

@@ -3,9 +3,9 @@
 import pytest
 from textual.app import App
 
-from perftui_tui.themes import DEFAULT_THEME, THEMES
+from perftui_tui.look.themes import DEFAULT_THEME, THEMES
+from perftui_tui.screens.compare.step_histogram import StepHistogram, histogram
 from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.step_histogram import StepHistogram, histogram
 
 
 class Host(App):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from perftui_tui.widgets.table_rows import (
+from perftui_tui.tables.rows import (
     LEFT,
     RIGHT,
     Column,

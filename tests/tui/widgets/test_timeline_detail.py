@@ -7,14 +7,14 @@ from perftui.analysis.lanes import MARKS, build_lanes
 from perftui.analysis.measure import measure
 from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
-from perftui_tui.rows import plain
-from perftui_tui.widgets.detail_lines import Line, Place, laid_out, plain_text
-from perftui_tui.widgets.event_detail import argument_lines, event_lines, self_time
-from perftui_tui.widgets.further_detail import further_lines
-from perftui_tui.widgets.gap_detail import gap_lines, python_frame
-from perftui_tui.widgets.measure_detail import MOST_NAMES, measure_lines
-from perftui_tui.widgets.summary_detail import summary_lines
-from perftui_tui.widgets.timeline_state import TimelineState
+from perftui_tui.look.rows import plain
+from perftui_tui.screens.timeline.detail.event import argument_lines, event_lines, self_time
+from perftui_tui.screens.timeline.detail.further import further_lines
+from perftui_tui.screens.timeline.detail.gap import gap_lines, python_frame
+from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, plain_text
+from perftui_tui.screens.timeline.detail.measure import MOST_NAMES, measure_lines
+from perftui_tui.screens.timeline.detail.summary import summary_lines
+from perftui_tui.screens.timeline.model.state import TimelineState
 from tests.core.diagnosis.looks import ORIGIN, at_wall, run_with
 
 MS = 1_000_000
@@ -120,7 +120,7 @@ def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, mon
     state.largest_gap()
     unlisted = replace(state.selected, start=51 * MS, end=52 * MS)
     assert "other streams" in said_of_gap(state, unlisted)[1]
-    monkeypatch.setattr("perftui_tui.widgets.gap_detail.MOST", len(state.analysis.gaps))
+    monkeypatch.setattr("perftui_tui.screens.timeline.detail.gap.MOST", len(state.analysis.gaps))
     shorter = replace(unlisted, end=unlisted.start + 50)
     assert "cause not known" in said_of_gap(state, shorter)[1]
     assert "other streams" in said_of_gap(state, unlisted)[1]
@@ -132,7 +132,7 @@ def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
     )
     state = TimelineState(analyse(trace), build_lanes(trace))
     for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
-        state.select_at(state.lane, clicked * MS, (clicked + 1) * MS)
+        state.select_at(state.track, clicked * MS, (clicked + 1) * MS)
         assert f"{words} of GPU 0" in said_of_gap(state, state.selected)[1]
 
 
@@ -144,7 +144,7 @@ def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
         ("backward", 1, 20 * MS, MS, mark),
     )
     state = TimelineState(analyse(trace), build_lanes(trace))
-    ranges = next(lane for lane in state.lanes if lane.kind == MARKS)
+    ranges = next(track for track in state.tracks if track.kind == MARKS)
     state.select_at(ranges, 15 * MS, 16 * MS)
     assert said_of_gap(state, state.selected) == [
         "nothing recorded for 10.0 ms",

@@ -10,25 +10,25 @@ from perftui.analysis.intervals import Intervals
 from perftui.analysis.lanes import DEVICE, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
-from perftui_tui.widgets.cells import merged, text_of
-from perftui_tui.widgets.event_kinds import KindsOfTrace
-from perftui_tui.widgets.gap_words import DeviceGaps, IdleTime, largest_gap_row
-from perftui_tui.widgets.lane_cells import Glyphs, lane_cells
-from perftui_tui.widgets.lane_groups import shown_lanes
-from perftui_tui.widgets.matches import find_matches
-from perftui_tui.widgets.navigation import Selection, event
-from perftui_tui.widgets.phase_row import phase_cells
-from perftui_tui.widgets.time_marks import TimeMarks
-from perftui_tui.widgets.timeline_head import (
+from perftui_tui.screens.timeline.canvas.head import (
     Scene,
     head_rows,
     label_width,
     minimap,
     minimap_index,
 )
-from perftui_tui.widgets.timeline_rows import lane_name, lane_rows
-from perftui_tui.widgets.timeline_state import TimelineState
-from perftui_tui.widgets.viewport import Viewport
+from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
+from perftui_tui.screens.timeline.canvas.rows import track_name, track_rows
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
+from perftui_tui.screens.timeline.model.cells import merged, text_of
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, IdleTime, largest_gap_row
+from perftui_tui.screens.timeline.model.matches import find_matches
+from perftui_tui.screens.timeline.model.navigation import Selection, event
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.track_groups import shown_tracks
+from perftui_tui.screens.timeline.model.viewport import Viewport
 from tests.tui.traces import traced
 
 MS = 1_000_000
@@ -39,8 +39,8 @@ def gap(start, end, cause=GapCause.INPUT_WAIT, device=0):
     return Gap(device, start, end, 0, 1, cause, -1, -1)
 
 
-def drawn(trace, lane, view, columns, glyphs=COLOURED):
-    cells = lane_cells(trace, KindsOfTrace(trace), lane, view, columns, glyphs)
+def drawn(trace, track, view, columns, glyphs=COLOURED):
+    cells = track_cells(trace, KindsOfTrace(trace), track, view, columns, glyphs)
     return "".join(glyph for glyph, _ in cells)
 
 
@@ -49,7 +49,7 @@ def scene(trace, gaps=(), steps=(), ascii_only=False, **more):
 
 
 def state_of(trace, threshold=0, view=None, selected=None):
-    """Everything in view, on a screen of ten lanes; gaps count from 1 µs on."""
+    """Everything in view, on a screen of ten tracks; gaps count from 1 µs on."""
     state = TimelineState(without_tables(trace), build_lanes(trace))
     state.resized(10)
     state.change_threshold(threshold - 2)
@@ -58,13 +58,13 @@ def state_of(trace, threshold=0, view=None, selected=None):
     return state
 
 
-def lane_text(trace, width=60, threshold=0, place=0, **options):
+def track_text(trace, width=60, threshold=0, place=0, **options):
     state = state_of(trace, threshold, options.pop("view", None))
-    return text_of(lane_rows(scene(trace, **options), state, width)[place])
+    return text_of(track_rows(scene(trace, **options), state, width)[place])
 
 
 def head(trace, state, width=60, **options):
-    """By name what each row above the lanes says."""
+    """By name what each row above the tracks says."""
     rows = head_rows(scene(trace, **options), state, width)
     return {each.name: text_of(each.row) for each in rows}
 
@@ -72,27 +72,27 @@ def head(trace, state, width=60, **options):
 def test_dense_columns_show_their_busy_share(make_trace):
     events = [("gemm", 1, start * 100, busy) for start, busy in enumerate((100, 50, 1, 99, 25, 0))]
     trace = make_trace(*(event for event in events if event[3]))
-    lane = build_lanes(trace)[0]
-    assert drawn(trace, lane, Viewport(0, 600, 0, 600), 6) == "█▄▁▇▂ "
+    track = build_lanes(trace)[0]
+    assert drawn(trace, track, Viewport(0, 600, 0, 600), 6) == "█▄▁▇▂ "
 
 
 def test_events_with_room_are_drawn_by_name(make_trace):
     trace = make_trace(("aten::mm", 1, 0, 100), ("relu", 1, 150, 50))
-    lane = build_lanes(trace)[0]
+    track = build_lanes(trace)[0]
     view = Viewport(0, 200, 0, 200)
-    assert drawn(trace, lane, view, 40) == "▏aten::mm███████████          ▏relu█████"
-    assert drawn(trace, lane, view, 40, Glyphs(colours=False)) == (
+    assert drawn(trace, track, view, 40) == "▏aten::mm███████████          ▏relu█████"
+    assert drawn(trace, track, view, 40, Glyphs(colours=False)) == (
         "aten::mm████████████          relu██████"
     )
-    assert drawn(trace, lane, view, 40, Glyphs(ascii_only=True)) == (
+    assert drawn(trace, track, view, 40, Glyphs(ascii_only=True)) == (
         "[aten::mmKKKKKKKKKKK          [reluKKKKK"
     )
 
 
 def test_edges_are_drawn_to_an_eighth_of_a_cell(make_trace):
     trace = make_trace(("gemm", 1, 25, 150))
-    lane = build_lanes(trace)[0]
-    cells = lane_cells(trace, KindsOfTrace(trace), lane, Viewport(0, 200, 0, 200), 4, Glyphs())
+    track = build_lanes(trace)[0]
+    cells = track_cells(trace, KindsOfTrace(trace), track, Viewport(0, 200, 0, 200), 4, Glyphs())
     assert cells == [("▌", "gemm-edge"), ("█", "gemm"), ("█", "gemm"), ("▌", "gemm")]
 
 
@@ -107,12 +107,12 @@ SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, 
 
 @given(SPANS, st.integers(1, 60), st.integers(0, 500), st.integers(1_000, 3_000))
 def test_blank_is_idle_and_full_is_busy(spans, columns, begin, length):
-    trace, lane = _one_lane(spans)
+    trace, track = _one_track(spans)
     view = Viewport(begin, begin + length, 0, 10_000)
-    busy = lane.index.busy(view.start, view.end, columns)
+    busy = track.index.busy(view.start, view.end, columns)
     widths = np.diff([begin + i * length // columns for i in range(columns + 1)])
     mono = Glyphs(colours=False)
-    cells = lane_cells(trace, KindsOfTrace(trace), lane, view, columns, mono)
+    cells = track_cells(trace, KindsOfTrace(trace), track, view, columns, mono)
     for (glyph, style), part, width in zip(cells, busy, widths, strict=True):
         assert (glyph == " " and not style) == (part == 0)
         if glyph in LOWER_EIGHTHS:
@@ -121,8 +121,8 @@ def test_blank_is_idle_and_full_is_busy(spans, columns, begin, length):
             assert part == width
 
 
-def _one_lane(spans):
-    """A lane of events, each (idle before it, its duration), all of one name."""
+def _one_track(spans):
+    """A track of events, each (idle before it, its duration), all of one name."""
     events, now = [], 0
     for idle, duration in spans:
         events.append(("gemm", 1, now + idle, duration))
@@ -139,20 +139,20 @@ def test_gap_row_is_logarithmic():
 
 def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
-    text = lane_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)])
+    text = track_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)])
     assert "├─ idle 30.0 ms input wait ──┤" in text
-    assert "├─────── idle 30.0 ms ───────┤" in lane_text(trace, width=60)
-    assert "idle" not in lane_text(trace, width=60, threshold=6)
-    ascii_text = lane_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)], ascii_only=True)
+    assert "├─────── idle 30.0 ms ───────┤" in track_text(trace, width=60)
+    assert "idle" not in track_text(trace, width=60, threshold=6)
+    ascii_text = track_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)], ascii_only=True)
     assert "<- idle 30.0 ms input wait -->" in ascii_text
 
 
-def test_gaps_are_said_on_the_selected_lane_and_on_whole_devices(make_trace):
+def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
     trace = make_trace(("a", 0, 0, 10 * MS), ("b", 0, 40 * MS, 8 * MS), ("k", 1, 0, 48 * MS))
-    assert "idle" not in lane_text(trace, place=1)
+    assert "idle" not in track_text(trace, place=1)
     state = state_of(trace)
-    state.move_lane(1)
-    assert "idle 30.0 ms" in text_of(lane_rows(scene(trace), state, 60)[1])
+    state.move_track(1)
+    assert "idle 30.0 ms" in text_of(track_rows(scene(trace), state, 60)[1])
 
 
 def test_a_gap_says_what_the_host_was_in_where_there_is_room(make_trace):
@@ -160,13 +160,13 @@ def test_a_gap_says_what_the_host_was_in_where_there_is_room(make_trace):
         ("loader.next", 0, 9 * MS, 30 * MS), ("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS)
     )
     known = replace(gap(10 * MS, 40 * MS), operator_row=0)
-    assert "idle 30.0 ms input wait in loader.next" in lane_text(trace, width=100, gaps=[known])
-    assert "idle 30.0 ms input wait ─" in lane_text(trace, width=60, gaps=[known])
+    assert "idle 30.0 ms input wait in loader.next" in track_text(trace, width=100, gaps=[known])
+    assert "idle 30.0 ms input wait ─" in track_text(trace, width=60, gaps=[known])
 
 
 def test_a_gap_that_goes_on_has_no_end(make_trace):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 90 * MS, 10 * MS))
-    text = lane_text(trace, view=Viewport(20 * MS, 80 * MS, 0, 100 * MS))
+    text = track_text(trace, view=Viewport(20 * MS, 80 * MS, 0, 100 * MS))
     assert "─ idle 80.0 ms ─" in text
     assert "├" not in text
     assert "┤" not in text
@@ -185,10 +185,10 @@ def test_head_says_where_one_is(make_trace):
     steps = (Step(3, 0, 50 * MS, 0), Step(4, 50 * MS, 100 * MS, 1))
     state = state_of(trace, threshold=2, view=Viewport(0, 50 * MS, 0, 100 * MS))
     state.select_row(0)
-    rows = head(trace, state, steps=steps, whole=minimap_index(state.lanes))
+    rows = head(trace, state, steps=steps, whole=minimap_index(state.tracks))
     assert list(rows) == ["minimap", "ruler", "steps", "gaps"]
     assert rows["minimap"].startswith("50.0 ms  ")
-    wide = head(trace, state, 80, whole=minimap_index(state.lanes))
+    wide = head(trace, state, 80, whole=minimap_index(state.tracks))
     assert wide["minimap"].startswith("view 50.0 ms  ")
     assert "▼" in rows["ruler"]
     assert "│step 3 50.0 ms" in rows["steps"]
@@ -284,7 +284,7 @@ def test_marks_go_through_idle_time_alone(make_trace):
     trace = make_trace(("a", 0, 0, 50 * MS), ("k", 1, 50 * MS, 50 * MS))
     state = state_of(trace, threshold=6)
     state.marks = TimeMarks(25 * MS, 75 * MS)
-    device, thread = (text_of(row) for row in lane_rows(scene(trace), state, 60))
+    device, thread = (text_of(row) for row in track_rows(scene(trace), state, 60))
     assert (device.index("│"), thread.index("│")) == (24, 48)
     assert device.count("│") == thread.count("│") == 1
 
@@ -296,7 +296,7 @@ def test_what_a_search_found_is_marked_and_counted(make_trace):
     row = head(trace, state)["found"]
     assert row.startswith("found 2 ")
     assert [at for at, glyph in enumerate(row) if glyph == "▾"] == [12, 12 + 47]
-    styles = {style for _, style in lane_rows(scene(trace), state, 60)[0]}
+    styles = {style for _, style in track_rows(scene(trace), state, 60)[0]}
     assert "match" in styles
     assert "kernel" in styles
     state.next_match(1)
@@ -307,7 +307,7 @@ def test_a_pointer_hides_no_part_of_a_number(make_trace):
     trace = make_trace(("a", 1, 0, 100 * MS))
     state = state_of(trace)
     for start in range(0, 100 * MS, 2 * MS):
-        state.selected = Selection(start, start, 0, state.lane)
+        state.selected = Selection(start, start, 0, state.track)
         words = head(trace, state, 100)["ruler"].replace("▼", "").replace("╷", " ").split()
         assert all(word in ("0", "20", "40", "60", "80", "ms", "ns") for word in words)
 
@@ -326,12 +326,12 @@ def test_an_arrow_joins_a_call_and_its_kernel(make_trace, row):
     trace = linked(make_trace)
     state = state_of(trace, threshold=6)
     state.select_row(row)
-    device, op, call = (text_of(each) for each in lane_rows(scene(trace), state, 112))
+    device, op, call = (text_of(each) for each in track_rows(scene(trace), state, 112))
     begin, head = label_width(112) + 18, label_width(112) + 45
     assert device[begin:head] == "┌" + "─" * (head - begin - 2) + "►"
     assert op[begin] == "│"
     assert "launch" in call
-    styles = [style for each in lane_rows(scene(trace), state, 112) for _, style in each]
+    styles = [style for each in track_rows(scene(trace), state, 112) for _, style in each]
     assert any(style.startswith("linked") for style in styles)
     assert any(style.startswith("selected") for style in styles)
 
@@ -340,7 +340,7 @@ def test_an_arrow_in_ascii(make_trace):
     trace = linked(make_trace)
     state = state_of(trace, threshold=6)
     state.select_row(1)
-    rows = [text_of(each) for each in lane_rows(scene(trace, ascii_only=True), state, 112)]
+    rows = [text_of(each) for each in track_rows(scene(trace, ascii_only=True), state, 112)]
     assert "+-------" in rows[0]
     assert "->[gemm" in rows[0]
     assert rows[1][label_width(112) + 18] == "|"
@@ -351,10 +351,10 @@ def test_an_arrow_points_to_what_is_outside_the_view(make_trace):
     state = state_of(trace, threshold=6)
     state.select_row(1)
     state.view = Viewport(0, 40 * MS, 0, 100 * MS)
-    assert "10.0 ms ►" in text_of(lane_rows(scene(trace), state, 112)[0])
+    assert "10.0 ms ►" in text_of(track_rows(scene(trace), state, 112)[0])
     state.select_row(2)
     state.view = Viewport(50 * MS, 90 * MS, 0, 100 * MS)
-    assert "◄ 30.0 ms" in text_of(lane_rows(scene(trace), state, 112)[2])
+    assert "◄ 30.0 ms" in text_of(track_rows(scene(trace), state, 112)[2])
 
 
 def test_an_arrow_hides_no_work(make_trace):
@@ -365,9 +365,9 @@ def test_an_arrow_hides_no_work(make_trace):
         ("gemm", 1, 80, 20, {"correlation": 5}),
     )
     state = state_of(trace)
-    without = text_of(lane_rows(scene(trace), state, 112)[0])
+    without = text_of(track_rows(scene(trace), state, 112)[0])
     state.select_row(2)
-    drawn = text_of(lane_rows(scene(trace), state, 112)[0])
+    drawn = text_of(track_rows(scene(trace), state, 112)[0])
     pairs = list(zip(without, drawn, strict=True))
     assert all(one == other for one, other in pairs[label_width(112) :] if one.isalnum())
     assert without != drawn
@@ -376,15 +376,15 @@ def test_an_arrow_hides_no_work(make_trace):
 @pytest.mark.parametrize("width", [20, 80, 120, 200])
 def test_rows_are_as_wide_as_the_screen(make_trace, width):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
-    assert len(lane_text(trace, width=width)) == width
+    assert len(track_text(trace, width=width)) == width
     assert 12 <= label_width(width) <= 28
 
 
 def test_the_selected_event_is_drawn_as_such(make_trace):
     trace = make_trace(("a", 1, 0, 50), ("b", 1, 50, 50))
     state = state_of(trace)
-    state.selected = event(trace, state.lane, 1)
-    row = lane_rows(scene(trace), state, 40)[0]
+    state.selected = event(trace, state.track, 1)
+    row = track_rows(scene(trace), state, 40)[0]
     assert [style for _, style in row if style.startswith("selected-") or style == "selected"]
 
 
@@ -395,17 +395,17 @@ def test_the_number_of_a_depth_stays_where_its_label_is_long(make_trace):
         (60, ["▶main", "   depth 1", "   d2 +2"]),
         (80, ["▶main", "   depth 1", "   depth 2 +2"]),
     ):
-        rows = lane_rows(scene(state.trace), state, width)
+        rows = track_rows(scene(state.trace), state, width)
         assert [text_of(row)[: label_width(width)].rstrip() for row in rows] == labels
 
 
 def test_depths_fold_to_those_with_most_events(make_trace):
     events = [("root", 0, 0, 1000), ("call", 0, 0, 900)]
     events += [("op", 0, 10 * i, 5) for i in range(9)] + [("sub", 0, 10 * i, 2) for i in range(9)]
-    lanes = build_lanes(make_trace(*events))
+    tracks = build_lanes(make_trace(*events))
     depths = {
-        state: [(shown.lane.depth, shown.hidden) for shown in shown_lanes(lanes, 3, tracks)]
-        for state, tracks in ((None, {}), (True, {0: True}), (False, {0: False}))
+        state: [(shown.track.depth, shown.hidden) for shown in shown_tracks(tracks, 3, opened)]
+        for state, opened in ((None, {}), (True, {0: True}), (False, {0: False}))
     }
     assert depths == {
         None: [(0, 0), (2, 0), (3, 1)],
@@ -422,19 +422,19 @@ def test_blanks_take_no_colour_of_their_own():
 def test_a_selected_gap_is_drawn_as_such(make_trace):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
     state = state_of(trace)
-    state.selected = Selection(10 * MS, 40 * MS, -1, state.lane)
-    row = lane_rows(scene(trace), state, 60)[0]
+    state.selected = Selection(10 * MS, 40 * MS, -1, state.track)
+    row = track_rows(scene(trace), state, 60)[0]
     assert [text.strip() for text, style in row if style == "selected"] == [
         "├─────── idle 30.0 ms ───────┤"
     ]
     assert not any(style == "gap" for _, style in row)
 
 
-def test_overlapping_work_of_a_stream_has_a_lane_of_its_own(make_trace):
+def test_overlapping_work_of_a_stream_has_a_track_of_its_own(make_trace):
     trace = make_trace(("a", 1, 0, 100), ("b", 1, 50, 100))
-    labels = [text_of(row)[:16] for row in lane_rows(scene(trace), state_of(trace), 80)]
+    labels = [text_of(row)[:16] for row in track_rows(scene(trace), state_of(trace), 80)]
     assert labels == ["▶GPU 0 stream 7 ", "   overlapping  "]
-    labels = [text_of(row)[:12] for row in lane_rows(scene(trace), state_of(trace), 60)]
+    labels = [text_of(row)[:12] for row in track_rows(scene(trace), state_of(trace), 60)]
     assert labels == ["▶GPU 0 s7   ", "   overlap  "]
 
 
@@ -458,5 +458,5 @@ def test_numbers_of_ranks_streams_and_threads_stay_where_a_label_is_long(
     make_trace, label, room, words
 ):
     kind = DEVICE if "GPU" in label else "thread"
-    lane = replace(build_lanes(make_trace(("a", 1, 0, 10)))[0], label=label, kind=kind)
-    assert lane_name(lane, room) == words
+    track = replace(build_lanes(make_trace(("a", 1, 0, 10)))[0], label=label, kind=kind)
+    assert track_name(track, room) == words

@@ -6,10 +6,10 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import Step
 from perftui.trace.model import NONE
-from perftui_tui.widgets.matches import find_matches
-from perftui_tui.widgets.navigation import same_name
-from perftui_tui.widgets.time_marks import TimeMarks
-from perftui_tui.widgets.timeline_state import TimelineState
+from perftui_tui.screens.timeline.model.matches import find_matches
+from perftui_tui.screens.timeline.model.navigation import same_name
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 
 MS = 1_000_000
 
@@ -22,12 +22,12 @@ def selected_name(state):
     return state.trace.name_of(state.selected.row)
 
 
-def test_the_first_lane_is_the_device(state):
-    assert state.trace.tracks[state.lane.track].is_device
+def test_the_first_track_is_the_device(state):
+    assert state.trace.tracks[state.track.track].is_device
     assert is_whole(state.view)
 
 
-def test_events_of_a_lane_one_after_another(state):
+def test_events_of_a_track_one_after_another(state):
     names = []
     while state.next_event(1):
         names.append(selected_name(state))
@@ -37,7 +37,7 @@ def test_events_of_a_lane_one_after_another(state):
     assert selected_name(state) == "Memcpy DtoH"
 
 
-def test_gaps_of_a_lane_from_the_threshold_on(state):
+def test_gaps_of_a_track_from_the_threshold_on(state):
     assert state.next_gap(1)
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
     assert not state.next_gap(1)
@@ -131,7 +131,7 @@ def test_from_an_event_to_the_next_of_its_name(state):
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_the_next_of_a_name_among_very_many(make_trace, step, monkeypatch):
-    monkeypatch.setattr("perftui_tui.widgets.navigation._AT_ONCE", 3)
+    monkeypatch.setattr("perftui_tui.screens.timeline.model.navigation._AT_ONCE", 3)
     wanted = {0, 1, 5, 11, 12, 19}
     trace = make_trace(*(("a" if at in wanted else "b", 1, 10 * at, 5) for at in range(20)))
     for row in sorted(wanted):
@@ -142,7 +142,7 @@ def test_the_next_of_a_name_among_very_many(make_trace, step, monkeypatch):
 
 def with_steps(state, *spans):
     steps = tuple(Step(at, start * MS, end * MS, 0) for at, (start, end) in enumerate(spans))
-    return TimelineState(replace(state.analysis, steps=steps), state.lanes)
+    return TimelineState(replace(state.analysis, steps=steps), state.tracks)
 
 
 def test_from_step_to_step_and_to_the_slow_ones(state):
@@ -197,42 +197,42 @@ def test_clearing_takes_away_one_thing_at_a_time(state):
 
 
 def labels(state):
-    return [shown.lane.label for shown in state.on_screen() if shown.leads]
+    return [shown.track.label for shown in state.on_screen() if shown.leads]
 
 
 def test_hiding_and_showing_again(state):
     assert labels(state) == ["GPU 0 stream 7", "main"]
-    assert state.hide_lane()
+    assert state.hide_track()
     assert labels(state) == ["main"]
-    assert state.lane.label == "main"
+    assert state.track.label == "main"
     assert state.hidden_count == 1
-    assert not state.hide_lane()
+    assert not state.hide_track()
     assert state.show_hidden()
     assert labels(state) == ["GPU 0 stream 7", "main"]
     assert not state.show_hidden()
 
 
 def test_what_is_selected_comes_back_from_hiding(state):
-    state.hide_lane()
+    state.hide_track()
     assert state.select_row(5)
     assert labels(state) == ["GPU 0 stream 7", "main"]
 
 
-def test_moving_lanes(state):
+def test_moving_tracks(state):
     assert not state.reorder(-1)
     assert state.reorder(1)
     assert labels(state) == ["main", "GPU 0 stream 7"]
-    assert state.lane.label == "GPU 0 stream 7"
+    assert state.track.label == "GPU 0 stream 7"
     assert not state.reorder(1)
 
 
-def test_pinned_lanes_stay_while_others_scroll(state):
-    state.move_lane(1)
-    state.pin_lane()
+def test_pinned_tracks_stay_while_others_scroll(state):
+    state.move_track(1)
+    state.pin_track()
     assert labels(state) == ["main", "GPU 0 stream 7"]
-    state.pin_lane()
+    state.pin_track()
     assert labels(state) == ["GPU 0 stream 7", "main"]
-    state.pin_lane()
+    state.pin_track()
     state.fold()
     state.fold()
     state.resized(2)
@@ -241,37 +241,37 @@ def test_pinned_lanes_stay_while_others_scroll(state):
     assert not state.reorder(1)
 
 
-def test_the_order_of_lanes_outlives_a_trace(state):
-    state.hide_lane()
-    again = TimelineState(state.analysis, state.lanes, state.order)
+def test_the_order_of_tracks_outlives_a_trace(state):
+    state.hide_track()
+    again = TimelineState(state.analysis, state.tracks, state.order)
     assert labels(again) == ["main"]
 
 
-def test_folding_hides_deeper_lanes_and_keeps_a_lane_selected(state):
-    state.move_lane(2)
-    assert state.lane.depth == 1
+def test_folding_hides_deeper_tracks_and_keeps_a_track_selected(state):
+    state.move_track(2)
+    assert state.track.depth == 1
     state.fold()
     state.fold()
-    assert state.lane.depth == 0
+    assert state.track.depth == 0
     assert len(state.shown()) == 2
     state.fold()
     assert len(state.shown()) == 3
 
 
 def test_a_selection_in_a_folded_thread_unfolds_it(state):
-    state.move_lane(1)
+    state.move_track(1)
     state.fold()
     state.fold()
     assert state.select_row(4)
-    assert state.lane.depth == 1
-    assert state.lane in [shown.lane for shown in state.shown()]
+    assert state.track.depth == 1
+    assert state.track in [shown.track for shown in state.shown()]
 
 
-def test_lanes_scroll_with_the_selected_one(state):
+def test_tracks_scroll_with_the_selected_one(state):
     state.resized(1)
-    state.move_lane(1)
+    state.move_track(1)
     assert state.top == 1
-    state.move_lane(-5)
+    state.move_track(-5)
     assert state.top == 0
     state.scroll(99)
     assert state.top == len(state.shown()) - 1
@@ -282,14 +282,14 @@ def test_jump_to_an_event_or_to_idle_time(state):
     assert selected_name(state) == "cudaLaunchKernel"
     state.jump(20 * MS, 50 * MS, None)
     assert state.selected.is_gap
-    assert state.trace.tracks[state.selected.lane.track].is_device
+    assert state.trace.tracks[state.selected.track.track].is_device
     assert state.view.start < 20 * MS < 50 * MS < state.view.end
 
 
 def test_a_click_selects_an_event_or_the_gap(state):
-    state.select_at(state.lane, 6 * MS, 7 * MS)
+    state.select_at(state.track, 6 * MS, 7 * MS)
     assert selected_name(state) == "gemm"
-    state.select_at(state.lane, 30 * MS, 31 * MS)
+    state.select_at(state.track, 30 * MS, 31 * MS)
     assert (state.selected.start, state.selected.end) == (20 * MS, 50 * MS)
-    state.select_at(state.lane, 0, MS)
+    state.select_at(state.track, 0, MS)
     assert (state.selected.start, state.selected.end) == (0, 5 * MS)

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from textual.app import App
 
-from perftui_tui.screens.ops import OpsTable
+from perftui_tui.screens.ops.view import OpsTable
+from perftui_tui.tables.rows import LEFT, Column, TableData
+from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
-from perftui_tui.widgets.table_rows import LEFT, Column, TableData
-from perftui_tui.widgets.virtual_table import VirtualTable
 
 
 def table_of(count, offset=0):

@@ -11,7 +11,7 @@ _LABEL_CELLS = 12
 """Room for one tick: its mark, a label of up to eight characters and a blank or two."""
 
 _PLAIN_LABEL = 8
-"""A longer label repeats digits that do not change on screen: an offset says it better."""
+"""A longer label repeats digits that do not change on screen: an offset is shown instead."""
 
 _USUAL_SHARE = 0.98
 """Of the values, those for which a scale is made."""

@@ -9,7 +9,7 @@ from perftui.trace.model import Int64
 
 
 def all_filled_steps(fractions: npt.NDArray[np.float64], steps: int) -> Int64:
-    """For each fraction what ``filled_steps`` says; ``steps`` is at least 2."""
+    """``filled_steps`` of each fraction; ``steps`` is at least 2."""
     between = np.clip(np.rint(fractions * steps), 1, steps - 1)
     full = np.where(fractions >= 1, steps, between)
     found: Int64 = np.where(fractions <= 0, 0, full).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Two series of which one holds the other, as an area under a hatched one."""
+"""Two series, one a part of the other, as an area under a hatched one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perftui_tui.charts.area import column_steps
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 
 HATCH = "░"
-"""Fills what the outer series has beyond the inner one: they are told apart without colour."""
+"""Fills what the outer series has beyond the inner one, without needing colour."""
 
 
 def layers(

@@ -66,7 +66,7 @@ def _elsewhere(root: Path) -> tuple[str, ...]:
 
 def _checked(root: Path) -> Path:
     from perftui.run.manifest import ManifestError
-    from perftui_tui.run_state import run_state
+    from perftui_tui.reading.run_state import run_state
 
     try:
         manifest = run_state(root)
@@ -78,7 +78,7 @@ def _checked(root: Path) -> Path:
 
 
 def _over(root: Path, manifest: Manifest) -> str:
-    """That a run is over, how it ended, and what opens it."""
+    """The message that a run is over, how it ended, and what opens it."""
     from perftui.run.manifest import Status
 
     if manifest.status is Status.LOST:

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from perftui_tui.commands.farewell import farewell
-from perftui_tui.commands.tell import tell
+from perftui_tui.commands.log import log
 
 EXIT_CODE = 70
 """``EX_SOFTWARE`` of sysexits.h: no code that a script is likely to use."""
@@ -17,13 +17,13 @@ FRAMES = 4
 
 
 def report_crash(error: BaseException, target: Path) -> int:
-    """Say what failed, that the training does not depend on it, and how to come back."""
+    """Log what failed, that the training does not depend on it, and how to come back."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-FRAMES)
-    tell("perftui: the app failed; nothing that was recorded is lost")
+    log("perftui: the app failed; nothing that was recorded is lost")
     for line in "".join(lines).rstrip().splitlines():
-        tell(f"  {line}")
+        log(f"  {line}")
     if target.is_dir():
         farewell(target, is_replay=True)
     else:
-        tell(f"  again   perftui replay {shlex.quote(str(target))}")
+        log(f"  again   perftui replay {shlex.quote(str(target))}")
     return EXIT_CODE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine, parse
-from perftui_tui.commands.tell import tell
+from perftui_tui.commands.log import log
 
 
 def dispatch(arguments: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(parse(list(arguments)))
     except UsageError as error:
-        tell(f"perftui: {error}")
+        log(f"perftui: {error}")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -30,7 +30,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 def _dispatch(line: CommandLine) -> int:
     if line.note:
-        tell(f"perftui: {line.note}")
+        log(f"perftui: {line.note}")
     if line.action == "help":
         from perftui_tui.commands.usage import USAGE
 
@@ -69,6 +69,10 @@ def _command(line: CommandLine) -> int:
         from perftui_tui.commands.keys import keys
 
         return keys(line)
+    if line.action == "explain":
+        from perftui_tui.commands.explain import explain
+
+        return explain(line)
     from perftui_tui.commands.run import run
 
     return run(line)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """The command cannot be carried out; the message says why and what to do. Exit code 2."""
+    """The command cannot be carried out; the message has the reason and what to do. Exit code 2."""

@@ -1,4 +1,4 @@
-"""What is printed after the app: how the training stands, and how to see it again."""
+"""What is printed after the app: the state of the training, and how to see it again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status
-from perftui_tui.commands.tell import tell
-from perftui_tui.run_state import wait_until_over
+from perftui_tui.commands.log import log
+from perftui_tui.reading.run_state import wait_until_over
 
 LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
@@ -26,17 +26,17 @@ def farewell(root: Path, *, is_replay: bool, stopping: bool = False) -> int:
     try:
         manifest = wait_until_over(root, STOP_SECONDS if stopping else 0.0)
     except ManifestError as error:
-        tell(f"perftui: how the run stands cannot be read: {error}")
+        log(f"perftui: how the run stands cannot be read: {error}")
         return 2
-    tell(_outcome(manifest))
+    log(_outcome(manifest))
     failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
     if failed and not is_replay:
         _repeat_output(RunLayout(root).output)
-    tell(f"  run     {root}")
+    log(f"  run     {root}")
     again = "replay" if manifest.status.is_over else "attach"
-    tell(f"  again   perftui {again} {shlex.quote(str(root))}")
+    log(f"  again   perftui {again} {shlex.quote(str(root))}")
     for what, path in _others(RunLayout(root)):
-        tell(f"  {what:<7} perftui {shlex.quote(str(path))}")
+        log(f"  {what:<7} perftui {shlex.quote(str(path))}")
     return 0 if is_replay or not manifest.status.is_over else exit_code(manifest)
 
 
@@ -70,10 +70,10 @@ def _outcome(manifest: Manifest) -> str:
 
 
 def _repeat_output(path: Path) -> None:
-    from perftui_tui.output.tail import OutputTail
+    from perftui_tui.reading.output_tail import OutputTail
 
     tail = OutputTail(path, LAST_LINES)
     tail.poll()
     lines = tail.view().lines[-LAST_LINES:]
     for text in lines:
-        tell(f"  | {text}")
+        log(f"  | {text}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.tell import tell
+from perftui_tui.commands.log import log
 
 
 def keys(line: CommandLine) -> int:
@@ -15,11 +15,11 @@ def keys(line: CommandLine) -> int:
     """
     if line.words:
         raise UsageError(f"keys takes nothing after it, not {line.words[0]!r}")
-    from perftui_tui.key_file import file_text, key_file, read_overrides
+    from perftui_tui.keys.file import file_text, key_file, read_overrides
 
     path = key_file()
     overrides = read_overrides(path)
     print(file_text(overrides, path))
     for complaint in overrides.complaints:
-        tell(f"perftui: {complaint}")
+        log(f"perftui: {complaint}")
     return 1 if overrides.complaints else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perftui_tui.commands.failure import UsageError
 
-COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys")
+COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys", "explain")
 FLAGS = (
     "headless",
     "nvtx",
@@ -58,7 +58,7 @@ class CommandLine:
     flags: frozenset[str] = frozenset()
     values: dict[str, str] = field(default_factory=dict)
     note: str = ""
-    """Something to be said before beginning."""
+    """A note to print before beginning."""
 
     def number(self, name: str) -> int | None:
         """The value of a numeric option, None where it is not given."""
@@ -182,7 +182,7 @@ def _target(word: str, rest: tuple[str, ...]) -> CommandLine:
 
 
 def _has_report(path: Path) -> bool:
-    """Whether the file is no script but something that a report tells of."""
+    """Whether the file is no script but something that can be reported on."""
     if path.suffix == ".py" or not path.is_file():
         return False
     from perftui.report.kind import kind_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.log import log
 from perftui_tui.commands.target import Target, find_target
-from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def replay(line: CommandLine) -> int:
         from perftui_tui.commands.report import print_report
 
         if reason:
-            tell(f"perftui: {reason}, so printing the report")
+            log(f"perftui: {reason}, so printing the report")
         return print_report(target, line)
     from perftui_tui.commands.show import show
 

@@ -49,7 +49,7 @@ def print_report(target: Target, line: CommandLine) -> int:
 
 
 def kind(target: Target) -> Kind | None:
-    """What a file holds that is no trace.
+    """The content of a file that is no trace.
 
     Raises:
         UsageError: it cannot be read.
@@ -80,7 +80,7 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
 
     measured = None if metrics is None else read_metrics(Path(metrics))
     try:
-        subject = load_subject(target.path, exporting=_teller(target.path.name))
+        subject = load_subject(target.path, exporting=_export_progress(target.path.name))
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
         subject = replace(subject, notes=(*target.notes, *subject.notes))
@@ -90,20 +90,20 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
     return encode(made) if as_json else render(made)
 
 
-def _teller(name: str) -> Callable[[Exporting], None]:
-    """Says on stderr, now and then, how far ``nsys`` has come: that can take minutes."""
-    from perftui_tui.commands.tell import tell
-    from perftui_tui.format import exported
+def _export_progress(name: str) -> Callable[[Exporting], None]:
+    """Logs now and then how far ``nsys`` has come: that can take minutes."""
+    from perftui_tui.commands.log import log
+    from perftui_tui.look.format import exported
 
     due = 0.0
 
-    def told(now: Exporting) -> None:
+    def log_progress(now: Exporting) -> None:
         nonlocal due
         if now.seconds >= due:
             due = now.seconds + TELL_EVERY_S
-            tell(exported(name, now.seconds, now.written))
+            log(exported(name, now.seconds, now.written))
 
-    return told
+    return log_progress
 
 
 def read_metrics(path: Path) -> KernelMetrics:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NoReturn
 from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.interpreter import interpreter
 from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.log import log
 from perftui_tui.commands.options import check_options
-from perftui_tui.commands.tell import tell
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
-    from perftui.recorder.options import AgentOptions
+    from perftui.wire.options import AgentOptions
 
 
 def run(line: CommandLine) -> int:
@@ -56,7 +56,7 @@ def _headless(launch: Launch, reason: str) -> NoReturn:
     from perftui.recorder.foreground import run_as_command
 
     if reason:
-        tell(f"perftui: {reason}, so running without the app")
+        log(f"perftui: {reason}, so running without the app")
     run_as_command(replace(launch, joins=True))
 
 
@@ -93,7 +93,7 @@ def launch_of(line: CommandLine) -> Launch:
 
 
 def _options(line: CommandLine) -> AgentOptions:
-    from perftui.recorder.options import AgentOptions
+    from perftui.wire.options import AgentOptions
 
     flags = line.flags
     first_step, window_steps = line.steps()
@@ -118,7 +118,7 @@ def _options(line: CommandLine) -> AgentOptions:
 
 
 def _check_nsys() -> None:
-    from perftui.recorder.nsys import NsysError, find_nsys
+    from perftui.recorder.nsys.training import NsysError, find_nsys
 
     try:
         find_nsys()

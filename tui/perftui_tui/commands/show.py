@@ -1,4 +1,4 @@
-"""Runs the app on something that can be read, and says afterwards what happened."""
+"""Runs the app on something that can be read, and prints the outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.commands.crash import report_crash
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.tell import tell
+from perftui_tui.commands.log import log
 from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def show(
     if app.crash is not None:
         return report_crash(app.crash, app.target)
     if app.failure is not None:
-        tell(f"perftui: {app.failure}")
+        log(f"perftui: {app.failure}")
         return 2
     if not is_run:
         return app.return_code or 0
@@ -80,7 +80,7 @@ def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp
     no_color = os.environ.get("NO_COLOR")
     theme = theme_name(line)
     from perftui_tui.app import PerftuiApp
-    from perftui_tui.key_file import key_file, read_overrides
+    from perftui_tui.keys.file import key_file, read_overrides
     from perftui_tui.widgets.row_view import RowView
 
     RowView.ascii_only = draws_ascii(line)

@@ -44,7 +44,7 @@ def theme_name(line: CommandLine) -> str:
 
 
 def has_sixteen_colours(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal says of itself no more than that it has colours."""
+    """Whether nothing is known of the terminal but that it has colours."""
     if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
         return False
     return environment.get("TERM", "").rpartition("-")[2] not in ("256color", "kitty", "direct")

@@ -12,6 +12,7 @@ perftui: why is this training slow, and what to do about it
   perftui report PATH [--json]            print the diagnosis; of a memory snapshot who holds it
   perftui [report] TRACE --ncu METRICS.csv  with what limits the kernels, as Nsight Compute says
   perftui runs [DIR]                      list the recorded runs, of DIR or of the project here
+  perftui explain [FINDING]               what a finding means, and what answers it
   perftui keys                            print all keys, in the form of the file of your own
   perftui demo                            a small training with a slow data loader
 

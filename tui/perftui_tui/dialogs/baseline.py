@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perftui.run.manifest import Manifest
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.rows import row
+from perftui_tui.look.rows import row
 
 KEYS = "123456789"
 

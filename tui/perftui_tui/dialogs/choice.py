@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from perftui_tui.rows import Row, fold, row, wrap
-from perftui_tui.rows import width as width_of
+from perftui_tui.look.rows import Row, fold, row, wrap
+from perftui_tui.look.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
 
 SHARE = 0.9
@@ -29,7 +29,7 @@ FRAME_ROWS = 4
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer: ``keys`` (the first is shown), what it says, and what the dialog returns."""
+    """One answer: ``keys`` (the first is shown), its text, and what the dialog returns."""
 
     keys: tuple[str, ...]
     label: str
@@ -38,13 +38,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Prose:
-    """Words that are broken at blanks to the width there is, never wider than is read with ease."""
+    """Text that is wrapped to the width of the dialog, and never wider than is easy to read."""
 
     text: str
     style: str = ""
     indent: str = ""
     label: str = ""
-    """Stands in front of the first row, in the room that ``indent`` leaves there."""
+    """Shown before the first row, within ``indent``."""
 
 
 class ChoiceDialog(ModalScreen[str]):
@@ -122,7 +122,7 @@ def _folded(part: Row | Prose, cells: int) -> list[Row]:
 
 
 def labelled(prose: Prose, cells: int) -> list[Row]:
-    """The words in rows of at most ``cells``, the first behind the label."""
+    """The text in rows of at most ``cells``, the first behind the label."""
     rows = wrap(prose.text, cells, prose.style, prose.indent)
     if not prose.label or not rows:
         return rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.charts.units import format_bytes
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.rows import row
+from perftui_tui.look.rows import row
+from perftui_tui.look.units import format_bytes
 
 if TYPE_CHECKING:
     from perftui.run.history import RunEntry

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.keymap import hint
-from perftui_tui.rows import Row, row
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import Row, row
 
 YES, NO = "yes", "no"
 
@@ -65,7 +65,7 @@ def describe(option: FixOption) -> list[Row | Prose]:
 
 
 def risk(risks: Sequence[Risk], indent: str = "") -> Prose:
-    """The risks of a fix in words."""
+    """The risks of a fix."""
     label = f"{indent}Risk  "
     if not risks:
         return Prose("none known: results stay the same", "good", " " * len(label), label)
@@ -74,7 +74,7 @@ def risk(risks: Sequence[Risk], indent: str = "") -> Prose:
 
 
 def diff_rows(patch: Patch) -> list[Row]:
-    """The unified diff, removed and added lines told apart by sign and colour."""
+    """The unified diff, with removed and added lines in colour."""
     styles = {"+": "insert", "-": "delete", "@": "dim"}
     lines = patch.diff().split("\n")
     # The sign in front is no part of the line: tabs go to where they go in the source.

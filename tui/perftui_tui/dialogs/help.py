@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.widget import Widget
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
-from perftui_tui.help_texts import BY_SCREEN, PANES, Entry
-from perftui_tui.key_table import Key
-from perftui_tui.keymap import hint, keys_of, keys_on, shown_key
-from perftui_tui.rows import Row, row
+from perftui_tui.keys.help_texts import BY_SCREEN, PANES, Entry
+from perftui_tui.keys.keymap import hint, keys_of, keys_on, shown_key
+from perftui_tui.keys.table import Key
+from perftui_tui.look.rows import Row, row
 
 
 class HelpDialog(ChoiceDialog):
@@ -20,7 +20,14 @@ class HelpDialog(ChoiceDialog):
         choices = (Choice(("escape", "question_mark", "?", "q", "f1", again), "close", "close"),)
         entry = PANES.get(pane)
         focused = (*_entry(entry), ()) if entry is not None else ()
-        body = (Prose(hint(text)), (), *focused, *help_rows(screen), *metric_rows(screen))
+        body = (
+            Prose(hint(text)),
+            (),
+            *focused,
+            *help_rows(screen),
+            *metric_rows(screen),
+            *rule_rows(screen),
+        )
         super().__init__(f"Help: {screen}", body, choices)
 
 
@@ -56,6 +63,20 @@ def metric_rows(screen: str) -> list[Row | Prose]:
     entries = BY_SCREEN[screen]
     title: list[Row | Prose] = [(), row(("What the numbers mean", "bold"))] if entries else []
     return [*title, *(line for entry in entries for line in _entry(entry))]
+
+
+def rule_rows(screen: str) -> list[Row | Prose]:
+    """What the rules look for, on the screen that shows their findings."""
+    if screen != "diagnosis":
+        return []
+    from perftui.diagnosis.rules import RULES
+
+    title: list[Row | Prose] = [(), row(("What it looks for", "bold"))]
+    for rule in RULES:
+        from_what = f"Warns from {100 * rule.limits.warning:.0f} % {rule.limits.of}."
+        text = f"{rule.when}. {from_what} What to do: {rule.answer}."
+        title += [row((rule.id, "accent")), Prose(text, indent="  ")]
+    return title
 
 
 def _entry(entry: Entry) -> tuple[Row | Prose, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog
-from perftui_tui.rows import row
+from perftui_tui.look.rows import row
 
 LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
 
@@ -13,7 +13,7 @@ LEAVE, STOP, CANCEL = "leave", "stop", "cancel"
 def running_script(root: Path) -> str | None:
     """The script of the run at ``root``, None where it is over or ``root`` is no run."""
     from perftui.run.manifest import ManifestError
-    from perftui_tui.run_state import run_state
+    from perftui_tui.reading.run_state import run_state
 
     try:
         manifest = run_state(root)

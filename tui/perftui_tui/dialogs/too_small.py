@@ -9,19 +9,19 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
-from perftui_tui.keymap import hint
-from perftui_tui.rows import row
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import row
 from perftui_tui.widgets.row_view import RowView
 
 NEEDED = Size(60, 18)
-"""Below this the budget bar, a meter or a finding would be cut."""
+"""Below this the bar of the mean step, a meter or a finding would be cut."""
 
 _GOES_ON = "The training goes on; {app.quit} quits."
 _QUITS = "{app.quit} quits."
 
 
 class TooSmallScreen(ModalScreen[None]):
-    """Says which size is needed and which there is; it goes by itself when there is room."""
+    """Shows which size is needed and which there is; it closes by itself when there is room."""
 
     DEFAULT_CSS = """
     TooSmallScreen { background: $background; }
@@ -31,16 +31,16 @@ class TooSmallScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "Quit", id="app.quit")]
 
     def __init__(self, goes_on: bool) -> None:
-        """``goes_on`` says whether there is a training, and it runs."""
+        """``goes_on`` is whether a training runs."""
         super().__init__()
         self._goes_on = goes_on
 
     def compose(self) -> ComposeResult:
-        """The words alone."""
+        """The text alone."""
         yield RowView()
 
     def on_resize(self) -> None:
-        """Say the size that there is now."""
+        """Show the size that there is now."""
         width, height = self.app.size
         self.query_one(RowView).rows = [
             row(("The terminal is too small", "warn")),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from perftui.diagnosis.model import Finding, Severity
-from perftui_tui.keymap import hint
-from perftui_tui.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.reading.snapshot import Phase, Snapshot
 
 MARKS: dict[Severity, Span] = {
     Severity.CRITICAL: ("!!", "bad"),
@@ -16,7 +16,7 @@ MARKS: dict[Severity, Span] = {
 
 
 def gain(finding: Finding) -> str:
-    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it cannot be said."""
+    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it is not known."""
     speedup = finding.best_speedup
     return f"≤{speedup:.2f}x" if speedup else ""
 
@@ -59,7 +59,7 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 
 def _notes(snapshot: Snapshot) -> set[str]:
-    """Problems that only say what a trace was recorded without, not that it could not be read."""
+    """Problems about what a trace was recorded without, not about reading it."""
     if snapshot.phase is not Phase.TRACE or snapshot.analysis is None:
         return set()
     damage = {warning.message for warning in snapshot.analysis.trace.warnings}

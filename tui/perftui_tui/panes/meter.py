@@ -10,8 +10,8 @@ from operator import itemgetter
 from rich.cells import cell_len
 
 from perftui_tui.charts.area import area, resample, sparkline
+from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, wrap
 from perftui_tui.panes.steady_bins import steady_bins
-from perftui_tui.rows import Row, Span, crop, fit, row, spread, width, wrap
 
 NAME_WIDTH = 10
 READING_WIDTH = 19
@@ -35,7 +35,7 @@ class Meter:
     low: float = 0.0
     high: float = 100.0
     limit: str = ""
-    """The top of the scale, in words."""
+    """The top of the scale, as text."""
     notes: tuple[str, ...] = ()
     absent: str = ""
     total: int = 0
@@ -45,7 +45,7 @@ class Meter:
 
     @property
     def chart_style(self) -> str:
-        """The chart stands out exactly where the word does."""
+        """Whether the chart is highlighted, as its status word is."""
         return {"warn": "chart-warn", "bad": "chart-bad"}.get(self.style, "chart")
 
 
@@ -88,7 +88,7 @@ MARK = "!"
 
 
 def _marked_columns(meter: Meter, columns: int, live: bool) -> list[bool]:
-    """Which columns of the chart hold a value that stands out: its bins are those of the values."""
+    """Which columns of the chart have a highlighted value; the bins are those of the values."""
     marks = tuple(map(float, meter.marked))
     binned = _columns(replace(meter, values=marks), columns, live)
     return [value > 0 for value in resample(binned, columns)]
@@ -113,7 +113,7 @@ def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:
 
 
 def _fitting(notes: Sequence[str], cells: int) -> str:
-    """As many of ``notes`` as can be read whole: half a figure is worse than none."""
+    """The first of ``notes`` that fit whole: a figure that is cut is wrong."""
     text = ""
     for note in notes:
         longer = f"{text}  {note}" if text else note

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
 
-from perftui_tui.rows import Row
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.look.rows import Row
+from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
 Draw = Callable[[Snapshot, int, int], Sequence[Row]]
@@ -17,15 +18,14 @@ Draw = Callable[[Snapshot, int, int], Sequence[Row]]
 class SnapshotPane(RowView):
     """Draws ``draw`` whenever it is shown a snapshot or its size changes.
 
-    ``study`` names the chart that a click opens; empty for none.
+    ``chart`` names the chart that a click opens; empty for none.
     """
 
+    @dataclass(eq=False)
     class Clicked(Message):
         """The pane was clicked, and its chart is to be opened."""
 
-        def __init__(self, study: str) -> None:
-            super().__init__()
-            self.study = study
+        chart: str
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class SnapshotPane(RowView):
         title: str = "",
         id: str | None = None,  # noqa: A002 - Textual's name
         classes: str | None = None,
-        study: str = "",
+        chart: str = "",
     ) -> None:
         super().__init__(id=id, classes=classes)
-        self._study = study
+        self._chart = chart
         self._draw = draw
         self._snapshot: Snapshot | None = None
         if title:
@@ -50,8 +50,8 @@ class SnapshotPane(RowView):
 
     def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
         """Open the chart."""
-        if self._study:
-            self.post_message(self.Clicked(self._study))
+        if self._chart:
+            self.post_message(self.Clicked(self._chart))
 
     def on_resize(self) -> None:
         """Draw again at the new size."""

@@ -4,53 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui_tui.budget import Budget, Part, name_within
 from perftui_tui.charts.bar import apportion
-from perftui_tui.charts.units import format_ns
-from perftui_tui.format import part_of_step, per_second, share
-from perftui_tui.rows import Row, Span, row
-from perftui_tui.rows import width as width_of
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.look.format import part_of_step, per_second, share
+from perftui_tui.look.rows import Row, Span, row
+from perftui_tui.look.rows import width as width_of
+from perftui_tui.look.units import format_ns
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.step_breakdown import DrawnStep, Part, name_within
 
 EDGE = "▏"
-"""Begins every part, so that parts are told apart without colour."""
+"""Begins every part, so that parts can be distinguished without colour."""
 
 
 def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """The step in words, the bar with names, the bar with times, and what has no room in it."""
-    budget = snapshot.budget
-    rows = budget_bar(budget, cells)
-    small = untold(budget, cells) if budget else ()
-    return [*rows, _legend(small, budget.mean, cells)] if budget and small else rows
+    """A heading, the bar with names, the bar with times, and what has no room in it."""
+    breakdown = snapshot.breakdown
+    rows = breakdown_bar(breakdown, cells)
+    small = left_out(breakdown, cells) if breakdown else ()
+    return [*rows, _legend(small, breakdown.mean.mean, cells)] if breakdown and small else rows
 
 
-def budget_bar(budget: Budget | None, cells: int, room: int = 0) -> list[Row]:
-    """The three rows for ``budget``: its bar ``cells`` wide, its figures in ``room`` if given."""
-    if budget is None or not budget.mean:
+def breakdown_bar(breakdown: DrawnStep | None, cells: int, room: int = 0) -> list[Row]:
+    """The bar of ``breakdown``, ``cells`` wide, and its figures, in ``room`` if given."""
+    if breakdown is None or not breakdown.mean.mean:
         return [row(("Mean step: no step has been measured yet", "dim")), (), ()]
-    shown = _columns(budget, cells)
+    shown = _columns(breakdown, cells)
     return [
-        _heading(budget, max(cells, room)),
+        _heading(breakdown, max(cells, room)),
         tuple(_named(part, width) for part, width in shown),
-        tuple(_timed(part, width, budget.mean) for part, width in shown),
+        tuple(_timed(part, width, breakdown.mean.mean) for part, width in shown),
     ]
 
 
-def _columns(budget: Budget, cells: int) -> list[tuple[Part, int]]:
-    columns = apportion([part.ns for part in budget.parts], cells)
-    return [(part, width) for part, width in zip(budget.parts, columns, strict=True) if width]
+def _columns(breakdown: DrawnStep, cells: int) -> list[tuple[Part, int]]:
+    columns = apportion([part.ns for part in breakdown.parts], cells)
+    return [(part, width) for part, width in zip(breakdown.parts, columns, strict=True) if width]
 
 
-def untold(budget: Budget, cells: int) -> tuple[Part, ...]:
+def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
     """Parts that a bar so wide gives no name or no figure, and those it does not show."""
-    columns = dict(_columns(budget, cells))
+    columns = dict(_columns(breakdown, cells))
     return tuple(
         part
-        for part in budget.parts
+        for part in breakdown.parts
         if part.ns
         and not (
             name_within(part.name, columns.get(part, 0) - 1)
-            and _figure(part, columns.get(part, 0), budget.mean)
+            and _figure(part, columns.get(part, 0), breakdown.mean.mean)
         )
     )
 
@@ -84,12 +84,12 @@ def _entries(parts: Sequence[Part], whole: int, with_time: bool) -> Row:
     return tuple(spans)
 
 
-def _heading(budget: Budget, cells: int) -> Row:
+def _heading(breakdown: DrawnStep, cells: int) -> Row:
     """The mean in figures; what would be cut is left out, the least needed first."""
-    subject = "Mean step: " if budget.count > 1 else "Step: "
-    subject = subject if budget.is_step else "Whole trace: "
-    heading = row((subject, "dim"), (format_ns(budget.mean), "bold"))
-    for figure in _figures(budget):
+    subject = "Mean step: " if breakdown.mean.count > 1 else "Step: "
+    subject = subject if breakdown.is_step else "Whole trace: "
+    heading = row((subject, "dim"), (format_ns(breakdown.mean.mean), "bold"))
+    for figure in _figures(breakdown):
         longer = (*heading, ("   ", ""), figure)
         if width_of(longer) > cells:
             break
@@ -97,16 +97,16 @@ def _heading(budget: Budget, cells: int) -> Row:
     return heading
 
 
-def _figures(budget: Budget) -> tuple[Span, ...]:
-    basis = (f"({budget.basis})", "dim")
-    if not budget.is_step:
+def _figures(breakdown: DrawnStep) -> tuple[Span, ...]:
+    basis = (f"({breakdown.basis})", "dim")
+    if not breakdown.is_step:
         return (basis,)
     spread = (
-        (f"p50 {format_ns(budget.p50)}", ""),
-        (f"p95 {format_ns(budget.p95)}", ""),
+        (f"p50 {format_ns(breakdown.mean.p50)}", ""),
+        (f"p95 {format_ns(breakdown.mean.p95)}", ""),
     )
-    rate = (f"{per_second(budget.steps_per_second)} steps/s", "")
-    return (*(spread if budget.count > 1 else ()), rate, basis)
+    rate = (f"{per_second(breakdown.mean.steps_per_second)} steps/s", "")
+    return (*(spread if breakdown.mean.count > 1 else ()), rate, basis)
 
 
 def _named(part: Part, width: int) -> Span:
@@ -119,7 +119,7 @@ def _timed(part: Part, width: int, whole: int) -> Span:
 
 
 def _figure(part: Part, width: int, whole: int) -> str:
-    """As much of a part's time as fits; empty where nothing does."""
+    """The time of a part, shortened to fit; empty where nothing fits."""
     time, percentage = part_of_step(part.ns), share(part.ns, whole)
     figures = (f"{time} {percentage}", f"{time.removesuffix(' ms')} {percentage}", percentage)
     return next((each for each in figures if len(each) < width), "")

@@ -3,74 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from textual.screen import Screen
 
+from perftui_tui.keys.table import SCREENS
+
 
 def screens() -> dict[str, Callable[[], Screen[None]]]:
-    """What makes each screen."""
-    return {
-        "overview": _overview,
-        "timeline": _timeline,
-        "ops": _ops,
-        "diagnosis": _diagnosis,
-        "compare": _compare,
-        "log": _log,
-        "memory": _memory,
-        "ranks": _ranks,
-        "runs": _runs,
-    }
+    """What makes each screen: ``overview`` is ``OverviewScreen`` of ``screens.overview.screen``."""
+    return {name: _maker(name) for name in SCREENS}
 
 
-def _overview() -> Screen[None]:
-    from perftui_tui.screens.overview import OverviewScreen
+def _maker(name: str) -> Callable[[], Screen[None]]:
+    def make() -> Screen[None]:
+        module = import_module(f"perftui_tui.screens.{name}.screen")
+        screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
+        return screen
 
-    return OverviewScreen()
-
-
-def _timeline() -> Screen[None]:
-    from perftui_tui.screens.timeline_screen import TimelineScreen
-
-    return TimelineScreen()
-
-
-def _ops() -> Screen[None]:
-    from perftui_tui.screens.ops_screen import OpsScreen
-
-    return OpsScreen()
-
-
-def _diagnosis() -> Screen[None]:
-    from perftui_tui.screens.diagnosis import DiagnosisScreen
-
-    return DiagnosisScreen()
-
-
-def _compare() -> Screen[None]:
-    from perftui_tui.screens.compare import CompareScreen
-
-    return CompareScreen()
-
-
-def _log() -> Screen[None]:
-    from perftui_tui.screens.log import LogScreen
-
-    return LogScreen()
-
-
-def _memory() -> Screen[None]:
-    from perftui_tui.screens.memory import MemoryScreen
-
-    return MemoryScreen()
-
-
-def _ranks() -> Screen[None]:
-    from perftui_tui.screens.ranks import RanksScreen
-
-    return RanksScreen()
-
-
-def _runs() -> Screen[None]:
-    from perftui_tui.screens.runs import RunsScreen
-
-    return RunsScreen()
+    return make

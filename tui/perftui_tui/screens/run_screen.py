@@ -13,13 +13,13 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from perftui_tui.keymap import useless_actions
-from perftui_tui.output.tail import Output
+from perftui_tui.keys.keymap import useless_actions
 from perftui_tui.panes.snapshot_pane import SnapshotPane
-from perftui_tui.snapshot import Snapshot
+from perftui_tui.reading.output_tail import Output
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.keys_footer import KeysFooter
-from perftui_tui.widgets.playback_bar import PlaybackBar
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from perftui.analysis.model import TraceAnalysis
     from perftui.trace.nsys.exporting import Exporting
-    from perftui_tui.app import PerftuiApp
-    from perftui_tui.studies import Study
+    from perftui_tui.charts.run_charts import Chart
+    from perftui_tui.screens.session import Session
 
 
 class RunScreen(Screen[None]):
@@ -40,7 +40,7 @@ class RunScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel: a hint, with keys by name."""
 
-    STUDY: ClassVar[str] = ""
+    CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
 
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
@@ -61,15 +61,15 @@ class RunScreen(Screen[None]):
     """Whether all widgets are there: a snapshot may arrive while a screen is being made."""
 
     @property
-    def session(self) -> PerftuiApp:
-        """The app, by its own type."""
-        return cast("PerftuiApp", self.app)
+    def session(self) -> Session:
+        """The app, as far as screens need it."""
+        return cast("Session", self.app)
 
     def compose(self) -> ComposeResult:
         """Header, the screen's own body, footer."""
         yield HeaderLine(self.NAME)
         yield from self.body()
-        yield PlaybackBar(id="playback")
+        yield PlaybackBar(self.session.playback)
         # The palette's mark in the footer is a block character.
         yield KeysFooter(show_palette=not RowView.ascii_only)
 
@@ -131,7 +131,7 @@ class RunScreen(Screen[None]):
             self.refresh_bindings()
 
     def show_position(self) -> None:
-        """Draw where the playing of a run stands, if one is played."""
+        """Draw the position of the playback, if a run is played."""
         position = self.session.playback.position
         self.set_class(position is not None, "-played")
         self.query_one(PlaybackBar).show(position)
@@ -147,20 +147,25 @@ class RunScreen(Screen[None]):
                 pane.show(snapshot)
             self.show(snapshot)
 
+    def redraw(self) -> None:
+        """Draw the snapshot again, at another width or with another selection."""
+        if self.snapshot is not None and self.is_composed:
+            self.show(self.snapshot)
+
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""
 
-    def studies(self) -> tuple[Study, ...]:
+    def charts(self) -> tuple[Chart, ...]:
         """The charts that can be opened from here; importing them imports numpy."""
-        from perftui_tui.studies import studies
+        from perftui_tui.charts.run_charts import charts_of
 
         snapshot = self.session.snapshot
-        return studies(snapshot) if snapshot is not None else ()
+        return charts_of(snapshot) if snapshot is not None else ()
 
     def action_copy(self) -> None:
         """Copy the selected row, else the text of the screen."""
-        from perftui_tui.copying import copy_text
-        from perftui_tui.taking import text_to_copy
+        from perftui_tui.actions.clipboard import copy_text
+        from perftui_tui.screens.export import text_to_copy
 
         text, what = text_to_copy(self)
         if text:
@@ -169,9 +174,9 @@ class RunScreen(Screen[None]):
             self.notify("there is nothing to copy yet", severity="warning")
 
     def action_save_table(self) -> None:
-        """Save the table that has the focus as CSV, and say where."""
-        from perftui_tui.table_files import csv_text, folder_for
-        from perftui_tui.taking import shown_table
+        """Save the table that has the focus as CSV, and notify of the path."""
+        from perftui_tui.screens.export import shown_table
+        from perftui_tui.tables.csv_files import csv_text, folder_for
 
         table = shown_table(self)
         if table is None or not len(table.data):
@@ -182,9 +187,9 @@ class RunScreen(Screen[None]):
 
     @work(thread=True, exit_on_error=False, group="save")
     def save(self, text: str, folder: Path, stem: str) -> None:
-        """Write a table beside the screen, and say where: the disk may be a network away."""
+        """Write a table on a thread, and notify of the path: the disk may be slow."""
         from perftui.trace.text import printable
-        from perftui_tui.table_files import save_new
+        from perftui_tui.tables.csv_files import save_new
 
         try:
             path = save_new(text, folder, stem)
@@ -202,5 +207,5 @@ class RunScreen(Screen[None]):
         """Draw what can be drawn of a trace that is still being read, if anything."""
 
     def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Say how far reading ``path`` has come, while there is nothing else to show."""
+        """Show the progress of reading ``path``, while there is nothing else to show."""
         self.query_one(HeaderLine).show_progress(path.name, done)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from perftui_tui.format import elapsed
-from perftui_tui.key_table import LONG_NAMES, SCREENS, SHORT_NAMES
-from perftui_tui.keymap import shown_key
-from perftui_tui.panes.loading import loading
-from perftui_tui.rows import Row, Span, row, spread, width
-from perftui_tui.snapshot import Phase, Snapshot
+from perftui_tui.keys.keymap import shown_key
+from perftui_tui.keys.table import LONG_NAMES, SCREENS, SHORT_NAMES
+from perftui_tui.look.format import elapsed
+from perftui_tui.look.rows import Row, Span, row, spread, width
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.widgets.loading import loading
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 NAME = " perftui "
 STATE_CELLS = 14
-"""The longest word for how a run stands, ``recorder lost``, and a blank."""
+"""Cells of the longest state of a run, ``recorder lost``, and a blank."""
 
 
 def _cells(names: Sequence[str]) -> int:
@@ -42,11 +43,11 @@ NAMED_FROM = SHORT_FROM + len(NAME)
 """Columns from which our own name fits as well."""
 
 FACTS_FROM = 100
-"""Columns from which the state is told in full, with steps and time where there is room."""
+"""Columns from which the state is shown in full, with steps and time where there is room."""
 
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
-    """Each screen with the span that stands for it, the current one by its full name."""
+    """Each screen with the span of its tab, the current one by its full name."""
     keys = [shown_key(f"app.show('{screen}')") for screen in SCREENS]
     # A person's own keys may be longer than a digit.
     cells -= sum(map(cell_len, keys)) - len(keys)
@@ -70,7 +71,7 @@ def app_name(cells: int) -> str:
 
 
 def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Span:
-    """The word for how what is shown stands."""
+    """The state of what is shown, as one word."""
     if snapshot is None:
         return ("reading", "dim")
     code = snapshot.manifest.exit_code if snapshot.manifest else None
@@ -104,7 +105,7 @@ def header(
     cells: int,
     trail: Sequence[str] = (),
 ) -> Row:
-    """The whole row; where there is room it says which screens led here, and names the script, its
+    """The whole row; where there is room it shows which screens led here, and names the script, its
     steps and its time."""
     left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)), " ")
     if snapshot is None or cells < FACTS_FROM:
@@ -130,7 +131,7 @@ def crumbs(trail: Sequence[str], current: str, room: int) -> str:
 
 
 def _facts(snapshot: Snapshot, room: int) -> str:
-    """As many as fit, the most telling first to stay; the script's name stands before them."""
+    """The most important ones that fit; the script's name comes before them."""
     facts: list[str] = []
     if snapshot.run is not None:
         facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
@@ -150,12 +151,11 @@ class HeaderLine(RowView):
     HeaderLine { height: 1; background: $panel; dock: top; overflow: hidden hidden; }
     """
 
+    @dataclass(eq=False)
     class TabClicked(Message):
         """The name of a screen was clicked."""
 
-        def __init__(self, screen: str) -> None:
-            super().__init__()
-            self.screen = screen
+        screen: str
 
     def __init__(self, current: str) -> None:
         super().__init__(id="header")

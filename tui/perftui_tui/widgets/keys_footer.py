@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from perftui_tui.rows import safe
+from perftui_tui.look.rows import safe
 from perftui_tui.widgets.row_view import RowView
 
 NARROW = "-narrow"
@@ -144,7 +144,7 @@ class KeysFooter(Widget):
         return Strip.join([left, mark, right])
 
     def _fitting(self, keys: Sequence[ShownKey], room: int) -> Sequence[ShownKey]:
-        """Those up to the right edge: a key without its word says nothing."""
+        """The keys that fit: a key without its label means nothing."""
         ends = accumulate(key.cells for key in keys)
         # The blank behind the last one may be left out.
         return [key for key, end in zip(keys, ends, strict=True) if end - 1 <= self._offset + room]
@@ -186,7 +186,7 @@ class KeysFooter(Widget):
         return None
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Mark the key under the mouse, and tell what it does."""
+        """Mark the key under the mouse, and show its help."""
         self._point_at(self._key_at(event.x))
 
     def on_leave(self) -> None:

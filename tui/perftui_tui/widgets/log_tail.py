@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perftui_tui.output.tail import Output
-from perftui_tui.rows import Row, crop, row
+from perftui_tui.look.rows import Row, crop, row
+from perftui_tui.reading.output_tail import Output
 from perftui_tui.widgets.row_view import RowView
 
 NOTHING_PRINTED = "the script has printed nothing"

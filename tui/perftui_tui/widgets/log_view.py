@@ -9,9 +9,9 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from perftui_tui.keymap import hint
-from perftui_tui.output.tail import Output
-from perftui_tui.rows import Row, row, spread
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import Row, row, spread
+from perftui_tui.reading.output_tail import Output
 from perftui_tui.widgets.row_view import RowView
 
 
@@ -41,7 +41,7 @@ class LogView(RowView):
         """Number in the whole output of the line that was found last."""
         self.following = True
         self.empty = ""
-        """What is said where there are no lines."""
+        """The text shown where there are no lines."""
 
     @property
     def pattern(self) -> str:

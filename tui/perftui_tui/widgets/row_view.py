@@ -1,4 +1,4 @@
-"""The widget behind every pane: it holds rows, and repaints only those that changed."""
+"""The widget of every pane: rows of text, of which only those that changed are repainted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.palette import palette
-from perftui_tui.rows import Row, fit, safe
-
-ASCII_GLYPHS = str.maketrans(
-    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
-    "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
-)
-"""What a terminal font without block characters shows instead."""
+from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.look.palette import palette
+from perftui_tui.look.rows import Row, fit, safe
 
 
 class RowView(ScrollView, can_focus=False):
@@ -64,7 +59,7 @@ class RowView(ScrollView, can_focus=False):
                 self.refresh(Region(0, y - top, width, 1))
 
     def on_resize(self) -> None:
-        """Tell whoever makes the rows."""
+        """Post it to whoever makes the rows."""
         self.post_message(self.Resized())
 
     def render_line(self, y: int) -> Strip:

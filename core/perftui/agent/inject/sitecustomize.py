@@ -26,7 +26,9 @@ class TorchFinder:
 
         # The file may be a link in the spool.
         agent = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-        loader = SourceFileLoader("_perftui_torch_import", os.path.join(agent, "torch_import.py"))
+        loader = SourceFileLoader(
+            "_perftui_torch_import", os.path.join(agent, "startup", "torch_import.py")
+        )
         rest = type(sys)(loader.name)
         rest.__file__ = loader.path
         try:

@@ -30,7 +30,7 @@ def pack(value: Any, columns: list[Array], leave_out: Collection[str] = ()) -> b
     JSON can express. Raises CannotBeKept.
     """
     hints = _hints(type(value))
-    names = [each.name for each in fields(value) if each.name not in leave_out]
+    names = [each.name for each in fields(value) if each.init and each.name not in leave_out]
     packed = {name: _packed(getattr(value, name), hints[name], columns) for name in names}
     return msgspec.json.encode(packed)
 

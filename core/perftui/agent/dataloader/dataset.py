@@ -1,0 +1,85 @@
+"""What a dataset is and what it holds, as far as that bears on loading it in workers."""
+
+from __future__ import annotations
+
+import io
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from ..safety.signal_handlers import raised_by_handler
+
+FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasterio"})
+"""Packages whose objects are handles: forked workers would share one file position or lock."""
+
+
+def is_iterable_style(torch: Any, dataset: Any) -> bool:
+    """Whether the dataset decides by itself what comes next (every worker gets a whole copy)."""
+    return isinstance(dataset, torch.utils.data.IterableDataset)
+
+
+def shards_itself(dataset: Any) -> bool:
+    """Whether the dataset's code asks which worker it runs in.
+
+    The evidence is the name ``get_worker_info`` in a method of its class; code that shards in
+    another way is not recognised.
+    """
+    return any("get_worker_info" in code.co_names for code in _class_code(type(dataset)))
+
+
+def holds_handles(dataset: Any) -> bool:
+    """Whether an attribute is an open file, a database handle or a running generator."""
+    return any(_is_handle(value) for value in _attributes(dataset))
+
+
+def holds_cuda_tensors(torch: Any, dataset: Any) -> bool:
+    """Whether an attribute is a tensor on a GPU, or a sequence that begins with one."""
+    for value in _attributes(dataset):
+        first = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(first, torch.Tensor) and first.is_cuda:
+            return True
+    return False
+
+
+def is_local(thing: Any) -> bool:
+    """Whether a function or class cannot be found by its name, and so cannot be pickled."""
+    name = getattr(thing, "__qualname__", "")
+    return isinstance(name, str) and ("<locals>" in name or "<lambda>" in name)
+
+
+def length(dataset: Any) -> int | None:
+    """Number of samples of a map-style dataset, None where it has none."""
+    try:
+        return len(dataset)
+    except Exception as error:
+        if raised_by_handler(error):
+            raise
+        # It is the user's code: without a length it is unknown.
+        return None
+
+
+def _attributes(dataset: Any) -> list[Any]:
+    return list(getattr(dataset, "__dict__", {}).values())
+
+
+def _is_handle(value: Any) -> bool:
+    if isinstance(value, (io.IOBase, types.GeneratorType)):
+        return True
+    return type(value).__module__.split(".", 1)[0] in FILE_PACKAGES
+
+
+def _class_code(kind: type) -> Iterator[types.CodeType]:
+    for base in kind.__mro__:
+        if base.__module__.split(".", 1)[0] in ("torch", "typing", "builtins"):
+            continue
+        for member in vars(base).values():
+            code = getattr(member, "__code__", None)
+            if isinstance(code, types.CodeType):
+                yield from _nested(code)
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)

@@ -1,0 +1,251 @@
+/* The counting of batches on a worker's page: see ``worker_page.py``; ``PlainPage`` does the
+   same. Compiled, because a loader without workers counts in the training itself, where it took
+   15 us of a step of 1 ms in Python. */
+
+#include "../native/compiled.h"
+
+enum { IDLE, FETCH, COLLATE };
+enum { MOST_PARTS = 256 };
+static const int64_t BRIEF_NS = 5000000;
+
+typedef struct {
+    PyObject_HEAD
+    char may_be_brief, is_brief;
+    int stage;
+    long long number, since, began, batches, sized, bytes, fetch, collate;
+    unsigned long long address; /* of the record, 0 while nothing is written */
+    PyObject *whose; /* the batch that is made, or NULL */
+    PyObject *tensor, *strided, *modes, *batch_bytes;
+} Page;
+
+static void store(Page *page)
+{
+    int64_t *record = (int64_t *)(uintptr_t)page->address;
+    if (record == NULL)
+        return;
+    page->number++;
+    /* A reader that finds two numbers, or another record when it reads again, tries again. */
+    __atomic_store_n(&record[0], page->number, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    record[1] = page->batches;
+    record[2] = page->sized;
+    record[3] = page->bytes;
+    record[4] = page->fetch;
+    record[5] = page->collate;
+    record[6] = page->stage;
+    record[7] = page->since;
+    __atomic_store_n(&record[8], page->number, __ATOMIC_RELEASE);
+}
+
+static void enter_stage(Page *page, int stage)
+{
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (page->stage == FETCH)
+        page->fetch += now - page->since;
+    else if (page->stage == COLLATE)
+        page->collate += now - page->since;
+    else
+        page->began = now;
+    page->stage = stage;
+    page->since = now;
+    if (!page->is_brief)
+        store(page);
+}
+
+/* Bytes of a plain tensor; -2 where ``part`` is none, -1 with an error. */
+static long long tensor_bytes(Page *page, PyObject *part)
+{
+    PyObject *layout, *size;
+    long long bytes = -2;
+    if ((PyObject *)Py_TYPE(part) != page->tensor)
+        return -2;
+    layout = PyObject_GetAttrString(part, "layout");
+    if (layout == NULL)
+        return -1;
+    Py_DECREF(layout);
+    if (layout != page->strided)
+        return -2;
+    size = PyObject_GetAttrString(part, "nbytes");
+    if (size == NULL)
+        return -1;
+    bytes = PyLong_AsLongLong(size);
+    Py_DECREF(size);
+    return bytes;
+}
+
+/* Whether looking at a tensor calls a function of the script: of a mode for torch's functions. */
+static int is_watched(Page *page)
+{
+    PyObject *modes = PyObject_CallFunctionObjArgs(page->modes, NULL);
+    long n = modes == NULL ? -1 : PyLong_AsLong(modes);
+    Py_XDECREF(modes);
+    return n < 0 ? -1 : n > 0;
+}
+
+/* Bytes of a tensor, or a list or tuple of tensors; -2 where the batch is anything else. */
+static long long plain_bytes(Page *page, PyObject *batch)
+{
+    int is_list = PyList_CheckExact(batch), watched = is_watched(page);
+    Py_ssize_t i, n;
+    long long total = 0;
+    if (watched)
+        return watched < 0 ? -1 : -2;
+    if (!is_list && !PyTuple_CheckExact(batch))
+        return tensor_bytes(page, batch);
+    n = PySequence_Size(batch);
+    for (i = 0; i < n; i++) {
+        /* It is its container that keeps it alive: nothing of the script runs meanwhile. */
+        PyObject *part = is_list ? PyList_GetItem(batch, i) : PyTuple_GetItem(batch, i);
+        long long bytes = n < MOST_PARTS ? tensor_bytes(page, part) : -2;
+        if (bytes < 0)
+            return bytes;
+        total += bytes;
+    }
+    return total;
+}
+
+/* stage: what goes on from now on. */
+static PyObject *mark(Page *page, PyObject *stage)
+{
+    long number = PyLong_AsLong(stage);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    enter_stage(page, (int)number);
+    return counted(Py_None);
+}
+
+/* whose: a batch that begins. Whether that is counted: none is while another one is made. */
+static PyObject *enter(Page *page, PyObject *whose)
+{
+    if (page->whose != NULL && page->whose != whose)
+        return counted(Py_False);
+    Py_INCREF(whose);
+    Py_XDECREF(page->whose);
+    page->whose = whose;
+    page->stage = IDLE; /* nobody may have seen the end of the one before */
+    enter_stage(page, FETCH);
+    return counted(Py_True);
+}
+
+/* whose: it has ended, if it is the one that is made. */
+static PyObject *leave(Page *page, PyObject *whose)
+{
+    if (page->whose != whose)
+        return counted(Py_None);
+    if (page->stage != IDLE) {
+        page->is_brief = 0;
+        enter_stage(page, IDLE);
+    }
+    Py_CLEAR(page->whose);
+    return counted(Py_None);
+}
+
+/* The batch that is made is another process's. */
+static PyObject *forget(Page *page, PyObject *unused)
+{
+    (void)unused;
+    Py_CLEAR(page->whose);
+    return counted(Py_None);
+}
+
+/* batch: it is made. */
+static PyObject *count(Page *page, PyObject *batch)
+{
+    long long bytes;
+    enter_stage(page, IDLE);
+    bytes = plain_bytes(page, batch);
+    if (bytes == -2) {
+        PyObject *size = PyObject_CallFunctionObjArgs(page->batch_bytes, batch, NULL);
+        if (size == NULL)
+            return NULL;
+        bytes = PyLong_AsLongLong(size);
+        Py_DECREF(size);
+    }
+    if (PyErr_Occurred())
+        return NULL;
+    page->batches++;
+    if (bytes >= 0) {
+        page->sized++;
+        page->bytes += bytes;
+    }
+    page->is_brief = page->may_be_brief && page->since - page->began < BRIEF_NS;
+    store(page);
+    return counted(Py_None);
+}
+
+static int traverse(Page *page, visitproc visit, void *arg)
+{
+    Py_VISIT(page->whose);
+    Py_VISIT(page->tensor);
+    Py_VISIT(page->strided);
+    Py_VISIT(page->modes);
+    Py_VISIT(page->batch_bytes);
+    Py_VISIT(Py_TYPE(page));
+    return 0;
+}
+
+static int clear(Page *page)
+{
+    Py_CLEAR(page->whose);
+    Py_CLEAR(page->tensor);
+    Py_CLEAR(page->strided);
+    Py_CLEAR(page->modes);
+    Py_CLEAR(page->batch_bytes);
+    return 0;
+}
+
+static void dealloc(Page *page)
+{
+    let_go((PyObject *)page, (inquiry)clear);
+}
+
+static PyMethodDef methods[] = {
+    {"mark", (PyCFunction)mark, METH_O, NULL},
+    {"count", (PyCFunction)count, METH_O, NULL},
+    {"enter", (PyCFunction)enter, METH_O, NULL},
+    {"leave", (PyCFunction)leave, METH_O, NULL},
+    {"forget", (PyCFunction)forget, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    MEMBER(Page, may_be_brief, T_BOOL),
+    MEMBER(Page, is_brief, T_BOOL),
+    MEMBER(Page, stage, T_INT),
+    MEMBER(Page, number, T_LONGLONG),
+    MEMBER(Page, since, T_LONGLONG),
+    MEMBER(Page, began, T_LONGLONG),
+    MEMBER(Page, batches, T_LONGLONG),
+    MEMBER(Page, sized, T_LONGLONG),
+    MEMBER(Page, bytes, T_LONGLONG),
+    MEMBER(Page, fetch, T_LONGLONG),
+    MEMBER(Page, collate, T_LONGLONG),
+    MEMBER(Page, address, T_ULONGLONG),
+    MEMBER(Page, tensor, T_OBJECT_EX),
+    MEMBER(Page, strided, T_OBJECT_EX),
+    MEMBER(Page, modes, T_OBJECT_EX),
+    MEMBER(Page, batch_bytes, T_OBJECT_EX),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_dealloc, dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    "perftui.agent.native._compiled.CompiledPage",
+    sizeof(Page),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
+};
+
+PyObject *page_type(void)
+{
+    return PyType_FromSpec(&spec);
+}

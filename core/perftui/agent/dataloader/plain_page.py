@@ -1,0 +1,97 @@
+"""The counting of batches on a worker's page, as ``page.c`` does it where that is compiled."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from ...wire.worker_page import COLLATE, FETCH, IDLE, RECORD
+from ..safety.try_lock import TryLock
+
+BRIEF_NS = 5_000_000
+"""In the training itself a batch that follows one that took less is stored once it is made, and not
+at each stage: that would hold up steps that take no longer themselves."""
+
+
+class PlainPage:
+    """Sums up what becomes of batches, and stores it at ``address``, if that is not 0.
+
+    One batch at a time: one that is made for another one, or beside it, is not counted.
+    """
+
+    batch_bytes: Callable[[Any], int]
+    """How many bytes a batch holds, -1 where that is not known."""
+
+    def __init__(self) -> None:
+        self.may_be_brief = False
+        self.is_brief = False
+        self.stage = IDLE
+        self.number = 0
+        """Of the record that was stored last."""
+        self.since = 0
+        """When the stage began, and ``began`` the batch."""
+        self.began = 0
+        self.batches = 0
+        self.sized = 0
+        self.bytes = 0
+        self.fetch = 0
+        self.collate = 0
+        self.address = 0
+        self._lock = TryLock()
+
+    def enter(self, whose: object, /) -> bool:
+        """A batch begins, known as ``whose``; whether it is counted."""
+        if not self._lock.acquire(whose):
+            return False
+        # Nobody may have seen the end of the one before.
+        self.stage = IDLE
+        self.mark(FETCH)
+        return True
+
+    def leave(self, whose: object, /) -> None:
+        """That batch has ended, made or not, if it is the one that is counted."""
+        if not self._lock.is_held_by(whose):
+            return
+        if self.stage != IDLE:
+            self.is_brief = False
+            self.mark(IDLE)
+        self._lock.release(whose)
+
+    def forget(self) -> None:
+        """The batch that is being made is another process's."""
+        self._lock = TryLock()
+
+    def mark(self, stage: int, /) -> None:
+        """What goes on from now on."""
+        now = perf_counter_ns()
+        if self.stage == FETCH:
+            self.fetch += now - self.since
+        elif self.stage == COLLATE:
+            self.collate += now - self.since
+        else:
+            self.began = now
+        self.stage, self.since = stage, now
+        if not self.is_brief:
+            self._store()
+
+    def count(self, batch: Any, /) -> None:
+        """``batch`` is made."""
+        self.mark(IDLE)
+        size = self.batch_bytes(batch)
+        self.batches += 1
+        if size >= 0:
+            self.sized += 1
+            self.bytes += size
+        self.is_brief = self.may_be_brief and self.since - self.began < BRIEF_NS
+        self._store()
+
+    def _store(self) -> None:
+        if not self.address:
+            return
+        self.number += 1
+        # A reader that finds two numbers, or another record when it reads again, tries again.
+        sums = self.batches, self.sized, self.bytes, self.fetch, self.collate
+        record = RECORD.pack(self.number, *sums, self.stage, self.since, self.number)
+        ctypes.memmove(self.address, record, RECORD.size)

@@ -1,0 +1,105 @@
+"""The page on which a worker of a data loader, or the training itself, counts its batches.
+
+A preallocated file of its own, mapped shared, as the ring is. ``wire.worker_page`` describes the
+format.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import time
+from pathlib import Path
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from ...wire.worker_page import ENDED, IDLE, PAGE, RECORD, RECORD_OFFSET, VERSION
+from ..native.compiled import CompiledPage
+from .batch_bytes import batch_bytes
+
+if TYPE_CHECKING:
+    from .plain_page import PlainPage as Page
+else:
+    # Either kind of page comes after it.
+    Page = object
+
+
+class PageFile(Page):
+    """Where a page writes: nothing before ``open`` or after ``close``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._memory: ctypes.Array[ctypes.c_char] | None = None
+        """Keeps what is mapped at ``address``."""
+
+    def open(self, spool: Path, facts: dict[str, Any]) -> None:
+        """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.
+
+        Raises:
+            OSError: no room. A file that is not fully allocated would let a later store kill the
+                process with SIGBUS on a full memory file system.
+        """
+        pid, now = os.getpid(), perf_counter_ns()
+        header = {
+            "version": VERSION,
+            "record": RECORD.format,
+            "record_offset": RECORD_OFFSET,
+            "pid": pid,
+            **facts,
+            "wall_ns": time.time_ns(),
+            "monotonic_ns": now,
+        }
+        memory = _create(spool, f"loader-{facts['owner']}-{pid}-{now}", header)
+        self._memory = (ctypes.c_char * PAGE).from_buffer(memory)
+        self.stage, self.number = IDLE, 0
+        self.may_be_brief, self.is_brief = facts["worker"] < 0, False
+        self.since = self.began = self.batches = self.sized = self.bytes = 0
+        self.fetch = self.collate = 0
+        self.address = ctypes.addressof(self._memory) + RECORD_OFFSET
+        self.mark(IDLE)
+
+    def close(self) -> None:
+        """Mark the page as ended and write no more."""
+        self.is_brief = False
+        self.mark(ENDED)
+        self._let_go()
+
+    def leave_to_parent(self) -> None:
+        """This is a forked child: the page is its parent's."""
+        self.forget()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.address, self._memory = 0, None
+
+
+class WorkerPage(PageFile, CompiledPage):
+    """Counts what becomes of the batches of one loader."""
+
+    def __init__(self, torch: Any) -> None:
+        super().__init__()
+        self.tensor, self.strided = torch.Tensor, torch.strided
+        self.modes = torch._C._len_torch_function_stack
+        self.batch_bytes = lambda batch: batch_bytes(torch, batch)
+
+
+def _create(spool: Path, name: str, header: dict[str, Any]) -> mmap.mmap:
+    text = json.dumps(header).encode()
+    temporary = spool / f"{name}.new"
+    file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        # All of it: these bytes are allocated, whatever the file system does for a size alone.
+        os.pwrite(file, text.ljust(PAGE, b"\0"), 0)
+        if os.fstat(file).st_size < PAGE:
+            raise OSError(f"no room for {temporary}")
+        memory = mmap.mmap(file, PAGE)
+        temporary.rename(spool / name)
+    except BaseException:
+        # What a signal handler raises may come when it has its name already.
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(file)
+    return memory

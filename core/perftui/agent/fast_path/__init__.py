@@ -1,0 +1,1 @@
+"""The compiled hooks of a loop whose steps repeat."""

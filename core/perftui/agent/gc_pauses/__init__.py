@@ -1,0 +1,1 @@
+"""Pauses of Python's garbage collector."""

@@ -1,0 +1,93 @@
+/* Listens to the garbage collector: see ``gc_pauses.py``. Compiled, because a signal that arrives
+   while Python code runs here is handled here, and the collector drops what its listeners raise: a
+   Ctrl-C would be lost. */
+
+#include "../native/compiled.h"
+
+static const int64_t SHORTEST_NS = 100000;
+
+typedef struct {
+    PyObject_HEAD
+    unsigned long thread;
+    long long begun;
+    PyObject *found; /* list */
+} Pauses;
+
+/* phase, info: as the collector calls its listeners. */
+static PyObject *on_phase(Pauses *pauses, PyObject *const *args, Py_ssize_t n_args)
+{
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (n_args != 2) {
+        PyErr_SetString(PyExc_TypeError, "a phase and what is known of it");
+        return NULL;
+    }
+    if (PyThread_get_thread_ident() != pauses->thread)
+        return counted(Py_None);
+    if (PyUnicode_CompareWithASCIIString(args[0], "start") == 0) {
+        pauses->begun = now;
+    } else if (pauses->begun && now - pauses->begun >= SHORTEST_NS && pauses->found != NULL) {
+        PyObject *pause, *generation = PyDict_GetItemString(args[1], "generation");
+        if (generation == NULL) {
+            PyErr_SetString(PyExc_KeyError, "generation");
+            return NULL;
+        }
+        pause = Py_BuildValue("(LLO)", pauses->begun, (long long)now - pauses->begun, generation);
+        if (pause == NULL || PyList_Append(pauses->found, pause) < 0) {
+            Py_XDECREF(pause);
+            return NULL;
+        }
+        Py_DECREF(pause);
+    }
+    return counted(Py_None);
+}
+
+static int traverse(Pauses *pauses, visitproc visit, void *arg)
+{
+    Py_VISIT(pauses->found);
+    Py_VISIT(Py_TYPE(pauses));
+    return 0;
+}
+
+static int clear(Pauses *pauses)
+{
+    Py_CLEAR(pauses->found);
+    return 0;
+}
+
+static void dealloc(Pauses *pauses)
+{
+    let_go((PyObject *)pauses, (inquiry)clear);
+}
+
+static PyMethodDef methods[] = {
+    {"on_phase", (PyCFunction)(void (*)(void))on_phase, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    MEMBER(Pauses, thread, T_ULONG),
+    MEMBER(Pauses, found, T_OBJECT_EX),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_dealloc, dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    "perftui.agent.native._compiled.CompiledPauses",
+    sizeof(Pauses),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    slots,
+};
+
+PyObject *pauses_type(void)
+{
+    return PyType_FromSpec(&spec);
+}

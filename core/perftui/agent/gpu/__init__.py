@@ -1,0 +1,1 @@
+"""GPU memory and the time of phases on the GPU."""

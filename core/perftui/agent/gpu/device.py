@@ -1,0 +1,112 @@
+"""What is recorded of the GPU: its memory and what phases take on it, now and then."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any, Optional
+
+from ...wire import ring as rings
+from ..output.ring import RingWriter
+from ..overhead.meter import Meter
+from .memory import MemoryProbe, MemoryReading
+from .phase_times import DevicePhases
+
+LEAST_PAUSE_NS = 100_000_000
+MOST_PAUSE_NS = 1_000_000_000
+SHARE = 1000
+"""Steps that go like the ones before are not measured for so long, and in between for so many times
+what the last measured one cost: 0.3 ms in a virtual machine with slow cores."""
+
+
+class Device:
+    """Writes to ``ring``; what that costs ``meter`` counts apart from the hooks it happens in.
+
+    Only a few steps are measured, and that costs several times what a hook does.
+    """
+
+    def __init__(self, torch: Any, ring: RingWriter, meter: Meter) -> None:
+        self.phases = DevicePhases(torch)
+        self.memory = MemoryProbe(torch)
+        self._ring = ring
+        self._meter = meter
+
+    def is_used(self) -> bool:
+        """Whether the script uses CUDA by now."""
+        return self.phases.is_used()
+
+    @property
+    def is_timing(self) -> bool:
+        """Whether the phases of this step are timed."""
+        return self.phases.is_timing
+
+    def begin(self, kind: int, step_start: int) -> None:
+        """The phase ``kind`` begins."""
+        phases = self.phases
+        if phases.pending and kind == rings.FORWARD:
+            self.write_times(step_start)
+        if phases.is_timing:
+            mark = self._meter.begin_apart()
+            phases.begin(kind)
+            self._meter.end_apart(mark)
+
+    def end(self, kind: int) -> None:
+        """The phase ``kind`` ends."""
+        if self.phases.is_timing:
+            mark = self._meter.begin_apart()
+            self.phases.end(kind)
+            self._meter.end_apart(mark)
+
+    def end_step(self, step: int, step_start: int, *, is_mixed: bool) -> bool:
+        """Step ``step`` ends; whether times of its phases will come.
+
+        ``is_mixed``: that was found out later, and some phases belong to the step that follows.
+        """
+        if self.phases.pending:
+            self.write_times(step_start)
+        if is_mixed:
+            self.phases.abandon()
+        return self.phases.end_step(step)
+
+    def pay(self, end: int, hooks: int) -> int:
+        """The step that ended at ``end`` took ``hooks`` ns of ours.
+
+        Returns until when steps that go like it need not be measured.
+        """
+        self.phases.pay(end, hooks)
+        if self.phases.pending:
+            # Rows of later steps wait for these times, and the GPU is a step behind as a rule.
+            return end + LEAST_PAUSE_NS
+        return end + min(max(LEAST_PAUSE_NS, SHARE * hooks), MOST_PAUSE_NS)
+
+    def begin_step(self, *, is_recorded: bool) -> None:
+        """A step begins, in a window if ``is_recorded``."""
+        self.phases.begin_step(perf_counter_ns(), is_recorded=is_recorded)
+
+    def write_times(self, step_start: int) -> None:
+        """What phases took on the GPU in the steps that it has finished."""
+        mark = self._meter.begin_apart()
+        taken = self.phases.take()
+        self._meter.end_apart(mark)
+        for times in taken:
+            self._ring.write(
+                rings.DEVICE_PHASES,
+                step_start,
+                times.forward,
+                times.step,
+                times.backward,
+                times.optimizer,
+            )
+
+    def write_memory(self, step: int, end: int) -> Optional[MemoryReading]:
+        """The memory at the ``end`` of ``step``, where it is time for that."""
+        if not self.memory.is_due(perf_counter_ns()):
+            return None
+        mark = self._meter.mark()
+        reading = self.memory.read(mark.wall, perf_counter_ns)
+        self._meter.end_apart(mark)
+        write = self._ring.write
+        write(rings.MEMORY, end, 0, step, reading.allocated, reading.reserved)
+        write(rings.MEMORY_PEAK, end, 0, step, reading.peak_allocated)
+        if reading.retries or reading.failures:
+            write(rings.MEMORY_TROUBLE, end, 0, step, reading.retries, reading.failures)
+        return reading

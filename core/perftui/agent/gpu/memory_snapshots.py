@@ -1,0 +1,180 @@
+"""Who holds the GPU's memory, at its peak and as it runs out, as torch itself writes it down."""
+
+from __future__ import annotations
+
+import os
+import pickle  # noqa: TID251 - torch's format; written here, never loaded
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from ..output.notes import Notes
+
+MOST_EVENTS = 30_000
+"""Allocations and releases that torch remembers: some steps of a large model. The peak lies among
+them. torch asks for some KB of memory for each in a snapshot."""
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one file: it passes through memory that the training needs."""
+
+BUDGET = 100
+"""A snapshot may cost one part in this of the time since the last one."""
+
+LEAST_PAUSE_NS = 10_000_000_000
+
+MARGIN = 20
+"""A peak counts as another where it is higher by one part in this."""
+
+MOST_FAILURES = 3
+"""Snapshots of memory that ran out: a script that looks for its largest batch runs into that
+over and over."""
+
+MOST_WAITING = 2
+"""Snapshots in the spool that the recorder has not taken."""
+
+PEAK, FAILURE = "peak", "out of memory"
+
+
+class TooLargeError(ValueError):
+    """The snapshot would take more than ``MOST_BYTES``."""
+
+
+class MemorySnapshots:
+    """Has torch record allocations from the first use of CUDA on.
+
+    torch takes 2 us for each allocation then, to remember the Python lines it came from. Before
+    CUDA is used nothing is asked of torch: that alone would make a context, which a script that
+    forks cannot have.
+    """
+
+    def __init__(self, torch: Any, spool: Path, share_of_time: int = BUDGET) -> None:
+        self._torch = torch
+        self._spool = spool
+        self._share = share_of_time
+        self._owner = os.getpid()
+        """The process that records; a child that it forks cannot use CUDA."""
+        self._is_recording = False
+        self._is_over = False
+        self._peak = 0
+        self._step = -1
+        self._not_before = 0
+        self._failures = 0
+        self._number = 0
+        self._warned: set[str] = set()
+
+    def arm(self) -> None:
+        """Begin as soon as the script uses CUDA, at once if it does."""
+        self._torch.cuda._lazy_call(self._begin)
+
+    def observe(self, peak: int, step: int, now: int) -> bool:
+        """Step ``step`` has ended, and ``peak`` bytes are the most that were ever allocated.
+
+        Keeps a snapshot if that is a new peak and it is time for one; whether it has.
+        """
+        self._step = step + 1
+        if not self._is_recording or self._is_over or now < self._not_before:
+            return False
+        if peak <= self._peak + self._peak // MARGIN:
+            return False
+        self._peak = peak
+        self._keep(PEAK, peak)
+        after = perf_counter_ns()
+        self._not_before = after + max(self._share * (after - now), LEAST_PAUSE_NS)
+        return True
+
+    def close(self) -> None:
+        """The process ends."""
+        if self._is_over or os.getpid() != self._owner:
+            return
+        self._is_over = True
+        if not self._is_recording:
+            self._warn("there is no GPU memory to snapshot: the script has not used CUDA")
+
+    def _begin(self) -> None:
+        # torch runs this within the script's first use of CUDA, which must succeed.
+        try:
+            if self._is_over:
+                return
+            self._owner = os.getpid()
+            self._torch.cuda.memory._record_memory_history(
+                enabled="all", stacks="python", max_entries=MOST_EVENTS
+            )
+            self._torch._C._cuda_attach_out_of_memory_observer(self._ran_out)
+            self._is_recording = True
+        except Exception as error:  # noqa: BLE001 - see above
+            self._is_over = True
+            self._try_to_warn(f"no GPU memory is snapshot: {type(error).__name__}: {error}")
+
+    def _ran_out(self, device: int, asked: int, *_: Any) -> None:
+        """torch calls this before it raises: whoever catches that must find all as it was."""
+        if self._is_over or os.getpid() != self._owner or self._failures >= MOST_FAILURES:
+            return
+        self._failures += 1
+        with suppress(Exception):
+            self._keep(FAILURE, self._peak, asked=asked, device=device)
+
+    def _keep(self, reason: str, peak: int, **more: int) -> None:
+        if sum(1 for _ in self._spool.glob(f"memory-{self._owner}-*.pickle")) >= MOST_WAITING:
+            self._try_to_warn(
+                "a snapshot of GPU memory was left out: the last ones were not taken yet"
+            )
+            return
+        name = f"memory-{self._owner}-{self._number}.pickle"
+        self._number += 1
+        path = self._spool / name
+        partial = path.with_suffix(".new")
+        try:
+            size = _write(self._torch.cuda.memory._snapshot(), partial)
+            partial.replace(path)
+        except Exception as error:  # noqa: BLE001 - pickle and torch raise what they like
+            with suppress(OSError):
+                partial.unlink()
+            self._try_to_warn(f"a snapshot of GPU memory was lost: {type(error).__name__}: {error}")
+            return
+        data = {"file": name, "reason": reason, "peak": peak or None, "bytes": size, **more}
+        Notes(self._spool).write("memory_snapshot", data, step=self._step)
+
+    def _try_to_warn(self, message: str) -> None:
+        with suppress(OSError):
+            self._warn(message)
+
+    def _warn(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            Notes(self._spool).write("warning", {"message": message})
+
+
+class _Limited:
+    """A file that takes ``MOST_BYTES``."""
+
+    def __init__(self, file: int) -> None:
+        self.size = 0
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        written = len(memoryview(data).cast("B"))
+        self.size += written
+        if self.size > MOST_BYTES:
+            raise TooLargeError(f"it takes more than {MOST_BYTES >> 20} MiB")
+        rest = memoryview(data).cast("B")
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        return written
+
+
+def _write(snapshot: Any, path: Path) -> int:
+    """Write what torch's own tools read, for its owner only; returns the bytes.
+
+    Raises:
+        TooLargeError: it is too large.
+        OSError: there is no room for it.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    file = os.open(path, flags, 0o600)
+    try:
+        limited = _Limited(file)
+        pickle.dump(snapshot, limited)
+    finally:
+        os.close(file)
+    return limited.size

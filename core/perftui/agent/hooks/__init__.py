@@ -1,0 +1,1 @@
+"""What is put around functions of torch, and what keeps that invisible to the script."""

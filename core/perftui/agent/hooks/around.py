@@ -1,0 +1,83 @@
+"""Putting what we do around a function of torch's.
+
+The script sees a function that looks and behaves like torch's own. Where the installation is
+compiled there is no frame of ours either: it would stand in every traceback, and warnings that
+torch gives in the name of its caller would name us.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ...wire.ring import BACKWARD
+from ..native.compiled import IS_COMPILED, CompiledAround, CompiledFastPath
+from .compiler import pass_by
+
+Enter = Callable[[tuple[Any, ...], "dict[str, Any] | None"], Any]
+"""Asked before a call, with its arguments and those that are named. What it returns is passed on to
+``leave``, and None is where that is not to be asked. Two kinds of arguments, in a tuple, take the
+place of those given."""
+
+Leave = Callable[[tuple[Any, ...], Any, Any, bool], object]
+"""Called afterwards with the arguments, what ``Enter`` returned, the result (None where it raised)
+and whether it returned. What it raises, which only a signal handler of the script may,
+comes in place of the result."""
+
+
+def put_around(
+    torch: Any,
+    original: Callable[..., Any],
+    enter: Enter,
+    leave: Leave | None = None,
+    *,
+    fast_path: CompiledFastPath | None = None,
+    fast: tuple[Callable[..., int], Callable[..., bool]] | None = None,
+    phase: int | None = None,
+    insists: bool = False,
+) -> Any:
+    """What takes the place of ``original``.
+
+    With a ``fast_path`` the call is a phase, and passes unseen within another one. ``fast`` are two
+    functions of the fast path that are asked first, with the first argument of the call, or about a
+    ``phase`` of that number. With ``insists`` ``leave`` is called again, without a result, where a
+    signal handler has raised in it.
+    """
+    for callee in (enter, leave):
+        if callee is not None:
+            pass_by(torch, callee, with_callees=True)
+    # Attributes of an object of the script's may be code of its own.
+    is_function = isinstance(original, FunctionType)
+    if not IS_COMPILED:
+        from .plain_around import plain_around
+
+        call = plain_around(original, enter, leave, fast_path, phase == BACKWARD, insists)
+        pass_by(torch, call, with_callees=False)
+        return functools.update_wrapper(call, original) if is_function else call
+    around: Any = CompiledAround()
+    around.original, around.enter = original, enter
+    if leave is not None:
+        around.leave = leave
+    if fast_path is not None:
+        around.fast_path = fast_path
+    if fast is not None:
+        around.fast_enter, around.fast_leave = fast
+    if phase is not None:
+        around.phase = phase
+    around.goes_back, around.insists = phase == BACKWARD, insists
+    if not is_function:
+        return around
+    around.poses = _is_plain(original)
+    return functools.update_wrapper(around, original)
+
+
+def _is_plain(original: Any) -> bool:
+    """Whether torch.compile may take us for ``original`` and trace that in our place.
+
+    It looks for what a function captures, and for its defaults, in the function object itself, and
+    fails where that is none.
+    """
+    parts = original.__closure__, original.__defaults__, original.__kwdefaults__
+    return all(part is None for part in parts)

@@ -1,0 +1,1 @@
+"""The compiled extension module and what takes its place without a compiler."""

@@ -1,0 +1,43 @@
+"""The compiled classes, or their plain equivalents where there are none for this Python.
+
+The C files lie beside the Python files that use them, and use the Python API that is stable from
+3.10 on.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._compiled import CompiledAround as CompiledAround
+    from ._compiled import CompiledFastPath as CompiledFastPath
+    from ._compiled import CompiledPage as CompiledPage
+    from ._compiled import CompiledPauses as CompiledPauses
+else:
+    try:
+        # Objects of a Python without its lock are laid out in another way.
+        if sys.version_info < (3, 10) or "t" in sys.abiflags:
+            raise ImportError
+        from ._compiled import CompiledAround, CompiledFastPath, CompiledPage, CompiledPauses
+    except ImportError:
+        from ..dataloader.plain_page import PlainPage
+        from ..gc_pauses.plain_pauses import PlainPauses
+
+        CompiledAround = None
+        CompiledPage, CompiledPauses = PlainPage, PlainPauses
+
+        class CompiledFastPath:
+            """Is never opened: every step goes the slow path."""
+
+            is_open = is_off = is_fetching = inside = goes_back = False
+
+            def nowhere(self, *_: Any) -> int:
+                """What happens is for the session."""
+                return 0
+
+            enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
+            enter_optimizer = leave_optimizer = nowhere
+
+
+IS_COMPILED = hasattr(CompiledFastPath, "own_thread")

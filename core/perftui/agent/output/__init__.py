@@ -1,0 +1,1 @@
+"""What the agent hands to the recorder: the ring of intervals and the notes."""

@@ -1,0 +1,1 @@
+"""What the agent costs the training, and the budget for it."""

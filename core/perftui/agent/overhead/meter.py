@@ -1,0 +1,193 @@
+"""Counts what the agent costs the training, so that a busy machine does not blow it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns, thread_time_ns
+from typing import NamedTuple, Optional
+
+ALWAYS_UNTIL = 8
+"""Steps at the beginning that are all measured: much happens there for the first time. Their hooks
+cost two to three times what later ones cost (300 us a step against 90 to 130 us), so what they
+taught is forgotten when the first of the later ones has been measured."""
+
+LEARN_FROM = 2
+"""The very first steps say nothing of the others: files are made and facts are gathered there."""
+
+EVERY = 31
+"""Of the steps after them one in so many is measured. A prime: loops log, accumulate and save
+every so many steps too, and the sample should not always hit the same ones."""
+
+MEMORY_CALLS = 200
+"""Measured hooks after which the older half counts for half."""
+
+COMPILED_WEIGHT = 0.1
+"""Of the newest measured step among all that taught what a compiled hook costs."""
+
+COLD = 12
+"""What Python does around a compiled hook is not measured there. It takes so many times what
+calling an empty hook takes in a row (0.16 us), as its code and data have left the caches meanwhile:
+12 calls of which 0.4 us each are measured take some 30 us of a step by comparison
+(``tests/benchmarks/bench_agent_step.py``)."""
+
+Clock = Callable[[], int]
+
+
+class Mark(NamedTuple):
+    """Where work began that is counted apart, or not at all."""
+
+    wall: int
+    clock: Optional[Clock]
+    """The one that times the hook in which the work happens, None where none does."""
+    since: int
+    """Its reading."""
+
+
+class Meter:
+    """The agent's own cost since the last step ended, in ns.
+
+    A hook that is preempted takes milliseconds by the wall clock that are no cost of it: beside
+    two other busy processes on two cores, 97 of 119 ms that the hooks took were such time. The
+    processor time of the thread leaves it out, but a reading takes 250 ns where the wall clock
+    takes 50. So it is read around each hook in a sample of the steps only. A hook in the others is
+    taken to cost what one cost on average in the sample, and nothing is read there.
+
+    Work that is rare and may really wait (files, facts about loaders) is timed apart, each time,
+    by the wall clock, and counts in full in its own step only. Windows are not counted here: they
+    have a phase of their own.
+
+    What the training loses because the hooks push its code out of the caches is not seen here. With
+    steps of 1 ms on a busy machine it lost 100 to 125 us a step where 70 were counted
+    (``tests/benchmarks/bench_agent_step.py`` compares whole steps).
+    """
+
+    def __init__(self) -> None:
+        self.is_sampling = True
+        """Whether the hooks of this step are measured."""
+        self.calls = 0
+        """Hooks that were not measured, since the last step ended."""
+        self.estimated = 0
+        """Cost that is known without measuring; the hooks add to it."""
+        self.frame_ns = 0
+        """What calling a hook costs, outside the part that is measured."""
+        self.clock_ns = 0
+        """What the measurement of one hook measures of itself."""
+        self._clock: Clock | None = None
+        self._sampled = 0
+        self._sampled_calls = 0
+        self._apart = 0
+        self._steps = 0
+        self._mean_ns = 0.0
+        self._known = 0.0
+        self._known_calls = 0.0
+        self._is_early = True
+        self._compiled_ns = 0.0
+
+    @property
+    def call_ns(self) -> float:
+        """What a hook is taken to cost that is not measured."""
+        return self.frame_ns + self._mean_ns
+
+    @property
+    def compiled_call_ns(self) -> float:
+        """What a compiled hook is taken to cost that is not measured, ns."""
+        return self._compiled_ns + COLD * self.frame_ns
+
+    @property
+    def until_sample(self) -> int:
+        """Steps until one begins that is measured; 0 if that has begun."""
+        return 0 if self.is_sampling else EVERY - self._steps % EVERY
+
+    def pass_by(self, steps: int) -> None:
+        """So many steps have ended of which somebody else has counted what they cost."""
+        if steps:
+            self._steps += steps
+            self._update_sampling()
+
+    def learn_compiled(self, spent: int, calls: int) -> None:
+        """In a step ``calls`` of compiled hooks were measured, which took ``spent``."""
+        if not calls:
+            return
+        weight = COMPILED_WEIGHT if self._compiled_ns else 1.0
+        self._compiled_ns += weight * (max(spent, 0) / calls - self._compiled_ns)
+
+    def begin_hook(self) -> int:
+        """A hook begins that is measured."""
+        self._clock = thread_time_ns
+        return thread_time_ns()
+
+    def end_hook(self, start: int) -> None:
+        """The hook that began at ``start`` ends."""
+        self._sampled += thread_time_ns() - start
+        self._sampled_calls += 1
+        self._clock = None
+
+    def mark(self) -> Mark:
+        """Work begins that may turn out to be counted apart or left out."""
+        clock = self._clock
+        return Mark(perf_counter_ns(), clock, clock() if clock else 0)
+
+    def begin_apart(self) -> Mark:
+        """Rare work begins."""
+        mark = self.mark()
+        self._clock = perf_counter_ns
+        return mark
+
+    def end_apart(self, mark: Mark) -> None:
+        """The rare work that began at ``mark`` ends."""
+        self._clock = mark.clock
+        self._apart += perf_counter_ns() - mark.wall
+        self.leave_out(mark)
+
+    def leave_out(self, mark: Mark) -> None:
+        """Do not count what has happened since ``mark`` as a cost of the hook it happened in."""
+        if mark.clock is None:
+            return
+        spent = mark.clock() - mark.since
+        if mark.clock is perf_counter_ns:
+            self._apart -= spent
+        else:
+            self._sampled -= spent
+
+    def take(self, *, is_usual: bool = True) -> int:
+        """The cost since the last call: a step ends here.
+
+        Hooks in a step that is not ``is_usual`` teach nothing of those in others. Of steps of 50 ms
+        that timed the GPU six times hooks took 450 us, of the others 100.
+        """
+        if not self._sampled_calls:
+            # Most steps: nothing was measured, hence nothing is learned.
+            taken = self.calls * self.call_ns
+            cost = round(taken) + self._apart + self.estimated + self._sampled
+            self.calls = self.estimated = self._apart = self._sampled = 0
+        else:
+            cost = self._take_measured(is_usual)
+        self._steps += 1
+        self._update_sampling()
+        return max(cost, 0)
+
+    def _update_sampling(self) -> None:
+        self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
+
+    def _take_measured(self, is_usual: bool) -> int:
+        if is_usual:
+            self._learn()
+        measured = self._sampled + self._sampled_calls * (self.frame_ns + self.clock_ns)
+        taken = self.calls * self.call_ns
+        cost = measured + round(taken) + self._apart + self.estimated
+        self.calls = self.estimated = self._sampled = self._sampled_calls = self._apart = 0
+        return cost
+
+    def _learn(self) -> None:
+        if self._steps < LEARN_FROM:
+            return
+        # The hook that ends the last early step is measured after that step.
+        if self._is_early and self.is_sampling and self._steps >= ALWAYS_UNTIL:
+            self._is_early = False
+            self._known = self._known_calls = 0.0
+        if self._known_calls >= MEMORY_CALLS:
+            self._known /= 2
+            self._known_calls /= 2
+        self._known += max(self._sampled - self._sampled_calls * self.clock_ns, 0)
+        self._known_calls += self._sampled_calls
+        self._mean_ns = self._known / self._known_calls

@@ -1,0 +1,1 @@
+"""Named ranges of steps, phases and modules inside a profiled window."""

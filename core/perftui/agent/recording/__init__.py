@@ -1,0 +1,1 @@
+"""What one training process records, from its first step to its end."""

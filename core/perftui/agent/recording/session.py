@@ -1,0 +1,266 @@
+"""What the hooks call."""
+
+from __future__ import annotations
+
+from time import thread_time_ns
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from ...wire import ring as rings
+from ..dataloader.loader import batches_ready, fetches_itself
+from ..dataloader.worker_times import FETCH_CALLS
+from ..fast_path.fast_path import ASKED
+from ..fast_path.opening import FastPathOpening
+from ..hooks.call_site import find_call_site
+from ..overrides import Arguments, Overrides
+from ..safety.guarded import guarded, guarded_and_timed
+from ..steps.machine import TRAIN, Boundary
+from .recording import Recording
+
+STEPS_WITHOUT_FORWARD = 10
+"""Training steps in a row in which no module was called, after which a warning says so."""
+
+
+class Session(FastPathOpening):
+    """The agent in one process: what each hook means for the recording.
+
+    ``enter_...`` returns when the phase began, 0 where it is not recorded.
+    """
+
+    def reset(self) -> None:
+        """Be as at the start."""
+        super().reset()
+        self._without_forward = 0
+        self._fetch_kind = rings.INPUT_WAIT
+        self._stepped_inside: int | None = None
+        """The lowest number of an optimizer that has stepped in the backward pass so far."""
+        self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        """How many there are in each that was called, itself included."""
+
+    def construct_loader(
+        self, overrides: Overrides, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        """The arguments to make ``loader`` with."""
+        passed = Arguments(args, kwargs)
+        self._override(overrides, loader, passed)
+        return passed
+
+    @guarded
+    def enter_fetch(self, iterator: Any) -> int:
+        """The script asks ``iterator`` for a batch."""
+        if self._is_on_fast_path():
+            return self._fetch_slow(iterator)
+        return self._fetch(iterator, [], is_same=False)
+
+    @guarded
+    def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
+        """``__next__`` has returned a batch, or raised."""
+        if self.fast_path.cpu_start >= 0:
+            self.meter.calls += FETCH_CALLS
+        # Where none has come, only once that is known to all.
+        self.fast_path.is_fetching = not arrived
+        if self._is_on_fast_path():
+            self.fast_path.close()
+        recording = self.recording
+        if recording is None:
+            return
+        now = recording.end(self._fetch_kind, start, self.fast_path.ready)
+        if self.fast_path.cpu_start >= 0:
+            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.fast_path.cpu_start)
+        if not arrived:
+            self.loaders.exhausted(iterator)
+            self.fast_path.is_fetching = False
+            return
+        recording.steps.fetched()
+        self.loaders.use(iterator)
+
+    @guarded_and_timed
+    def enter_loader_start(self) -> int:
+        """The script begins an epoch: the loader makes its iterator and its workers."""
+        recording = self._on_this_thread()
+        if recording is None or self.fast_path.inside:
+            return 0
+        self._ended(recording, recording.steps.fetch(recording.now()))
+        return recording.begin(rings.LOADER_START)
+
+    @guarded_and_timed
+    def leave_loader_start(self, loader: Any, iterator: Any, start: int) -> None:
+        """``__iter__`` has returned ``iterator``, None where it raised."""
+        recording = self.recording
+        if recording is None:
+            return
+        recording.end(rings.LOADER_START, start)
+        if iterator is not None:
+            self.loaders.started(loader, iterator)
+
+    @guarded
+    def enter_forward(self, module: Any) -> int:
+        """The outermost module is called."""
+        recording = self._on_this_thread()
+        if recording is None or self.fast_path.inside:
+            return 0
+        now = recording.now()
+        gradients = self._torch.is_grad_enabled()
+        ended = recording.steps.forward(now, gradients, self.loaders.any_live())
+        if ended:
+            self._ended(recording, ended)
+        modules = self._modules.get(module)
+        if modules is None:
+            modules = self._count_modules(module)
+        if self.inner_calls_cost:
+            self.meter.estimated += modules * recording.inner_call_ns
+        recording.called(modules)
+        return recording.begin(rings.FORWARD, module)
+
+    @guarded
+    def enter_backward(self) -> int:
+        """The autograd engine is called."""
+        recording = self._on_this_thread()
+        if recording is None or self.fast_path.inside:
+            return 0
+        recording.steps.backward()
+        if not recording.steps.has_optimized:
+            self.weights.remember()
+        return recording.begin(rings.BACKWARD)
+
+    @guarded
+    def leave(self, kind: int, start: int) -> None:
+        """A forward or backward pass that was entered has returned or raised."""
+        recording = self.recording
+        if recording is None:
+            return
+        now = recording.end(kind, start)
+        if kind == rings.BACKWARD and self._stepped_inside is not None:
+            number, self._stepped_inside = self._stepped_inside, None
+            self._optimizer_done(recording, number, now)
+
+    @guarded
+    def enter_optimizer(self, optimizer: Any) -> None:
+        """``optimizer.step`` begins; the thread that does this is the one that trains."""
+        recording = self._begin()
+        if recording is None or not self._adopt_thread(recording):
+            return
+        # Closures come before its end, and it writes to the weights between them.
+        recording.steps.has_optimized = True
+        self.optimizers.entered(optimizer, recording.begin(rings.OPTIMIZER))
+
+    @guarded
+    def leave_optimizer(self, optimizer: Any) -> None:
+        """``optimizer.step`` has done its work."""
+        events = self._close_fast_path(is_fed=False)
+        recording = self._on_this_thread()
+        start = self.optimizers.left(optimizer) if recording is not None else 0
+        if recording is None or not start:
+            return
+        now = recording.end(rings.OPTIMIZER, start)
+        self._optimizer_left(recording, optimizer, now, events)
+
+    @guarded
+    def skipped_optimizer(self, optimizer: Any) -> None:
+        """A gradient scaler left out ``optimizer.step`` because gradients were not finite."""
+        events = self._close_fast_path(is_fed=False)
+        recording = self._begin()
+        if recording is not None and self._adopt_thread(recording):
+            self._optimizer_left(recording, optimizer, recording.now(), events)
+
+    @guarded_and_timed
+    def foreign_profiler_begins(self, profiler: Any) -> None:
+        """The script starts a profiler of its own."""
+        recording = self.recording
+        if recording is not None:
+            recording.foreign_profiler_begins(profiler)
+
+    @guarded_and_timed
+    def foreign_profiler_ends(self, profiler: Any) -> None:
+        """The script's profiler has ended."""
+        recording = self.recording
+        if recording is not None:
+            recording.foreign_profiler_ends(profiler)
+
+    @guarded_and_timed
+    def _override(self, overrides: Overrides, loader: Any, passed: Arguments) -> None:
+        site = find_call_site()
+        passed.args, passed.kwargs, outcome = overrides.apply(
+            site, loader, passed.args, passed.kwargs
+        )
+        self.loaders.constructed(loader, site, outcome)
+
+    @property
+    def optimizer_steps(self) -> int:
+        """How many were seen to end."""
+        return self.optimizers.finished + self.fast_path.finished
+
+    @guarded_and_timed
+    def _fetch_slow(self, iterator: Any) -> int:
+        """A step has not ended as the ones before, or it is time to plan."""
+        is_same = self.fast_path.is_fed and self.fast_path.iterator() is iterator
+        return self._fetch(iterator, self._close_fast_path(is_fed=True), is_same)
+
+    def _fetch(self, iterator: Any, events: list[int], is_same: bool) -> int:
+        """``events`` of the step were on the fast path, by the same iterator or another one."""
+        fast_path = self.fast_path
+        if fast_path.is_fetching and fast_path.iterator() is iterator:
+            # Broken off before, and asked again: it goes on.
+            fast_path.is_fetching = False
+        recording = self._on_this_thread()
+        if recording is None or fast_path.inside:
+            return 0
+        fast_path.iterator, fast_path.is_fetching = ref(iterator), True
+        ended = recording.steps.fetch(recording.now())
+        if ended:
+            self._ended(recording, ended)
+            self._open_fast_path(recording, ended[-1], events, is_fed=True)
+        elif events and is_same:
+            fast_path.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
+        fast_path.ready = batches_ready(iterator)
+        # With workers the thread only waits, which uses nothing worth a system call.
+        fast_path.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
+        is_starting = self.loaders.is_starting(iterator)
+        self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
+        return recording.begin(self._fetch_kind)
+
+    def _count_modules(self, module: Any) -> int:
+        mark = self.meter.begin_apart()
+        modules = self._modules[module] = sum(1 for _ in module.modules())
+        self.weights.of(module)
+        self.meter.end_apart(mark)
+        return modules
+
+    def _optimizer_left(
+        self, recording: Recording, optimizer: Any, now: int, events: list[int]
+    ) -> None:
+        """``events`` of the step were on the fast path before."""
+        number = self.optimizers.number(optimizer)
+        if not self.fast_path.goes_back:
+            ended = self._optimizer_done(recording, number, now)
+            self._open_without_loader(recording, ended, number, now, events)
+            return
+        # Hooks of parameters step while the gradients of others are still to come, hundreds of
+        # them in one pass, which is one step of the loop. Nor may torch's profiler start or end
+        # there: the autograd engine puts back what the thread had when it was called.
+        before = self._stepped_inside
+        self._stepped_inside = number if before is None else min(before, number)
+
+    def _optimizer_done(self, recording: Recording, number: int, now: int) -> list[Boundary]:
+        ended = recording.steps.optimizer(number, now, self.loaders.any_live())
+        if ended:
+            self._ended(recording, ended)
+        return ended
+
+    def _ended(self, recording: Recording, boundaries: list[Boundary]) -> None:
+        if boundaries:
+            self.loaders.step_ended(boundaries[-1].kind)
+            self._check_forward(boundaries[-1])
+            recording.ended(boundaries)
+
+    def _check_forward(self, boundary: Boundary) -> None:
+        if boundary.forwards or boundary.kind != TRAIN:
+            self._without_forward = 0
+            return
+        self._without_forward += 1
+        if self._without_forward == STEPS_WITHOUT_FORWARD:
+            message = (
+                "the time of the forward pass is not known and counts as other: "
+                "no module is called outside compiled functions"
+            )
+            self.notes.write("warning", {"message": message})

@@ -1,0 +1,1 @@
+"""Keeps failures, signals and forks from letting the agent harm the training."""

@@ -1,0 +1,1 @@
+"""Starts the agent inside the training process, once torch has been imported."""

@@ -1,0 +1,54 @@
+"""Starts the agent, once torch has been imported."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from pathlib import Path
+from typing import Any
+
+from ...wire.options import read_options
+from ..dataloader import worker_times
+from ..hooks import watch as hooks
+from ..hooks.compiler import pass_by
+from ..options import read_overrides
+from ..recording.session import Session
+from ..safety.guarded import GUARDED
+
+
+def arm(torch: Any, spool: str) -> Session:
+    """Listen to ``torch`` and hand over through the directory ``spool``.
+
+    Raises:
+        ValueError: the options or overrides in the environment are not what they should be.
+        AttributeError: this torch lacks a place to listen at.
+    """
+    options = read_options(os.environ)
+    requests = read_overrides(os.environ)
+    for function in GUARDED:
+        pass_by(torch, function, with_callees=True)
+    session = Session(torch, Path(spool), options)
+    try:
+        _listen(torch, session, requests, options.tracer)
+    except BaseException:
+        # Half of the hooks would tell a story that is wrong; those that are set let all pass.
+        session.switch_off()
+        raise
+    if options.memory_snapshot:
+        from ..gpu.memory_snapshots import MemorySnapshots
+
+        session.snapshots = MemorySnapshots(torch, Path(spool))
+        session.snapshots.arm()
+    os.register_at_fork(before=session.before_fork, after_in_child=session.after_fork)
+    atexit.register(session.finish)
+    return session
+
+
+def _listen(torch: Any, session: Session, requests: list[Any], tracer: int) -> None:
+    hooks.watch_construction(torch, session, requests)
+    hooks.watch_loaders(torch, session)
+    hooks.watch_modules(torch, session)
+    hooks.watch_backward(torch, session)
+    hooks.watch_optimizers(torch, session)
+    hooks.watch_profilers(torch, session)
+    worker_times.watch(torch, session, tracer)

@@ -1,0 +1,1 @@
+"""Where the steps of a training loop end, and how long they usually take."""

@@ -1,0 +1,245 @@
+"""Decides where steps end from what the hooks see; knows no torch and reads no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .optimizer_cycle import LONGEST_CYCLE, OptimizerCycle
+
+TRAIN, EVAL, INFER = "train", "eval", "infer"
+
+LONG_WITHOUT_OPTIMIZER = 200
+"""Forward or backward calls without an optimizer step after which the loop is believed to have
+none. Gradient accumulation over so many micro batches has not been seen; decoding and rollouts
+call far more."""
+
+FEW_WITHOUT_BACKWARD = 10
+"""Forward calls without gradients, before any backward pass, after which the script is believed to
+train nothing, though it has an optimizer. Teachers, of which several may come first, are fewer."""
+
+FETCHED_AHEAD = 1
+"""Batches that a loop holds back to know which one is the last."""
+
+
+class Boundary(NamedTuple):
+    """A step has ended. One is made for each: frozen data classes take 1 us longer."""
+
+    kind: str
+    end: int
+    """``perf_counter_ns``; in the past where the end only showed later."""
+    micro_batches: int
+    forwards: int = 1
+    """Outermost calls of modules that were seen in it."""
+    trains_next: bool = False
+    """Whether the call that begins the next step has gradients, and it will be one of training."""
+
+
+@dataclass
+class _Counts:
+    """What has happened since the last boundary."""
+
+    forwards: int = 0
+    with_gradients: int = 0
+    backwards: int = 0
+    optimizers: int = 0
+    batches: int = 0
+    turns: int = 0
+    """Times that a backward has followed a forward, before the first optimizer step."""
+    turns_after_optimizer: int = 0
+    """Times that a backward has followed a forward since the last optimizer step."""
+
+
+class StepMachine:
+    """The rules, in the order of the strength of their evidence.
+
+    1. With a live data loader, a step ends when the next batch is fetched after an optimizer
+       step; a batch with a backward but no optimizer step is a micro batch; one with a forward
+       only is a step of evaluation (or inference, where nothing was ever trained and no optimizer
+       waits for that).
+    2. Without one, it ends with the last optimizer of the loop's cycle.
+    3. Where no optimizer was ever made, or none has stepped and yet the weights have changed,
+       parameters are updated by hand: the step ends at the next fetch, or else the next root
+       forward, after a backward. Accumulation over micro batches looks exactly the same where
+       there is no optimizer and is counted as steps.
+    4. Without any of these, each root forward without gradients is a step of its own; one with
+       gradients, too, once very many have come and no backward ever.
+
+    ``optimizers_exist`` tells whether the script has made a ``torch.optim`` optimizer,
+    ``weights_changed`` whether it has written to its parameters since the last backward pass
+    began. Times are any one monotonic clock in ns.
+    """
+
+    def __init__(
+        self, optimizers_exist: Callable[[], bool], weights_changed: Callable[[], bool]
+    ) -> None:
+        self._optimizers_exist = optimizers_exist
+        self._weights_changed = weights_changed
+        self._cycle = OptimizerCycle()
+        self._has_trained = False
+        self.has_optimized = False
+        """Whether any optimizer of torch has begun to step; the caller says so before it ends."""
+        self._has_gone_back = False
+        self._is_by_hand = False
+        self._held_back = 0
+        self._forwards_since_optimizer = 0
+        self._gradients_since_optimizer = 0
+        self._backwards_since_optimizer = 0
+        self._optimizers_since_fetch = 0
+        self._last_was_backward = False
+        self.last_activity = 0
+        """When the newest work of the step ended; the caller keeps it."""
+        self._counts = _Counts()
+
+    def state(self) -> tuple[object, ...]:
+        """All that decides about the steps to come, right after one has ended."""
+        return (
+            self._cycle.state(),
+            self._has_trained,
+            self.has_optimized,
+            self._has_gone_back,
+            self._is_by_hand,
+            self._held_back,
+            self._forwards_since_optimizer,
+            self._gradients_since_optimizer,
+            self._backwards_since_optimizer,
+            self._optimizers_since_fetch,
+            self._last_was_backward,
+            self._counts == _Counts(),
+        )
+
+    def ends_by_optimizers(self) -> bool:
+        """Whether nothing else ends a step where no loader is live, until it has very many forward
+        or backward calls (``LONG_WITHOUT_OPTIMIZER``). Asked when an optimizer has ended one."""
+        return self._has_gone_back and self._optimizers_exist()
+
+    def fetch(self, now: int) -> list[Boundary]:
+        """The loop asks a loader for a batch, or for a new iterator."""
+        self._optimizers_since_fetch = 0
+        if self._counts.optimizers:
+            self._cycle.restart()
+            return [self._cut(TRAIN, now)]
+        if self._counts.backwards:
+            return [self._cut(TRAIN, now)] if self._updates_by_hand() else []
+        return [self._cut(self._forward_only(), now)] if self._counts.forwards else []
+
+    def fetched(self) -> None:
+        """A batch has arrived."""
+        self._counts.batches += 1
+
+    def forward(self, now: int, has_gradients: bool, loader_is_live: bool) -> list[Boundary]:
+        """The outermost module is called. Steps that end here end before the call."""
+        ended = []
+        if not loader_is_live:
+            ended = self._end_long_ago() if self._counts.optimizers else []
+            if not self._counts.optimizers:
+                ended += self._end_at_forward(now, has_gradients)
+        self._counts.forwards += 1
+        self._counts.with_gradients += has_gradients
+        self._forwards_since_optimizer += 1
+        self._gradients_since_optimizer += has_gradients
+        self._last_was_backward = False
+        return ended
+
+    def backward(self) -> None:
+        """A backward pass begins."""
+        self._has_gone_back = True
+        self._counts.backwards += 1
+        self._backwards_since_optimizer += 1
+        if not self._last_was_backward:
+            if self._counts.optimizers:
+                self._counts.turns_after_optimizer += 1
+            else:
+                self._counts.turns += 1
+        self._last_was_backward = True
+
+    def optimizer(self, number: int, now: int, loader_is_live: bool) -> list[Boundary]:
+        """Optimizer ``number`` has stepped, or was skipped for gradients that are not finite."""
+        self._counts.optimizers += 1
+        self._optimizers_since_fetch = self._optimizers_since_fetch + 1 if loader_is_live else 0
+        self._forwards_since_optimizer = self._backwards_since_optimizer = 0
+        self._gradients_since_optimizer = 0
+        self._has_trained = self.has_optimized = True
+        turns, self._counts.turns_after_optimizer = self._counts.turns_after_optimizer, 0
+        if loader_is_live and self._optimizers_since_fetch < LONGEST_CYCLE:
+            return []
+        ended = []
+        for end in self._cycle.step(number, now):
+            ended.append(self._cut(TRAIN, end))
+            if end < now:
+                # The rest belongs to the step that began at that earlier end.
+                self._counts.optimizers, self._counts.turns = 1, turns
+        return ended
+
+    def finish(self) -> list[Boundary]:
+        """The process ends; the last step, if there is a whole one, ends with its last work."""
+        if self._counts.optimizers or (self._counts.backwards and self._updates_by_hand()):
+            return [self._cut(TRAIN, self.last_activity)]
+        if self._counts.forwards and not self._counts.backwards:
+            kind = self._forward_only()
+            # A forward with gradients was to become a training step, had nothing ended it.
+            if kind == INFER or not self._counts.with_gradients:
+                return [self._cut(kind, self.last_activity)]
+        return []
+
+    def _end_long_ago(self) -> list[Boundary]:
+        """The first iteration, if there were only calls without gradients for long since then."""
+        calls = self._forwards_since_optimizer
+        is_long = calls > LONG_WITHOUT_OPTIMIZER
+        if not is_long or self._gradients_since_optimizer or self._backwards_since_optimizer:
+            return []
+        end = self._cycle.settle()
+        if end is None:
+            return []
+        self._counts.forwards -= calls
+        ended = self._cut(TRAIN, end)
+        self._counts.forwards = calls
+        return [ended]
+
+    def _end_at_forward(self, now: int, has_gradients: bool) -> list[Boundary]:
+        trains_next = has_gradients and self._has_gone_back
+        if self._counts.backwards:
+            return [self._cut(TRAIN, now, trains_next)] if self._updates_by_hand() else []
+        if self._counts.forwards and self._only_calls_forward():
+            return [self._cut(self._forward_only(), now, trains_next)]
+        return []
+
+    def _updates_by_hand(self) -> bool:
+        if self._backwards_since_optimizer > LONG_WITHOUT_OPTIMIZER:
+            return True
+        if not self._optimizers_exist():
+            return True
+        if not self.has_optimized:
+            self._is_by_hand = self._is_by_hand or self._weights_changed()
+        return self._is_by_hand and not self.has_optimized
+
+    def _only_calls_forward(self) -> bool:
+        if self._counts.with_gradients:
+            # Nobody holds the graphs of so many for one first backward.
+            is_long = self._forwards_since_optimizer > LONG_WITHOUT_OPTIMIZER
+            return is_long and not self._has_gone_back
+        most = LONG_WITHOUT_OPTIMIZER if self._has_gone_back else FEW_WITHOUT_BACKWARD
+        if self._forwards_since_optimizer > most:
+            return True
+        return not self._optimizers_exist()
+
+    def _forward_only(self) -> str:
+        return EVAL if self._has_trained or self._optimizers_exist() else INFER
+
+    def _cut(self, kind: str, end: int, trains_next: bool = False) -> Boundary:
+        self._has_trained |= kind == TRAIN
+        counts, self._counts = self._counts, _Counts()
+        turns = max(self._micro_batches(counts), 1)
+        return Boundary(kind, end, turns, counts.forwards, trains_next)
+
+    def _micro_batches(self, counts: _Counts) -> int:
+        """Several backward passes on one batch are one micro batch.
+
+        Batches that were fetched ahead are as many as the backward passes that follow; one may be
+        used in the next step only.
+        """
+        batches = self._held_back + counts.batches
+        turns = min(counts.turns, batches) if counts.batches else counts.turns
+        self._held_back = min(max(batches - turns, 0), FETCHED_AHEAD)
+        return turns

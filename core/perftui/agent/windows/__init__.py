@@ -1,0 +1,1 @@
+"""Profiled windows: when they open, how long they are, what they record."""

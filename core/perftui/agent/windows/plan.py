@@ -1,0 +1,279 @@
+"""When the next window opens, how many steps it has, and what windows have cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...wire.control_page import ControlPage
+from ...wire.options import AgentOptions
+from ...wire.spool import Spool
+from ..overhead.budget import Budget
+from ..steps.machine import EVAL, TRAIN, Boundary
+from ..steps.training_runs import TrainingRuns
+from .length import window_steps
+from .module_calls import ModuleCalls
+from .rank_sync import RankSync, usual_lead
+from .triggers import ASKED, CHOSEN, JOINT, WindowTriggers
+
+MOST_ATTEMPTS = 3
+"""Windows in a row that are ended from outside before a step is whole: a training that forks its
+workers anew after every batch would start and stop the profiler for ever and never have one."""
+
+MUCH_LONGER = 2
+"""A first window is followed by another as soon as may be if that has so many times the steps."""
+
+LONG_EVALUATION = 1000
+"""Steps of evaluation before any training after which a script with an optimizer is believed to do
+nothing else. A check before the training is shorter, and whatever is recorded of it delays the
+first window of the training, which pays for it. Counted, not timed, so that ranks agree."""
+
+MOST_GAPS = 2
+"""So many times a window waits until the script has evaluated and trains again. Where it never has
+room then, as where single training steps come without a sign, it takes what comes."""
+
+MOST_WAIT_NS = 30_000_000_000
+"""So long a window that a viewer asks for waits for training steps: he sits before the screen."""
+
+
+class WindowPlan:
+    """Sees every step and what happens to windows; opens none and reads no clock."""
+
+    def __init__(self, spool: Path, options: AgentOptions) -> None:
+        self.reason = ""
+        """Why the last window was opened."""
+        self.calls = ModuleCalls()
+        self._options = options
+        control = ControlPage(Spool(spool).control)
+        self._budget = Budget(options.overhead)
+        self._triggers = WindowTriggers(self._budget, control, options.first_step)
+        self._rank_sync = RankSync(control)
+        self._now = 0
+        """When the last step ended."""
+        self._has_trained = False
+        self._evaluated = 0
+        """Steps of evaluation before the first of training."""
+        self._counted = 0
+        """Steps of training; before the first of them, steps of any kind."""
+        self._runs = TrainingRuns()
+        self._wanted: str | None = None
+        self._wanted_at = 0
+        self._wanted_after = 0
+        """When that was, and after how many gaps between training steps."""
+        self._prepared = 0
+        """How often a window has been."""
+        self._room = 0
+        """Training steps that were expected when the last window opened; before any, no bound."""
+        self._lacks_training = False
+        """Whether that was to hold training steps, and has none so far."""
+        self._attempts = 0
+        self._waited = 0
+        """How long the training has waited for windows in the step that goes on."""
+        self._last_steps = 0
+        """Of the last window, 0 before the first of its kind."""
+        self._stall_per_step: int | None = None
+
+    def step(self, ended: Boundary, duration: int, hooks: int, is_open: bool) -> None:
+        """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
+
+        ``is_open`` tells whether a window was open, which makes it longer. A script that only
+        infers is looked at like one that trains, and one that only evaluates after a while; once a
+        training step has come, evaluation counts no more.
+        """
+        waited, self._waited = self._waited, 0
+        undisturbed = max(duration - waited, 0)
+        self._now = ended.end
+        self._budget.step(ended.end, duration, hooks)
+        if ended.kind == TRAIN:
+            self._lacks_training = False
+            if not self._has_trained:
+                self._begin_training()
+        if self._has_trained:
+            self._runs.step(ended)
+        is_sought = ended.kind != EVAL or self._only_evaluates()
+        self.calls.end_step(ended.forwards, is_sought=is_sought)
+        if not is_sought:
+            return
+        self._counted += 1
+        if not is_open:
+            self._triggers.step(undisturbed)
+        elif self._triggers.typical:
+            self._budget.slow(undisturbed - self._triggers.typical)
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether steps like the ones before may be passed to ``usual`` instead, a while later."""
+        is_idle = self._wanted is None and not self._attempts and not self._waited
+        return is_idle and self._triggers.is_settled and self._rank_sync.can_wait(self._counted)
+
+    @property
+    def rank_plan(self) -> tuple[int, int]:
+        """Where ranks plan windows in memory, 0 for nowhere, and which plan is known."""
+        return self._rank_sync.plan
+
+    @property
+    def slow_after(self) -> int:
+        """What a step takes at most that is not slow, in ns."""
+        return self._triggers.slow_after
+
+    def usual(self, steps: int, whole: int, hooks: int) -> None:
+        """So many training steps have ended as usual.
+
+        All of them took ``whole`` ns, and the agent ``hooks`` of that.
+        """
+        self._counted += steps
+        self._runs.usual(steps)
+        self._budget.add_hooks(hooks)
+        self._triggers.step(whole // steps)
+
+    def is_due(self, next_step: int) -> bool:
+        """Whether to prepare a window, which opens at the step after the next, or at the next."""
+        if self._wanted is None:
+            self._wanted = self._triggers.next(self._now, next_step, self._price)
+            self._wanted_at, self._wanted_after = self._now, self._runs.gaps
+        elif self._wanted != CHOSEN and self._triggers.is_asked_for():
+            self._wanted, self._wanted_at = ASKED, self._now
+        is_wanted = self._wanted is not None
+        lead = self._lead(next_step) if is_wanted else 0
+        if not self._rank_sync.is_due(self._counted, is_wanted, lead):
+            return False
+        # The first time starts the tracing library, which any step may see.
+        return not self._prepared or self._has_room(self._wanted or JOINT)
+
+    def begin(self) -> None:
+        """A window is prepared."""
+        self.reason = self._wanted or JOINT
+        self._wanted = None
+        self._prepared += 1
+        self._budget.begin_window()
+
+    def may_start(self, next_step: int, was_prepared: bool) -> bool:
+        """Whether the prepared window opens now.
+
+        ``was_prepared`` tells whether that was at the last step. Another attempt does not wait for
+        that: it needs every step there is. Nor does a window that would miss a step for it, once
+        the tracing library has been started.
+        """
+        is_tight = self._prepared > 1 and 0 < self._runs.ahead <= self._length()
+        at_once = was_prepared or self._attempts > 0 or is_tight
+        if self.reason == CHOSEN:
+            at_once = not self._until_chosen(next_step)
+        return self._has_room(self.reason) and self._rank_sync.may_start(self._counted, at_once)
+
+    @property
+    def may_stay(self) -> bool:
+        """Whether a window that was prepared and may not start stays so until the next step.
+
+        With a GPU it takes up memory for every kernel meanwhile; without one it costs nothing.
+        """
+        return self._has_room(self.reason)
+
+    def put_back(self) -> None:
+        """The prepared window is none; it is prepared anew when its time has come."""
+        if self.reason != JOINT:
+            self._wanted = self.reason
+
+    def start(self) -> int:
+        """The prepared window opens; for how many steps."""
+        steps, self._room = self._length(), self._runs.ahead
+        is_expected = self._room > 0 and self.reason != CHOSEN
+        self._lacks_training = self._has_trained and is_expected
+        if is_expected and self._options.window_steps is None:
+            steps = min(steps, self._room)
+        self.calls.open(steps, is_limited=self.reason not in (ASKED, CHOSEN))
+        return steps
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether the first window is due, and would cost too much by now."""
+        return self._triggers.is_postponed
+
+    def pay(self, waited: int) -> None:
+        """The training has waited so many ns for a window."""
+        self._waited += waited
+        self._budget.wait(waited)
+        self._rank_sync.pay(self._budget)
+
+    def saved(self, steps: int, stall: int) -> None:
+        """A window of ``steps`` has been saved; it made the training wait ``stall`` ns in all."""
+        is_first = not self._last_steps
+        self._attempts = 0
+        self._last_steps = steps
+        self._stall_per_step = stall // steps
+        is_too_short = is_first and min(self._length(), self._room) >= MUCH_LONGER * steps
+        self._triggers.ended(self._now, is_too_short or self._lacks_training)
+
+    def cut_short(self) -> bool:
+        """A window has ended before a step was whole; whether there will be another attempt."""
+        self._attempts += 1
+        if self._attempts < MOST_ATTEMPTS:
+            self._wanted = self.reason
+            return True
+        self.give_up()
+        return False
+
+    def give_up(self, *, is_too_short: bool = False) -> None:
+        """There will be no window for this trigger; another as soon as the budget allows it, if
+        one that was ended ``is_too_short``."""
+        self._attempts = 0
+        self._wanted = None
+        self._triggers.ended(self._now, is_too_short)
+
+    def _length(self) -> int:
+        return self._options.window_steps or window_steps(
+            self._triggers.typical, self._stall_per_step, self._options.in_detail
+        )
+
+    def _fitting(self) -> int:
+        """As many of them as a run of training steps has, unless their number was asked for."""
+        if self._options.window_steps is not None:
+            return self._options.window_steps
+        return min(self._length(), self._runs.shortest)
+
+    def _has_room(self, reason: str) -> bool:
+        """Whether the steps that begin are such as a window is opened for ``reason`` to see.
+
+        These are training steps once there was one. Who asks is content with one of them. Ranks
+        open theirs where it is planned; they wait for the end of a gap where that can be told.
+        """
+        if not self._has_trained or reason == CHOSEN:
+            return True
+        ahead = self._runs.ahead
+        if self._rank_sync.is_one_of_many:
+            has_come = self._rank_sync.may_start(self._counted, at_once=False)
+            return not self._runs.is_foreseen or ahead > (0 if has_come else 1)
+        if ahead >= (1 if reason == ASKED else min(self._length(), self._runs.shortest)):
+            return True
+        if reason == ASKED and self._now - self._wanted_at > MOST_WAIT_NS:
+            return True
+        return self._runs.seem_over or self._runs.gaps - self._wanted_after >= MOST_GAPS
+
+    def _only_evaluates(self) -> bool:
+        self._evaluated += not self._has_trained
+        return not self._has_trained and self._evaluated > LONG_EVALUATION
+
+    def _begin_training(self) -> None:
+        """Forget the steps before: a check before training says nothing of it."""
+        self._has_trained = True
+        if self._counted:
+            # Ranks count alike from here on, though one alone may have done that check.
+            self._counted = self._last_steps = 0
+            self._stall_per_step = None
+            self._triggers.begin_anew()
+
+    def _price(self) -> int:
+        """What the next window will cost, if its steps cost as much as those of the last one."""
+        self._rank_sync.learn(self._budget)
+        if not self._last_steps:
+            if self._options.window_steps:
+                # Asked for, like those of a viewer.
+                return self._budget.last_window
+            return max(self._budget.last_window, self.calls.price(self._fitting()))
+        return self._budget.last_window * self._fitting() // self._last_steps
+
+    def _lead(self, next_step: int) -> int:
+        if self._wanted == CHOSEN:
+            return self._until_chosen(next_step)
+        return usual_lead(self._triggers.typical)
+
+    def _until_chosen(self, next_step: int) -> int:
+        return max((self._options.first_step or 0) - next_step, 0)

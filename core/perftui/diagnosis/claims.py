@@ -1,0 +1,111 @@
+"""Which time of a trace a finding is about: where it is seen, and whether another says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from perftui.analysis.intervals import EMPTY, Intervals, intersect, union
+from perftui.analysis.model import TraceAnalysis
+from perftui.diagnosis.model import Finding
+from perftui.diagnosis.rule import Claim, Rule
+from perftui.trace.categories import KERNEL
+
+PHASE_MARKS = {"input_wait": ("perftui::input_wait", "enumerate(DataLoader)")}
+"""Beginnings of the ranges that stand for a phase, where that is not our own mark alone."""
+
+MOSTLY = 0.8
+"""Share of a finding's time from which on another finding about it says the same."""
+
+TimelinePlace = tuple[int, int, "int | None"]
+"""Start and end in ns since the trace's start, and a trace row to select."""
+
+
+def without_repeats(
+    findings: Sequence[Finding], rules: Sequence[Rule], analysis: TraceAnalysis | None
+) -> list[Finding]:
+    """Leave out a finding whose time a more specific one, earlier in ``rules``, claims already.
+
+    The specific one takes over the worse of the two severities.
+    """
+    claims = {rule.id: rule.claims for rule in rules}
+    kept: list[Finding] = []
+    for finding in findings:
+        claim = claims[finding.rule]
+        same = [at for at, one in enumerate(kept) if _covers(claims[one.rule], claim, analysis)]
+        if not same:
+            kept.append(finding)
+            continue
+        worst = max(kept[same[0]].severity, finding.severity)
+        kept[same[0]] = replace(kept[same[0]], severity=worst)
+    return kept
+
+
+def place_of_finding(
+    finding: Finding, claim: Claim, analysis: TraceAnalysis | None
+) -> TimelinePlace | None:
+    """The place that a figure of ``finding`` names, else the longest interval it claims, or None.
+
+    Only the listed gaps of a device are looked at, the longest ones.
+    """
+    for figure in finding.facts:
+        place = figure.place
+        if place is not None and place.start is not None and place.end is not None:
+            return place.start, place.end, place.trace_row
+    if analysis is None:
+        return None
+    gap = next((gap for gap in analysis.gaps if gap.cause is claim.idle), None)
+    if gap is not None:
+        return gap.start, gap.end, None
+    rows = _rows(claim, analysis)
+    if not len(rows):
+        return None
+    row = int(rows[np.argmax(analysis.trace.duration[rows])])
+    start = int(analysis.trace.start[row])
+    return start, start + int(analysis.trace.duration[row]), row
+
+
+def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> bool:
+    """Whether ``specific`` claims most of the time that ``general`` claims."""
+    if specific == general:
+        return general != Claim()
+    if analysis is None:
+        return False
+    mine, theirs = claimed(specific, analysis), claimed(general, analysis)
+    return bool(theirs.total) and intersect(mine, theirs).total >= MOSTLY * theirs.total
+
+
+def claimed(claim: Claim, analysis: TraceAnalysis) -> Intervals:
+    """All time of a trace that is claimed: idle time of a device where a cause is named and there
+    is any, else that of the phase's ranges or of the kernels. Worked out once for each trace."""
+    known = analysis.worked_out.get(claim)
+    if not isinstance(known, Intervals):
+        known = analysis.worked_out[claim] = _intervals(claim, analysis)
+    return known
+
+
+def _intervals(claim: Claim, analysis: TraceAnalysis) -> Intervals:
+    gaps = [gap for gap in analysis.gaps if gap.cause is claim.idle]
+    if gaps:
+        start, end = zip(*((gap.start, gap.end) for gap in gaps), strict=True)
+        return union(np.array(start, dtype=np.int64), np.array(end, dtype=np.int64))
+    rows = _rows(claim, analysis)
+    return union(analysis.trace.start[rows], analysis.trace.ends_of(rows)) if len(rows) else EMPTY
+
+
+def _rows(claim: Claim, analysis: TraceAnalysis) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Rows of the claimed phase's ranges, or of the claimed kernels."""
+    trace = analysis.trace
+    marks = PHASE_MARKS.get(claim.phase, (f"perftui::{claim.phase}",) if claim.phase else ())
+    accepts = claim.kernels
+    names = [
+        at
+        for at, name in enumerate(trace.names)
+        if (marks and name.startswith(marks)) or (accepts and accepts(name))
+    ]
+    chosen = np.isin(trace.name, np.array(names, dtype=np.int64))
+    if accepts:
+        chosen &= trace.in_category(KERNEL)
+    return np.flatnonzero(chosen).astype(np.int64)

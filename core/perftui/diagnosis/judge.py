@@ -1,0 +1,88 @@
+"""Judges what a rule has found: how bad it is, how sure that is, or why it cannot be said."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Abstention, Confidence, Finding, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.steps import FEWEST_STEPS, MANY_STEPS
+
+
+def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
+    """What ``rule`` says: None where it looked and found nothing, an abstention where it could not
+    look."""
+    try:
+        lost = rule.lost(facts)
+    except NotApplicableError:
+        return None
+    except UnknownError as error:
+        return Abstention(rule.id, str(error))
+    found = severity(lost.part, rule.limits) if lost else None
+    if lost is None or found is None:
+        return None
+    if lost.doubt:
+        return Abstention(rule.id, lost.doubt)
+    return _finding(rule, lost, found)
+
+
+def severity(share: float, limits: Limits) -> Severity | None:
+    """Severity of a cost of ``share`` of the step; None below the limit of a warning."""
+    if share >= limits.critical:
+        return Severity.CRITICAL
+    return Severity.WARNING if share >= limits.warning else None
+
+
+def confidence(steps: int, *, of_run: bool = True) -> Confidence:
+    """High from ``MANY_STEPS`` on, low below ``FEWEST_STEPS``.
+
+    A trace of fewer than many is judged whole, so it is one degree less sure.
+    """
+    if steps >= MANY_STEPS:
+        return Confidence.HIGH
+    return Confidence.MEDIUM if of_run and steps >= FEWEST_STEPS else Confidence.LOW
+
+
+def more_steps(steps: int) -> str:
+    """What would raise the confidence, empty where it is high already."""
+    missing = MANY_STEPS - steps
+    return fmt.several(missing, "more steady step") if missing > 0 else ""
+
+
+def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
+    fixes = rule.fixes if lost.fixes is None else lost.fixes
+    if lost.of is None:
+        return Finding(
+            rule.id,
+            found,
+            lost.sentence,
+            lost.figures,
+            lost.cost_ns,
+            confidence=Confidence.HIGH,
+            fixes=fixes,
+        )
+    steps, of_run = lost.of.count, lost.of.of_run
+    sure = confidence(steps, of_run=of_run)
+    if lost.unproven and sure is Confidence.HIGH:
+        sure = Confidence.MEDIUM
+    return Finding(
+        rule.id,
+        _supported(found, steps, of_run=of_run),
+        lost.sentence,
+        lost.figures,
+        lost.cost_ns,
+        lost.of.mean,
+        sure,
+        fixes,
+        lost.unproven or more_steps(steps),
+        steps,
+    )
+
+
+def _supported(found: Severity, steps: int, *, of_run: bool) -> Severity:
+    """``found``, or a warning where too few steps stand behind a critical finding.
+
+    A run has to come to ``MANY_STEPS``; a trace that marks no steps, or two, is judged whole.
+    """
+    enough = steps >= MANY_STEPS if of_run else steps == 0 or steps >= FEWEST_STEPS
+    return found if enough else Severity.WARNING

@@ -1,0 +1,89 @@
+"""What a rule is: a row that says what it needs, when it speaks, and which time it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure
+from perftui.facts.fact import Facts
+from perftui.facts.step_breakdown import StepBreakdown
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Shares, 0 to 1, from which on a finding is a warning and critical."""
+
+    warning: float
+    critical: float
+    source: str
+    """Why these: what other tools use, or what was measured."""
+    of: str = "of the step"
+    """What they are shares of, as it ends a sentence."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which time of a step a finding is about.
+
+    Two findings that claim the same time are one: the rule that stands first in the list of rules
+    is the more specific one and keeps it. The place of a finding on the timeline follows from it.
+    """
+
+    idle: GapCause | None = None
+    """Idle time of the device, of that cause."""
+    phase: str = ""
+    """A phase of the training thread, by its name in ``PHASES``."""
+    kernels: Callable[[str], bool] | None = None
+    """Kernels whose names it accepts."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a rule has found: the time, and what to say of it.
+
+    The judge makes a finding of it where the share reaches the rule's limits.
+    """
+
+    cost_ns: int
+    """Lost from each step, in the mean."""
+    of: StepBreakdown | None
+    """The mean step that it is part of; None where no time is lost by itself."""
+    sentence: str
+    """For a person, with the numbers, without the fix."""
+    figures: tuple[Figure, ...]
+    share: float | None = None
+    """What the limits are compared with, where that is no share of the step."""
+    fixes: tuple[str, ...] | None = None
+    """Those of the rule that answer this case, where that is not all of them."""
+    doubt: str = ""
+    """Why the rule cannot judge after all, should the share reach its limits."""
+    unproven: str = ""
+    """What would have to be known for more than medium confidence; empty where nothing is."""
+
+    @property
+    def part(self) -> float:
+        """What the limits are compared with, 0 to 1."""
+        if self.share is not None:
+            return self.share
+        return self.cost_ns / self.of.mean if self.of and self.of.mean else 0.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One symptom: what it looks for, from which share on, and what answers it."""
+
+    id: str
+    when: str
+    """What it finds, in one line of a table, limits left out."""
+    explanation: str
+    """What it means and where to look, in a few sentences for a person."""
+    lost: Callable[[Facts], Lost | None]
+    """What is lost, None where nothing is. A fact that is unknown may raise through it."""
+    limits: Limits
+    claims: Claim = Claim()
+    fixes: tuple[str, ...] = ()
+    """What answers it, best first, by the identifiers of fixes."""
+    answer: str = ""
+    """What to do, in one line of a table."""

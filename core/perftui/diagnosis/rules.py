@@ -1,0 +1,19 @@
+"""Every rule that looks for lost time, the more specific of two before the general one."""
+
+from __future__ import annotations
+
+from perftui.diagnosis.rule import Rule
+from perftui.diagnosis.symptoms import data, host, kernels, loader_start, memory
+
+RULES: tuple[Rule, ...] = (
+    data.MAIN_THREAD,
+    data.BOUND,
+    loader_start.LOADER_START,
+    host.SYNC,
+    host.LAUNCH,
+    kernels.FLOAT64,
+    memory.PRESSURE,
+)
+"""In this order they are asked; findings are ranked by what they cost."""
+
+BY_ID = {rule.id: rule for rule in RULES}

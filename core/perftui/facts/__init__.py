@@ -1,0 +1,1 @@
+"""Figures of a run or a trace, worked out once; rules, fixes, report and screens read them here."""

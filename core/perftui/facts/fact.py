@@ -1,0 +1,124 @@
+"""Facts: figures of a run or a trace that are worked out when first asked for, once for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Generic, TypeVar
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.run.manifest import Manifest
+from perftui.run.reader import RankSnapshot, RunSnapshot
+
+T = TypeVar("T")
+
+
+class UnknownError(Exception):
+    """The evidence for a fact is missing; the message says what, for a person."""
+
+
+class NotApplicableError(Exception):
+    """What is asked about does not exist: the GPU of a training that uses none."""
+
+
+class Facts:
+    """What there is to know of one rank of a run, of a trace, or of a run and its newest window.
+
+    ``run`` or ``analysis`` may be None. Both are immutable, and so is every fact. Any thread may
+    ask; where two ask at once a fact may be worked out twice.
+    """
+
+    def __init__(
+        self,
+        run: RunSnapshot | None,
+        analysis: TraceAnalysis | None = None,
+        rank_number: int = 0,
+    ) -> None:
+        self.run = run
+        self.analysis = analysis
+        self.rank: RankSnapshot | None = run.rank(rank_number) if run else None
+        """The rank of that number, or the first that has written anything; None before any has."""
+        self.worked_out: dict[object, object] = {}
+        self._of_ranks: dict[int, Facts] = {rank_number: self}
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What was started; None for a trace without a run."""
+        return self.run.manifest if self.run else None
+
+    @property
+    def rank_number(self) -> int | None:
+        """The number of the rank; None without one."""
+        return self.rank.rank if self.rank else None
+
+    def of_rank(self, number: int) -> Facts:
+        """Facts of another rank of the run, without a trace."""
+        if number not in self._of_ranks:
+            self._of_ranks[number] = Facts(self.run, None, number)
+        return self._of_ranks[number]
+
+
+class Fact(Generic[T]):
+    """One figure of a run with or without a trace; called with ``Facts`` it gives the value."""
+
+    def __init__(self, compute: Callable[[Facts], T]) -> None:
+        self._compute = compute
+        update_wrapper(self, compute)
+
+    def __call__(self, facts: Facts) -> T:
+        """The value.
+
+        Raises:
+            UnknownError: the evidence is missing; the message says what.
+            NotApplicableError: there is nothing that the fact could be about.
+        """
+        return _known(self, facts.worked_out, lambda: self._compute(facts))
+
+    def or_none(self, facts: Facts) -> T | None:
+        """The value, None where it is unknown or cannot be."""
+        try:
+            return self(facts)
+        except (UnknownError, NotApplicableError):
+            return None
+
+
+class TraceFact(Fact[T]):
+    """One figure of a trace alone.
+
+    It is kept with the trace: a run is read anew several times a second, its newest window is not.
+    """
+
+    def __init__(self, compute: Callable[[TraceAnalysis], T]) -> None:
+        self._compute_of_trace = compute
+        super().__init__(self.__call__)
+        update_wrapper(self, compute)
+
+    def __call__(self, facts: Facts | TraceAnalysis) -> T:
+        """The value of a trace, or of the newest window of a run; raises as any fact does."""
+        analysis = facts.analysis if isinstance(facts, Facts) else facts
+        if analysis is None:
+            raise UnknownError("no window has been profiled")
+        return _known(self, analysis.worked_out, lambda: self._compute_of_trace(analysis))
+
+
+def _known(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[], T]) -> T:
+    """The value of ``fact`` in ``worked_out``, by ``compute`` where nobody has asked before."""
+    if fact not in worked_out:
+        try:
+            worked_out[fact] = compute()
+        except (UnknownError, NotApplicableError) as error:
+            worked_out[fact] = error
+    value = worked_out[fact]
+    if isinstance(value, (UnknownError, NotApplicableError)):
+        raise type(value)(*value.args)
+    return value  # type: ignore[return-value] # kept under the fact that made it
+
+
+def fact(compute: Callable[[Facts], T]) -> Fact[T]:
+    """Make a fact of a rank of a run, with its newest window or without one."""
+    return Fact(compute)
+
+
+def trace_fact(compute: Callable[[TraceAnalysis], T]) -> TraceFact[T]:
+    """Make a fact of a trace alone."""
+    return TraceFact(compute)

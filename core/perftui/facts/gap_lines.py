@@ -1,0 +1,89 @@
+"""Where the training's main thread was while the GPU idled, by line of the user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.model import Gap, GapCause, TraceAnalysis
+from perftui.facts.fact import Facts, fact
+from perftui.facts.lines import LinesByTime, lines_by_time
+from perftui.facts.main_thread import stack_samples
+from perftui.run.table import Table
+from perftui.trace.model import Int64
+
+FEWEST_IN_GAPS = 5
+"""A single look in a gap is one moment of one gap."""
+
+CERTAIN_LOOKS = 3
+"""A stretch as long as so many mean intervals goes without a look inside it once in 20 times
+(``exp(-3)``), and every one found the same: it names a gap that it holds."""
+
+
+@dataclass(frozen=True)
+class GapLines:
+    """Where the main thread was while the GPU idled for one cause."""
+
+    cause: GapCause
+    idle: int
+    """Time in ns of all those gaps."""
+    thread: LinesByTime
+
+
+@fact
+def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
+    """Where the main thread was while the GPU idled in the window, by cause, most idle first."""
+    if facts.analysis is None or facts.rank is None:
+        return ()
+    return lines_of_gaps(stack_samples(facts), facts.analysis)
+
+
+def lines_of_gaps(looks: Sequence[Table], analysis: TraceAnalysis) -> tuple[GapLines, ...]:
+    """By cause, the one with most idle time first, as far as ``looks`` tell: of these tables of
+    stacks the one that saw most of them."""
+    gaps = analysis.gaps
+    found = []
+    for cause in dict.fromkeys(gap.cause for gap in gaps):
+        chosen = [gap for gap in gaps if gap.cause is cause]
+        thread = _within(looks, analysis.trace.wall_origin, chosen)
+        if thread.looks >= FEWEST_IN_GAPS:
+            found.append(GapLines(cause, sum(gap.duration for gap in chosen), thread))
+    return tuple(sorted(found, key=lambda one: -one.idle))
+
+
+def line_of_gap(looks: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
+    """Where the main thread was in ``gap``; None where no look tells."""
+    thread = _within(looks, analysis.trace.wall_origin, [gap])
+    return thread if thread.looks else None
+
+
+def _within(looks: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -> LinesByTime:
+    if origin is None:
+        return LinesByTime((), 0, 0)
+    found = (_of_gaps(stacks, origin, gaps) for stacks in looks if len(stacks))
+    return max(found, key=lambda one: one.looks, default=LinesByTime((), 0, 0))
+
+
+def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
+    """A stretch tells of the gap that it begins in, from there on, and, where it is certain, of one
+    inside it."""
+    starts: Int64 = stacks["time"] - origin
+    stops: Int64 = starts + stacks["held"]
+    is_certain = stacks["held"] >= CERTAIN_LOOKS * stacks["every"]
+    held = np.zeros(len(starts), dtype=np.int64)
+    begins = np.array([gap.start for gap in gaps], dtype=np.int64)
+    ends = np.array([gap.end for gap in gaps], dtype=np.int64)
+    looks = 0
+    # Windows are short: a few stretches meet thousands of gaps.
+    meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
+    for row in np.flatnonzero(meets).tolist():
+        start, end = int(starts[row]), int(stops[row])
+        known = (begins <= start) & (start < ends)
+        if is_certain[row]:
+            known |= (begins >= start) & (ends <= end)
+        overlap = np.minimum(ends[known], end) - np.maximum(begins[known], start)
+        held[row] = overlap.sum()
+        looks += len(overlap)
+    return lines_by_time(stacks, held, looks)

@@ -1,0 +1,61 @@
+"""How kernels were launched: how many, how long they run, and whether the queue was empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.links import matching
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import trace_fact
+from perftui.facts.kernels import Kernels, kernels
+from perftui.trace.categories import DEVICE_ACTIVITY, LAUNCHES
+from perftui.trace.model import NONE, Trace
+
+
+@dataclass(frozen=True)
+class Launches:
+    """How kernels reached a device."""
+
+    kernels_per_step: int
+    median_ns: int
+    """Median duration of a kernel."""
+    empty_queue: float | None
+    """Share of linked launches that found the device with nothing running; None without links."""
+
+
+@trace_fact
+def launches(analysis: TraceAnalysis) -> Launches | None:
+    """Of the busiest device in the steady steps; None where it ran no kernel there."""
+    found = kernels(analysis)
+    durations = np.sort(analysis.trace.duration[found.rows])
+    if not len(durations):
+        return None
+    return Launches(
+        kernels_per_step=len(durations) // max(found.steps.steps, 1),
+        median_ns=int(durations[(len(durations) - 1) // 2]),
+        empty_queue=_empty_queue(analysis.trace, found),
+    )
+
+
+def _empty_queue(trace: Trace, found: Kernels) -> float | None:
+    """Share of launches of those kernels during which every earlier activity of their device was
+    over.
+
+    Activities of a device are ordered by start; the running maximum of their ends is when the
+    device, over all its streams, has nothing left of what came before.
+    """
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
+    mine = device_of == found.steps.device
+    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine).astype(np.int64)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    ends = np.maximum.accumulate(trace.ends_of(rows))
+    earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
+    chosen = np.isin(rows, found.rows)
+    launch = matching(trace.correlation, rows[chosen], trace.in_category(*LAUNCHES))
+    known = launch != NONE
+    if not known.any():
+        return None
+    return float(np.mean(earlier[chosen][known] <= trace.start[launch[known]]))

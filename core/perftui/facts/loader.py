@@ -1,0 +1,120 @@
+"""What is known of the data loader that feeds the training steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perftui import format as fmt
+from perftui.facts.fact import Facts, fact
+from perftui.facts.steps import step_kind
+from perftui.run.table import Table
+
+
+@dataclass(frozen=True)
+class LoaderFacts:
+    """Configuration of one ``DataLoader`` as it was when it last began an epoch.
+
+    None stands for what the run does not say, everywhere.
+    """
+
+    num_workers: int | None = None
+    pin_memory: bool | None = None
+    persistent_workers: bool | None = None
+    prefetch_factor: int | None = None
+    batch_size: int | None = None
+    dataset: str | None = None
+    """Class name of the dataset."""
+    is_iterable: bool | None = None
+    """An ``IterableDataset``, which every worker would read whole unless it shards itself."""
+    shards: bool | None = None
+    """An iterable dataset that asks for its worker's number."""
+    holds_files: bool | None = None
+    """The dataset keeps open files or connections, which workers would share."""
+    holds_cuda: bool | None = None
+    """The dataset keeps tensors of a GPU, which a forked worker cannot touch."""
+    collate_is_lambda: bool | None = None
+    """Cannot be sent to workers that are spawned rather than forked."""
+    start_method: str | None = None
+    """``fork``, ``spawn`` or ``forkserver``: how workers would be started."""
+    file: str | None = None
+    line: int | None = None
+    override: str | None = None
+    """What became of an override of its arguments: ``applied``, or why not."""
+    numbers: tuple[int, ...] = ()
+    """Of all loaders that the same call has made, as the rows of their workers name them."""
+    certain: bool = True
+    """Whether the run says that this loader feeds the training; else it is the likeliest."""
+
+    @property
+    def source(self) -> str | None:
+        """``file:line`` of the call that made it."""
+        return fmt.source(self.file, self.line)
+
+
+def loader_of(events: Table, role: str = "train") -> LoaderFacts | None:
+    """The loader that feeds the steps of ``role``, out of the ``loader`` events of a rank.
+
+    A loader is told to be that by its role, which is noted once it has fed a step. Before that it
+    is the one that shuffles, as training loaders do and evaluation loaders do not; else the first,
+    since scripts build it first. Of several made by one call, such as one an epoch, it is the
+    newest.
+    """
+    if "kind" not in events:
+        return None
+    latest: dict[Any, Mapping[str, Any]] = {}
+    for kind, data in zip(events["kind"], events["data"], strict=True):
+        if kind == "loader" and isinstance(data, Mapping):
+            key = data.get("id", (data.get("file"), data.get("line")))
+            latest[key] = {**latest.get(key, {}), **data}
+    loaders = list(latest.values())
+    if not loaders:
+        return None
+    trained = [data for data in loaders if data.get("role") == role]
+    shuffled = [data for data in loaders if data.get("shuffle")]
+    likely = trained or shuffled or loaders
+    of_first_call = [data for data in likely if _call(data) == _call(likely[0])]
+    certain = len({_call(data) for data in trained or loaders}) == 1
+    numbers = tuple(data["id"] for data in of_first_call if isinstance(data.get("id"), int))
+    return replace(_facts(of_first_call[-1], certain), numbers=numbers)
+
+
+def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:
+    return data.get("file"), data.get("line")
+
+
+def _facts(data: Mapping[str, Any], certain: bool) -> LoaderFacts:
+    """Read one event; a field that is absent or of another type is unknown."""
+    return LoaderFacts(
+        num_workers=_typed(data, "num_workers", int),
+        pin_memory=_typed(data, "pin_memory", bool),
+        persistent_workers=_typed(data, "persistent_workers", bool),
+        prefetch_factor=_typed(data, "prefetch_factor", int),
+        batch_size=_typed(data, "batch_size", int),
+        dataset=_typed(data, "dataset", str),
+        is_iterable=_typed(data, "is_iterable", bool),
+        shards=_typed(data, "shards", bool),
+        holds_files=_typed(data, "holds_files", bool),
+        holds_cuda=_typed(data, "holds_cuda", bool),
+        collate_is_lambda=_typed(data, "collate_is_lambda", bool),
+        start_method=_typed(data, "start_method", str),
+        file=_typed(data, "file", str),
+        line=_typed(data, "line", int),
+        override=_typed(data, "override", str),
+        certain=certain,
+    )
+
+
+def _typed(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = data.get(name)
+    # bool is an int to Python, but True workers are not one worker.
+    if isinstance(value, bool) and kind is not bool:
+        return None
+    return value if isinstance(value, kind) else None
+
+
+@fact
+def training_loader(facts: Facts) -> LoaderFacts | None:
+    """The loader that feeds the steps that are judged; None where none is known."""
+    return loader_of(facts.rank.events, step_kind(facts)) if facts.rank else None

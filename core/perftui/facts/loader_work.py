@@ -1,0 +1,98 @@
+"""What making batches took, in the workers of a loader or in the training itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.loader import training_loader
+from perftui.facts.steps import steady_rows, steady_span, steady_sums
+from perftui.run.table import Table
+
+
+@dataclass(frozen=True)
+class LoaderWork:
+    """Means over the batches that were made; times in ns of the wall clock."""
+
+    workers: int
+    """Workers that made any; 0 where the training made them itself."""
+    batches: int
+    fetch: int
+    """A batch in the dataset."""
+    collate: int
+    """A batch in the collate function."""
+    busy: float | None
+    """Share of their time in which workers made batches, 0 to 1; None without workers."""
+    batch_bytes: int | None
+    """Tensors and arrays of a batch; None where those of any batch are not known."""
+    bytes_per_second: float | None
+    """Of all workers together, while they were there."""
+
+    @property
+    def mostly(self) -> str:
+        """What takes the larger part of a batch."""
+        return "fetching samples" if self.fetch >= self.collate else "collating"
+
+
+def work_of(
+    workers: Table, loaders: Sequence[int], during: tuple[int, int] | None = None
+) -> LoaderWork | None:
+    """The work for the loaders of those numbers in ``workers``, by ``WORKER_COLUMNS``.
+
+    Rows that reach into ``during``, (start, end) in ns, count whole. None where no batch was made.
+    """
+    if "loader" not in workers or not len(workers):
+        return None
+    mask = np.isin(workers["loader"], np.asarray(loaders, dtype=np.int64))
+    if during is not None:
+        began = workers["time"] - workers["elapsed"]
+        mask &= (workers["time"] > during[0]) & (began < during[1])
+    rows = workers.where(mask)
+    batches = int(rows["batches"].sum())
+    if not batches:
+        return None
+    return _work(rows, batches)
+
+
+def _work(rows: Table, batches: int) -> LoaderWork:
+    elapsed, fetch, collate = (int(rows[name].sum()) for name in ("elapsed", "fetch", "collate"))
+    in_workers = rows["worker"] >= 0
+    size = int(rows["bytes"].sum()) if int(rows["sized"].sum()) == batches else None
+    workers = len(np.unique(rows["worker"][in_workers]))
+    # Not from the first row to the last: of a long run the rows between are no longer there.
+    span = elapsed / max(workers, 1)
+    return LoaderWork(
+        workers=workers,
+        batches=batches,
+        fetch=fetch // batches,
+        collate=collate // batches,
+        busy=min((fetch + collate) / elapsed, 1.0) if in_workers.all() and elapsed else None,
+        batch_bytes=None if size is None else size // batches,
+        bytes_per_second=None if size is None or not span else size * 1e9 / span,
+    )
+
+
+@fact
+def loader_work(facts: Facts) -> LoaderWork | None:
+    """What making the batches of the loader took during the steady steps; None where unknown."""
+    during, feeds = steady_span(facts), training_loader(facts)
+    if facts.rank is None or feeds is None or during is None:
+        return None
+    return work_of(facts.rank.workers, feeds.numbers, during)
+
+
+@fact
+def fetch_cpu(facts: Facts) -> float | None:
+    """Share of the data loader wait in which the training thread itself computes, 0 to 1; the rest
+    it waits for a disk or a network. None where workers fetch."""
+    steps, sums = steady_rows(facts), steady_sums(facts)
+    if "input_cpu" not in steps or not len(steps) or int(steps["input_cpu"].min()) < 0:
+        return None
+    if sums.of("input_cpu").count < sums.rows:
+        return None
+    wait = int(steps["input_wait"].sum()) + int(sums.of("input_wait").total)
+    busy = int(steps["input_cpu"].sum()) + int(sums.of("input_cpu").total)
+    return min(busy / wait, 1.0) if wait else None

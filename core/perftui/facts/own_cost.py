@@ -1,0 +1,65 @@
+"""What recording has taken of a training, windows included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.slowed import slowed
+from perftui.facts.step_kind import main_kind
+from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.table import Table
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """All in ns, of steps that took ``whole`` together."""
+
+    hooks: int
+    """The agent's own account of what its hooks took."""
+    stalls: int
+    """What the training waited for windows to be prepared and saved."""
+    slowed: int
+    """By how much profiled steps were longer than those beside them, as far as that can be told."""
+    slowed_at_most: int
+    """By how much they may have been longer: steps differ from each other anyway."""
+    whole: int
+
+    @property
+    def total(self) -> int:
+        """Everything that can be told."""
+        return self.hooks + self.stalls + self.slowed
+
+    @property
+    def at_most(self) -> int:
+        """Everything that it may have been."""
+        return self.hooks + self.stalls + self.slowed_at_most
+
+
+def own_cost(steps: Table, thinned: Sums = NO_SUMS) -> OwnCost | None:
+    """The cost over all ``steps`` (``STEP_COLUMNS``) and those of which only sums are left.
+
+    Of training, or of what is done instead of it, profiled steps are compared with others. None
+    where nothing is known: no step yet, or an agent that did not count.
+    """
+    if "overhead" not in steps:
+        return None
+    kind = main_kind(steps, thinned)
+    gone = thinned.of()
+    whole = int(steps["duration"].sum()) + int(gone.of("duration").total)
+    if not whole:
+        return None
+    longer = slowed(steps, kind, thinned)
+    return OwnCost(
+        hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
+        stalls=int(steps["profiler"].sum()) + int(gone.of("profiler").total),
+        slowed=longer.told,
+        slowed_at_most=longer.at_most,
+        whole=whole,
+    )
+
+
+@fact
+def recording_cost(facts: Facts) -> OwnCost | None:
+    """What recording has taken of the rank's steps; None where nothing is known."""
+    return own_cost(facts.rank.steps, facts.rank.thinned) if facts.rank else None

@@ -1,0 +1,27 @@
+"""Where a number came from: the time, the operator and the line of the user's code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui import format as fmt
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number came from, so that a screen can jump there; what is unknown is None."""
+
+    rank: int | None = None
+    step: int | None = None
+    start: int | None = None
+    """Nanoseconds since the trace's start 0."""
+    end: int | None = None
+    trace_row: int | None = None
+    operator: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def source(self) -> str | None:
+        """``file:line`` where known."""
+        return fmt.source(self.file, self.line)

@@ -1,0 +1,122 @@
+"""The steps that a judgement rests on: which they are, how long they take, what they wait for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.step_breakdown import StepBreakdown, run_breakdown
+from perftui.facts.step_kind import TRAIN, WORK, count_of, main_kind
+from perftui.run.histogram import Weighed
+from perftui.run.steady import Mask, steady
+from perftui.run.sums import Group
+from perftui.run.table import Table
+
+FEWEST_STEPS = 2
+"""Fewest steady steps for a warning: one step alone may be anything. A trace that marks but one is
+judged whole, at low confidence, and gives no more than a warning."""
+
+MANY_STEPS = 20
+"""Fewest steady steps for a critical finding and for high confidence. A trace that holds fewer is
+judged whole, at lower confidence."""
+
+
+@fact
+def step_kind(facts: Facts) -> str:
+    """The kind of step that is judged: of training, or of what the run does instead."""
+    return main_kind(facts.rank.steps, facts.rank.thinned) if facts.rank else TRAIN
+
+
+@fact
+def activity(facts: Facts) -> str:
+    """``training``, ``evaluation`` or ``inference``."""
+    return WORK[step_kind(facts)]
+
+
+@fact
+def step_count(facts: Facts) -> int:
+    """Steps of that kind recorded, warm-up and profiled ones included."""
+    return count_of(step_kind(facts), facts.rank.steps, facts.rank.thinned) if facts.rank else 0
+
+
+@fact
+def steady_mask(facts: Facts) -> Mask:
+    """Which rows of the rank's steps are steady."""
+    return steady(facts.rank.steps, step_kind(facts)) if facts.rank else np.zeros(0, dtype=np.bool_)
+
+
+@fact
+def steady_span(facts: Facts) -> tuple[int, int] | None:
+    """Start and end of the steady steps, ns since the epoch; None where there are none."""
+    mask = steady_mask(facts)
+    if facts.rank is None or not mask.any():
+        return None
+    chosen = facts.rank.steps.where(mask)
+    return int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max())
+
+
+@fact
+def step_breakdown(facts: Facts) -> StepBreakdown | None:
+    """Mean steady step of the run by phase of the training thread; None without steady steps."""
+    if facts.rank is None:
+        return None
+    return run_breakdown(facts.rank.steps, steady_mask(facts), facts.rank.thinned, step_kind(facts))
+
+
+@fact
+def steady_step(facts: Facts) -> StepBreakdown:
+    """``step_breakdown`` where it is of enough steps to be judged.
+
+    Raises:
+        UnknownError: it is not.
+    """
+    found = step_breakdown(facts)
+    if found is not None and found.count >= FEWEST_STEPS and found.mean:
+        return found
+    if found is not None and found.count and not found.mean:
+        raise UnknownError("the recorded steps take no time")
+    recorded = step_count(facts)
+    if found is None and recorded > FEWEST_STEPS:
+        steps_of = f"{recorded} steps of {activity(facts)}"
+        raise UnknownError(f"none of {steps_of} is steady and consistent")
+    steps = found.count if found else 0
+    raise UnknownError(f"{steps} of {FEWEST_STEPS} steady steps so far")
+
+
+@fact
+def wait_p95(facts: Facts) -> int | None:
+    """95th percentile of the data loader wait, ns; None where it was not recorded."""
+    return _quantile(facts, "input_wait", 95)
+
+
+@fact
+def batches_ready(facts: Facts) -> int | None:
+    """Median number of batches that waited in the loader's queue; None where not recorded."""
+    return _quantile(facts, "batches_ready", 50)
+
+
+@fact
+def micro_batches(facts: Facts) -> int | None:
+    """Median number of micro-batches of a step; None where not recorded."""
+    return _quantile(facts, "micro_batches", 50)
+
+
+@fact
+def steady_rows(facts: Facts) -> Table:
+    """Rows of the rank's steady steps that are still kept."""
+    return facts.rank.steps.where(steady_mask(facts)) if facts.rank else Table()
+
+
+@fact
+def steady_sums(facts: Facts) -> Group:
+    """Sums of the steady steps that are no longer kept as rows."""
+    return facts.rank.thinned.steady(step_kind(facts)) if facts.rank else Group()
+
+
+def _quantile(facts: Facts, column: str, percent: int) -> int | None:
+    rows = steady_rows(facts)
+    if column not in rows:
+        return None
+    values = rows[column]
+    known = Weighed(values[values >= 0], steady_sums(facts).histogram(column))
+    return known.nearest_rank(percent) if len(known) else None

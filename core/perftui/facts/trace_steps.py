@@ -1,0 +1,94 @@
+"""The steady steps of a trace, and their mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.gaps import MOST
+from perftui.analysis.intervals import union
+from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
+from perftui.facts.fact import trace_fact
+from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
+from perftui.run.steady import Mask, warm_up_length
+from perftui.trace.model import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class TraceSteps:
+    """The steady steps of a trace, or the whole trace where it marks none."""
+
+    analysis: TraceAnalysis
+    each: tuple[StepParts, ...]
+    breakdown: StepBreakdown
+    """The mean of them."""
+
+    @property
+    def steps(self) -> int:
+        """How many there are; 0 where the trace marks no steps."""
+        return self.breakdown.count
+
+    @property
+    def step_ns(self) -> int:
+        """Mean step, or the length of the trace."""
+        return self.breakdown.mean
+
+    def part(self, name: str) -> int:
+        """Mean time in the part ``name``, ns; 0 where there is no such part."""
+        return self.breakdown.part(name)
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether device activity was recorded."""
+        return self.analysis.has_gpu
+
+    @property
+    def device(self) -> int | None:
+        """The device whose time the parts are, the busiest; None without one."""
+        busiest = max(self.analysis.activity, key=lambda each: each.busy, default=None)
+        return busiest.device if busiest else None
+
+    @property
+    def lists_all_gaps(self) -> bool:
+        """Whether every gap of the device is listed, rather than the longest ``MOST``."""
+        return sum(gap.device == self.device for gap in self.analysis.gaps) < MOST
+
+    def gaps(self, cause: GapCause) -> list[Gap]:
+        """Listed idle intervals of the device, of that cause, inside the steady steps, longest
+        first."""
+        return [
+            gap
+            for gap in self.analysis.gaps
+            if gap.cause is cause and gap.device == self.device and self.step_at(gap.start)
+        ]
+
+    def names_within(self) -> frozenset[str]:
+        """Names of everything that begins inside the steady steps."""
+        trace = self.analysis.trace
+        within = np.unique(trace.name[inside(trace.start, self)])
+        return frozenset(trace.names[index] for index in within.tolist())
+
+    def step_at(self, time: int) -> Step | None:
+        """The steady step (or the whole trace) that ``time`` falls in."""
+        steps = (one.step for one in self.each)
+        return next((step for step in steps if step.start <= time < step.end), None)
+
+
+@trace_fact
+def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
+    """The steps that findings speak of; None where the trace holds no time at all."""
+    each = analysis.budgets
+    marked = bool(analysis.steps)
+    if marked:
+        durations = np.array([one.step.duration for one in each], dtype=np.int64)
+        each = each[warm_up_length(durations) if len(each) > 1 else 0 :]
+    breakdown = trace_breakdown(each, marked=marked)
+    return TraceSteps(analysis, each, breakdown) if breakdown else None
+
+
+def inside(times: Int64, steps: TraceSteps) -> Mask:
+    """Which of ``times``, ns, fall inside the steady steps (or the whole trace)."""
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
+    return union(start, end).holds(times)

@@ -1,0 +1,62 @@
+"""Where the workers of a data loader were, by line of the user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.facts.fact import Facts, fact
+from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.loader import training_loader
+from perftui.facts.steps import steady_span
+from perftui.run.stacks import COLLATE, FETCH, WAIT
+from perftui.run.table import Table
+
+
+@dataclass(frozen=True)
+class WorkerLines:
+    """Of the time in which workers make batches, and how much of their time that is."""
+
+    making: LinesByTime
+    busy: float
+    """Share of their time in which they make batches, as the looks have it, 0 to 1."""
+    collate: float
+    """Share of the time of making batches that the collate function takes, 0 to 1."""
+
+
+def worker_lines(
+    stacks: Table, loaders: Sequence[int], during: tuple[int, int]
+) -> WorkerLines | None:
+    """The workers that serve the loaders of those numbers, within ``during``, (start, end) in ns.
+
+    None where fewer than ``FEWEST_LOOKS`` found them making a batch.
+    """
+    if "loader" not in stacks or not len(stacks):
+        return None
+    begin = np.maximum(stacks["time"], during[0])
+    end = np.minimum(stacks["time"] + stacks["held"], during[1])
+    serves = np.isin(stacks["loader"], np.asarray(loaders, dtype=np.int64))
+    held = np.where(serves, np.maximum(end - begin, 0), 0)
+    stage = stacks["stage"]
+    collating = np.where(stage == COLLATE, held, 0)
+    making = np.where(stage == FETCH, held, collating)
+    known = making + np.where(stage == WAIT, held, 0)
+    found = lines_by_time(stacks, making)
+    if found.looks < FEWEST_LOOKS:
+        return None
+    return WorkerLines(
+        found,
+        busy=found.covered / int(known.sum()),
+        collate=int(collating.sum()) / found.covered,
+    )
+
+
+@fact
+def loader_lines(facts: Facts) -> WorkerLines | None:
+    """Where the loader's workers were over the steady steps; None where too few samples tell."""
+    during, feeds = steady_span(facts), training_loader(facts)
+    if facts.rank is None or feeds is None or during is None:
+        return None
+    return worker_lines(facts.rank.worker_stacks, feeds.numbers, during)

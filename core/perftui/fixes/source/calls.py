@@ -1,0 +1,99 @@
+"""Which calls a fix is about, and the one of them that the profiler saw."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.names import qualified_name
+from perftui.fixes.source.program import Program, called_name
+from perftui.fixes.source.refused import PatchRefusedError
+
+_LOOPS = (
+    *(ast.For, ast.AsyncFor, ast.While),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Context(enum.Enum):
+    """Where a call may stand so that a fix of it is no gain."""
+
+    LOOP = enum.auto()
+    """In a loop or a comprehension of its function, so that it is made again and again."""
+    ONE_PASS = enum.auto()
+    """In ``iter(...)`` or ``next(...)``."""
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """Which calls a fix is about, and what of them is certain."""
+
+    noun: str
+    """What such a call makes, in a word: ``loader``."""
+    what: str
+    """What is called, for a person: ``torch's DataLoader``."""
+    names: Mapping[str, str]
+    """Every qualified name of what is called, and the public one of each."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """Arguments that may be given by position."""
+    defaults: Mapping[str, Literal] = field(default_factory=dict)
+    """What an argument is where the call gives nothing, None where that is not told here."""
+    refused: Mapping[Context, str] = field(default_factory=dict)
+    """Where no such call is changed, and why."""
+    follows: bool = True
+    """Whether a value is also changed where a variable, a dict, a default of a command-line option
+    or a position gives it; else it has to be a literal keyword."""
+    conflicts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Arguments that must not be true beside one."""
+    alike: str = ""
+    """Part of the names, in lower case, of what may be taken for such a call."""
+
+
+def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:
+    """The call at ``line`` that ``spec`` describes.
+
+    Raises:
+        PatchRefusedError: there is none or more than one, or it stands where it is not changed.
+    """
+    spanning = [c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line)]
+    found = [call for call in spanning if qualified_name(program, call.func) in spec.names]
+    chosen = [call for call in found if call.lineno == line] or found
+    if not chosen:
+        raise PatchRefusedError(_no_such_call(spanning, line, spec))
+    if len(chosen) > 1:
+        raise PatchRefusedError(f"line {line} makes {len(chosen)} {spec.noun}s")
+    for context in _contexts(program, chosen[0]):
+        if context in spec.refused:
+            raise PatchRefusedError(spec.refused[context])
+    return chosen[0]
+
+
+def _no_such_call(calls: list[ast.Call], line: int, spec: CallSpec) -> str:
+    named = [name for name in map(called_name, calls) if name and spec.alike in name.lower()]
+    if named:
+        return f"line {line} calls {named[0]}, which is not certain to be {spec.what}"
+    return f"line {line} does not call {spec.what}"
+
+
+def _contexts(program: Program, call: ast.Call) -> list[Context]:
+    """Those in which ``call`` stands within its function, innermost first."""
+    found: list[Context] = []
+    child: ast.AST = call
+    for above in program.ancestors(call):
+        if isinstance(above, ast.Call) and called_name(above) in ("iter", "next"):
+            found.append(Context.ONE_PASS)
+        if isinstance(above, _LOOPS) and not _evaluated_once(above, child):
+            found.append(Context.LOOP)
+        if isinstance(above, _FUNCTIONS):
+            break
+        child = above
+    return found
+
+
+def _evaluated_once(loop: ast.AST, child: ast.AST) -> bool:
+    """Whether ``child`` is what a ``for`` statement goes through."""
+    return isinstance(loop, (ast.For, ast.AsyncFor)) and child is loop.iter

@@ -1,0 +1,121 @@
+"""Edits that are planned for a source file; ``rewriting`` makes them and ``proof`` checks them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+
+from perftui.fixes.source.refused import PatchRefusedError
+
+Literal = bool | int | float | str | None
+Span = tuple[int, int, int, int]
+"""First line from 1, its column in characters from 0, last line, and the column after the end."""
+
+
+@dataclass(frozen=True)
+class _At:
+    at: Span
+    """The call, literal or statement that is changed, the first one of several."""
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The lines at which begins what the edit is about."""
+        return (self.at[0],)
+
+
+@dataclass(frozen=True)
+class AddKeyword(_At):
+    """A keyword after the last argument of a call, before any ``**`` of it."""
+
+    name: str
+    text: str
+    """The expression that is given."""
+
+
+@dataclass(frozen=True)
+class RemoveKeyword(_At):
+    """A keyword taken out of a call."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ReplaceLiteral(_At):
+    """Another literal in place of one."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class InsertLine(_At):
+    """A line of its own behind the line on which a statement ends."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class WrapBlock(_At):
+    """Statements of one block put under ``with items:``."""
+
+    last: Span
+    """The last one of them; of several on one line the first, which stand for all of these."""
+    items: str
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The lines at which the first and the last statement begin."""
+        return self.at[0], self.last[0]
+
+
+Edit = AddKeyword | RemoveKeyword | ReplaceLiteral | InsertLine | WrapBlock
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What decides a value now, and where another one is to be written."""
+
+    value: Literal
+    place: Span
+    """The literal, or the call that lacks ``keyword``."""
+    keyword: str | None = None
+    quote: str = '"'
+    """The quotation mark of the literal that stands there."""
+
+    def is_a(self, kind: type[object] | None) -> bool:
+        """Whether the value is of ``kind``: True is no number, but 1 does for 1.0."""
+        return type(self.value) is kind or (type(self.value), kind) == (int, float)
+
+    def edit(self, value: Literal) -> Edit:
+        """The edit after which the value is ``value``."""
+        text = literal_text(value, self.quote)
+        if self.keyword is None:
+            return ReplaceLiteral(self.place, text)
+        return AddKeyword(self.place, self.keyword, text)
+
+
+def literal_text(value: Literal, quote: str = '"') -> str:
+    """``value`` as Python writes it, a string in ``quote`` where that needs no escapes.
+
+    Raises:
+        PatchRefusedError: it is infinite or no number, which no literal is.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PatchRefusedError(f"{value} cannot be written as a literal")
+    text = repr(value)
+    if isinstance(value, str) and "'" not in value and '"' not in value:
+        return f"{quote}{text[1:-1]}{quote}"
+    return text
+
+
+def is_literal(node: ast.expr | None) -> bool:
+    """Whether ``node`` is a number with or without a sign, a string, a truth value or None."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        return isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float)
+    return isinstance(node, ast.Constant) and isinstance(node.value, Literal)
+
+
+def literal_value(node: ast.expr) -> Literal:
+    """The value of a node that ``is_literal``."""
+    value: Literal = ast.literal_eval(node)
+    return value

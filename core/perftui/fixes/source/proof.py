@@ -1,0 +1,118 @@
+"""Proves that two versions of a file differ by the edits that were asked for, and by nothing else.
+
+What ``rewriting`` does to the text is done to the syntax tree here, and both must come to the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from perftui.fixes.source.edits import (
+    AddKeyword,
+    Edit,
+    InsertLine,
+    RemoveKeyword,
+    ReplaceLiteral,
+    Span,
+    WrapBlock,
+    is_literal,
+)
+from perftui.fixes.source.program import Program, parse_program
+from perftui.fixes.source.refused import PatchRefusedError
+
+
+def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:
+    """For each call of ``before`` the line at which it begins in ``after``.
+
+    Raises:
+        PatchRefusedError: ``after`` does not parse, or is not ``before`` with each edit made once.
+    """
+    program = parse_program(before)
+    now = parse_program(after).tree
+    spans = {call: program.span(call) for call in program.calls()}
+    meant = _Meant(program, edits)
+    tree = meant.visit(program.tree)
+    if sorted(map(repr, meant.made)) != sorted(map(repr, edits)) or ast.dump(tree) != ast.dump(now):
+        raise PatchRefusedError("the edit would change something else than what was asked for")
+    pairs = zip(ast.walk(tree), ast.walk(now), strict=True)
+    return {spans[old]: getattr(new, "lineno", 0) for old, new in pairs if old in spans}
+
+
+class _Meant(ast.NodeTransformer):
+    """Makes each edit in a syntax tree, at the nodes that have its spans."""
+
+    def __init__(self, program: Program, edits: Sequence[Edit]) -> None:
+        self._program = program
+        # From the end of a block, where indices of what comes before stay as they are.
+        self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
+        self._lines = {line for edit in edits for line in edit.lines}
+        self.made: list[Edit] = []
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """``node`` with the edits made in it and below."""
+        span = self._span(node)
+        self.generic_visit(node)
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                self._block(value)
+        for edit in self._edits:
+            if span == edit.at and isinstance(node, ast.expr):
+                node = self._expression(edit, node)
+        return node
+
+    def _span(self, node: ast.AST) -> Span | None:
+        if isinstance(node, (ast.expr, ast.stmt)) and node.lineno in self._lines:
+            return self._program.span(node)
+        return None
+
+    def _expression(self, edit: Edit, node: ast.expr) -> ast.expr:
+        # Nothing is replaced twice, nor is a keyword given twice.
+        if isinstance(edit, ReplaceLiteral) and is_literal(node) and node.lineno:
+            self.made.append(edit)
+            return _expression(edit.text)
+        if isinstance(node, ast.Call) and isinstance(edit, (AddKeyword, RemoveKeyword)):
+            names = [keyword.arg for keyword in node.keywords]
+            if isinstance(edit, AddKeyword) and edit.name not in names:
+                at = names.index(None) if None in names else len(names)
+                node.keywords.insert(at, ast.keyword(edit.name, _expression(edit.text)))
+                self.made.append(edit)
+            elif isinstance(edit, RemoveKeyword) and edit.name in names:
+                del node.keywords[names.index(edit.name)]
+                self.made.append(edit)
+        return node
+
+    def _block(self, body: list[ast.stmt]) -> None:
+        spans = [self._span(statement) for statement in body]
+        for edit in self._edits:
+            if isinstance(edit, InsertLine) and edit.at in spans:
+                at = _line_end(body, spans.index(edit.at))
+                body[at:at] = _unplaced(edit.text)
+                self.made.append(edit)
+            elif isinstance(edit, WrapBlock) and edit.at in spans and edit.last in spans:
+                first, last = spans.index(edit.at), _line_end(body, spans.index(edit.last))
+                (wrapper,) = _unplaced(f"with {edit.items}: pass")
+                wrapper.body = body[first:last]  # type: ignore[attr-defined] # a with
+                body[first:last] = [wrapper]
+                self.made.append(edit)
+
+
+def _line_end(body: list[ast.stmt], at: int) -> int:
+    """The first statement after ``at`` that does not begin where the one before it ends."""
+    after = range(at + 1, len(body))
+    return next((i for i in after if body[i].lineno != body[i - 1].end_lineno), len(body))
+
+
+def _expression(text: str) -> ast.expr:
+    (statement,) = _unplaced(text)
+    value: ast.expr = statement.value  # type: ignore[attr-defined] # what is parsed is one
+    return value
+
+
+def _unplaced(text: str) -> list[ast.stmt]:
+    """Statements that are at no line of the file, so that they are not taken for others."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.expr, ast.stmt)):
+            node.lineno = 0
+    return tree.body

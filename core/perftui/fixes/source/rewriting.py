@@ -1,0 +1,104 @@
+"""Writes planned edits into a source file, touching no other byte.
+
+LibCST takes longer to import than the app's first picture to make, so this is imported late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from perftui.fixes.source.call_layout import with_keyword, without_keyword
+from perftui.fixes.source.edits import (
+    AddKeyword,
+    Edit,
+    InsertLine,
+    RemoveKeyword,
+    ReplaceLiteral,
+    Span,
+    WrapBlock,
+)
+from perftui.fixes.source.refused import PatchRefusedError
+
+
+def edited(source: bytes, edits: Sequence[Edit]) -> bytes:
+    """``source`` with ``edits`` made, in its own encoding and line ends.
+
+    Raises:
+        PatchRefusedError: LibCST cannot give the file back byte for byte, or a comment would be
+            lost.
+    """
+    try:
+        module = cst.parse_module(source)
+    except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise PatchRefusedError(f"the file does not parse: {error}") from error
+    if module.bytes != source:
+        raise PatchRefusedError("the file cannot be written back byte for byte")
+    try:
+        return MetadataWrapper(module).visit(_Editor(edits)).bytes
+    except UnicodeEncodeError as error:
+        raise PatchRefusedError(
+            f"the file's encoding, {error.encoding}, has no such text"
+        ) from error
+
+
+class _Editor(cst.CSTTransformer):
+    """Makes each edit at the node that stands at its place."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        super().__init__()
+        # From the end of a block, where indices of what comes before stay as they are.
+        self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:  # LibCST's types are dynamic
+        """``updated_node`` with the edits made in it."""
+        if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
+            return self._block(original_node, updated_node)
+        if isinstance(original_node, cst.BaseExpression):
+            span = self._span(original_node)
+            for edit in self._edits:
+                if edit.at == span:
+                    updated_node = _expression(edit, updated_node)
+        return updated_node
+
+    def _block(
+        self, original: cst.Module | cst.IndentedBlock, updated: cst.Module | cst.IndentedBlock
+    ) -> cst.Module | cst.IndentedBlock:
+        starts = [self._span(statement)[:2] for statement in original.body]
+        body: list[Any] = list(updated.body)
+        for edit in self._edits:
+            if isinstance(edit, InsertLine) and edit.at[:2] in starts:
+                at = starts.index(edit.at[:2]) + 1
+                body.insert(at, cst.parse_statement(edit.text))
+            elif isinstance(edit, WrapBlock) and edit.at[:2] in starts and edit.last[:2] in starts:
+                first, last = starts.index(edit.at[:2]), starts.index(edit.last[:2]) + 1
+                indent = original.indent if isinstance(original, cst.IndentedBlock) else None
+                body[first:last] = [_wrapped(body[first:last], edit.items, indent)]
+        return updated.with_changes(body=body)
+
+    def _span(self, node: cst.CSTNode) -> Span:
+        at = self.get_metadata(PositionProvider, node)
+        return at.start.line, at.start.column, at.end.line, at.end.column
+
+
+def _expression(edit: Edit, node: Any) -> Any:
+    if isinstance(edit, ReplaceLiteral):
+        return cst.parse_expression(edit.text).with_changes(lpar=node.lpar, rpar=node.rpar)
+    if isinstance(node, cst.Call) and isinstance(edit, AddKeyword):
+        return with_keyword(node, edit.name, cst.parse_expression(edit.text))
+    if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
+        return without_keyword(node, edit.name)
+    return node
+
+
+def _wrapped(statements: list[Any], items: str, indent: str | None) -> cst.With:
+    """Comments above the first statement stay above, as they are."""
+    wrapper = cst.ensure_type(cst.parse_statement(f"with {items}: pass"), cst.With)
+    inner = [statements[0].with_changes(leading_lines=()), *statements[1:]]
+    block = cst.IndentedBlock(body=inner, indent=indent)
+    return wrapper.with_changes(leading_lines=statements[0].leading_lines, body=block)

@@ -1,0 +1,1 @@
+"""The journals of a run that the recorder writes."""

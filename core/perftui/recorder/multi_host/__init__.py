@@ -1,0 +1,1 @@
+"""Several recorders of one run, on one host or many."""

@@ -1,0 +1,54 @@
+"""Gives the signs of life of this recorder, and finds those of others on this host."""
+
+from __future__ import annotations
+
+import glob
+import time
+from pathlib import Path
+
+from perftui.run.heartbeat import BEAT_SECONDS, Beat, read_beat, write_beat
+from perftui.run.layout import RunLayout
+
+FRESH_SECONDS = 3 * BEAT_SECONDS
+
+
+class Heartbeat:
+    """Says every time that it is asked to that the recorder of ``layout`` lives."""
+
+    def __init__(self, layout: RunLayout, host: str, pid: int, spool: Path) -> None:
+        self._path = layout.heartbeat
+        self._beat = Beat(0, 0, host, pid, str(spool))
+
+    def turn(self) -> None:
+        """Give a sign of life.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        self._beat_as(self._beat.pid)
+
+    def end(self) -> None:
+        """Give the last one: the training has ended.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        self._beat_as(None)
+
+    def _beat_as(self, pid: int | None) -> None:
+        old = self._beat
+        self._beat = Beat(old.count + 1, time.time_ns(), old.host, pid, old.spool)
+        write_beat(self._path, self._beat)
+
+
+def others_here(layout: RunLayout, host: str) -> list[Beat]:
+    """The signs of life of the other recorders of the run on ``host``.
+
+    One that is older than a few turns may name a process that is another by now. Of a run on many
+    hosts only the directories of this one are looked into.
+    """
+    run = layout.run
+    here = (RunLayout(path) for path in run.hosts.glob(f"{glob.escape(host)}-*"))
+    found = (read_beat(one.heartbeat) for one in (run, *here) if one.root != layout.root)
+    oldest = time.time_ns() - int(FRESH_SECONDS * 1e9)
+    return [beat for beat in found if beat and beat.host == host and beat.time_ns > oldest]

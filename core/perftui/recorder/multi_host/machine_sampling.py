@@ -1,0 +1,90 @@
+"""Samples the machine into the telemetry journal of this host, where no other recorder does."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.multi_host.heartbeat import others_here
+from perftui.recorder.multi_host.leader_election import LeaderElection
+from perftui.run.heartbeat import BEAT_SECONDS, Beat
+from perftui.run.layout import RunLayout
+from perftui.telemetry.machine import look_around
+from perftui.telemetry.processes import Roles
+from perftui.telemetry.sampler import Sampler
+from perftui.wire.spool import Spool
+
+
+class MachineSampling:
+    """Looks around at the first turn, since asking a driver may take a second, then samples.
+
+    Of several recorders of a run on one host only one does, for the trainings of all of them.
+    """
+
+    def __init__(
+        self, pid: int, spool: Spool, layout: RunLayout, manifest: LiveManifest, faults: FaultLog
+    ) -> None:
+        self._pid = pid
+        self._spool = spool
+        self._layout = layout
+        self._manifest = manifest
+        self._faults = faults
+        self._sampler: Sampler | None = None
+        self._journal: DownsamplingSink | None = None
+        self._host = socket.gethostname()
+        self._election = LeaderElection(layout, self._host, faults)
+        self._beside: list[Beat] = []
+        """Signs of life of the recorders beside this one."""
+        self._beside_due = 0.0
+
+    def turn(self) -> None:
+        """Write one sample, if that is up to this recorder."""
+        if not self._election.is_won():
+            return
+        self._look_beside()
+        if self._sampler is None or self._journal is None:
+            self._sampler, self._journal = self._begin()
+        self._journal.append([self._sampler.sample()])
+
+    def finish(self) -> None:
+        """Close the journal and end what the sources started."""
+        if self._sampler is not None:
+            self._sampler.close()
+        if self._journal is not None:
+            self._journal.close()
+        self._election.close()
+
+    def _roles(self) -> Roles:
+        spools = [self._spool, *(Spool(Path(one.spool)) for one in self._beside if one.spool)]
+        ranks, workers = ([*map(ask, spools)] for ask in (Spool.trainers, Spool.workers))
+        return Roles(frozenset().union(*ranks), frozenset().union(*workers))
+
+    def _look_beside(self) -> None:
+        now = time.monotonic()
+        if now >= self._beside_due:
+            # No more often than they give signs of life: the disk may be a network's.
+            self._beside_due = now + BEAT_SECONDS
+            self._beside = others_here(self._layout, self._host)
+
+    def _others(self) -> list[int]:
+        return [beat.pid for beat in self._beside if beat.pid is not None]
+
+    def _begin(self) -> tuple[Sampler, DownsamplingSink]:
+        machine = look_around(self._pid, roles=self._roles, others=self._others)
+        facts: dict[str, Any] = {}
+        if machine.no_gpu is not None:
+            facts["profile"] = {**self._manifest.current.profile, "no_gpu": machine.no_gpu}
+        if machine.gpus and not self._manifest.current.gpus:
+            facts["gpus"] = machine.gpus
+        self._manifest.update(**facts)
+        sampler = Sampler(machine.sources, self._faults.report)
+        path = self._layout.telemetry(self._host)
+        # It lies in the run directory itself, which may have been removed by the first sample.
+        return sampler, DownsamplingSink(
+            path, sampler.columns, self._faults, floats=True, makes_directory=False
+        )

@@ -1,0 +1,1 @@
+"""Trainings below Nsight Systems."""

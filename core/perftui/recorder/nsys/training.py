@@ -1,0 +1,229 @@
+"""Starts a training below Nsight Systems, and follows the training rather than nsys."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import psutil
+
+from perftui.recorder.nsys import under_nsys
+from perftui.recorder.process.training import Command, StartError, Training, no_start
+from perftui.run.layout import PRIVATE_MODE, RunLayout
+
+OLDEST = 2021
+"""The first year of nsys that is understood."""
+
+ANSWER_SECONDS = 60.0
+"""nsys may take long for its first answer, from a cold disk."""
+
+LOG = "nsys.log"
+REPORTS = "steps"
+"""Begins the names of the reports: nsys appends a number for each range, and an ending."""
+
+
+class NsysError(Exception):
+    """nsys cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Nsys:
+    """An nsys that is installed here."""
+
+    path: str
+    version: str
+    options: tuple[str, ...]
+    """For ``nsys profile``, without the output's name."""
+
+
+class _Ended(msgspec.Struct):
+    returncode: int | None = None
+    error: str = ""
+
+
+class _Started(msgspec.Struct):
+    pid: int
+
+
+_Read = TypeVar("_Read", _Ended, _Started)
+
+
+def find_nsys() -> Nsys:
+    """The nsys on the path, and how to have it record ranges of steps.
+
+    Raises:
+        NsysError: there is none, or it is too old for that.
+    """
+    path = shutil.which("nsys")
+    if path is None:
+        raise NsysError(
+            "nsys is not found; install Nsight Systems (it comes with the CUDA toolkit) and put it "
+            "on PATH, or leave out --nsys: torch's own profiler records kernels, too"
+        )
+    version = _ask(path, "--version")
+    found = re.search(r"(\d{4})\.\d+[.\w-]*", version)
+    if found is None:
+        raise NsysError(f"{path} --version says {version.strip()[:80]!r}, which is no nsys's")
+    if int(found[1]) < OLDEST:
+        raise NsysError(f"nsys {found[0]} is too old for --nsys; {OLDEST} or later is needed")
+    return Nsys(path, found[0], _options(found[0], _ask(path, "profile", "--help")))
+
+
+def _ask(path: str, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            [path, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NsysError(f"{path} cannot be run: {error}") from error
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def _options(version: str, usage: str) -> tuple[str, ...]:
+    """By what this nsys says that it takes: the names have changed over the years.
+
+    Raises:
+        NsysError: it cannot end a range without ending the script.
+    """
+    if "--capture-range-end" not in usage:
+        raise NsysError(
+            f"nsys {version} cannot record some steps and let the script go on; "
+            "a later one is needed"
+        )
+    end = "repeat" if "repeat" in usage else "stop"
+    wanted = {
+        "--trace": "cuda,nvtx,osrt",
+        # Samples of the CPU need privileges, and cost; py-spy looks at the main thread.
+        "--sample": "none",
+        "--cpuctxsw": "none",
+        "--capture-range": "cudaProfilerApi",
+        "--capture-range-end": end,
+        # The script decides when it ends, whatever becomes of the recording.
+        "--kill": "none",
+        "--wait": "primary",
+        "--force-overwrite": "true",
+    }
+    return tuple(f"{name}={value}" for name, value in wanted.items() if name in usage)
+
+
+def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
+    """``command`` with nsys around it, which writes its reports and its words into ``layout``.
+
+    Raises:
+        StartError: nsys cannot be used.
+    """
+    try:
+        nsys = find_nsys()
+    except NsysError as error:
+        raise StartError(str(error)) from error
+    place = spool / "nsys"
+    with no_start("there is no place for what nsys records"):
+        place.mkdir(mode=PRIVATE_MODE, exist_ok=True)
+        layout.nsys.mkdir(mode=PRIVATE_MODE, exist_ok=True)
+        log = layout.nsys / LOG
+        log.touch(0o600)
+    ours = (sys.executable, "-I", "-S", str(Path(under_nsys.__file__)))
+    output = f"--output={layout.nsys / REPORTS}"
+    below = (*ours, "run", str(place), *command.arguments)
+    around = (*ours, "lead", str(place), str(log))
+    return replace(
+        command,
+        arguments=(*around, nsys.path, "profile", *nsys.options, output, *below),
+        follow=lambda process, shares_group: BelowNsys(process, shares_group, place, log),
+    )
+
+
+class BelowNsys(Training):
+    """A command below nsys: signals go to it and not to nsys, and its end is what counts.
+
+    nsys ends after it, once its last report is written.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], shares_group: bool, place: Path, log: Path
+    ) -> None:
+        super().__init__(process, shares_group)
+        self._place = place
+        self._log = log
+
+    def poll(self) -> int | None:
+        """How the command ended, once nsys has, too."""
+        of_nsys = super().poll()
+        if of_nsys is None:
+            return None
+        ended = self._read(under_nsys.ENDED, _Ended)
+        if ended is not None:
+            return ended.returncode if ended.returncode is not None else 2
+        return of_nsys if self._script() is None else None
+
+    @property
+    def failure(self) -> str:
+        """Why nsys, or what runs below it, has not started the command."""
+        ended = self._read(under_nsys.ENDED, _Ended)
+        if ended is not None:
+            return ended.error
+        if super().poll() is None or self._read(under_nsys.STARTED, _Started) is not None:
+            return ""
+        return f"nsys ended before it started the script; {self._log} says why"
+
+    def signal(self, number: int) -> None:
+        """Send ``number`` to the command, or to nsys before it has started that."""
+        script = self._script()
+        if script is None:
+            super().signal(number)
+            return
+        with suppress(psutil.Error):
+            script.send_signal(number)
+
+    def signal_group(self, number: int) -> None:
+        """Send ``number`` to the command and what it started in its group."""
+        script = self._script()
+        if script is None:
+            super().signal_group(number)
+            return
+        with suppress(psutil.Error, OSError):
+            group = os.getpgid(script.pid)
+            for process in (script, *script.children(recursive=True)):
+                with suppress(psutil.Error, OSError):
+                    if os.getpgid(process.pid) == group:
+                        process.send_signal(number)
+
+    def kill_all(self) -> None:
+        """Kill the command, nsys, and all their descendants."""
+        script = self._script()
+        if script is not None:
+            with suppress(psutil.Error):
+                for process in (*script.children(recursive=True), script):
+                    with suppress(psutil.Error):
+                        process.send_signal(signal.SIGKILL)
+        super().kill_all()
+
+    def _script(self) -> psutil.Process | None:
+        """The command's process while it runs."""
+        started = self._read(under_nsys.STARTED, _Started)
+        if started is None or self._read(under_nsys.ENDED, _Ended) is not None:
+            return None
+        try:
+            process = psutil.Process(started.pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else process
+        except psutil.Error:
+            return None
+
+    def _read(self, name: str, kind: type[_Read]) -> _Read | None:
+        try:
+            return msgspec.json.decode((self._place / name).read_bytes(), type=kind)
+        except (OSError, msgspec.MsgspecError):
+            return None

@@ -1,0 +1,183 @@
+"""Runs a command below nsys as if nsys were not there; started by its path, standard library only.
+
+nsys takes the output of what it runs, ends with a code of its own, and may put what it runs into a
+session of its own, where no key arrives. So there is a process of ours on either side of it. The
+one around it (``lead``) stands where the command would: it holds the streams, and hands on the
+signals that a terminal sends. The one inside (``run``) gives the command those streams, waits for
+it, and writes down how it ended. What they write lies in the directory named first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+STREAMS, STARTED, ENDED = "streams.json", "started.json", "ended.json"
+"""Where the streams are, the command's process, and how it ended (negative for a signal)."""
+
+HANDED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+
+POLL = 0.1
+"""Seconds between two checks at a command whose nsys is gone."""
+
+
+def lead(directory: Path, log: str, nsys: list[str]) -> int:
+    """Run ``nsys``, which says what it has to say in ``log``; returns its exit code."""
+    streams = [fcntl.fcntl(number, fcntl.F_DUPFD, 64) for number in range(3)]
+    kept = [[file, *_identity(file)] for file in streams]
+    _write(directory / STREAMS, {"pid": os.getpid(), "group": os.getpgrp(), "streams": kept})
+    awaited = {*HANDED_ON, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    pid = os.fork()
+    if not pid:
+        _become_nsys(log, nsys, before)
+    code = None
+    while code is None:
+        number = signal.sigwait(awaited)
+        if number == signal.SIGCHLD:
+            code = _ended(pid)
+        else:
+            _hand_on(directory, number, pid)
+    # With the leader of a session all that is on its terminal would be hung up on.
+    while _lives(directory):
+        time.sleep(POLL)
+    return code
+
+
+def run(directory: Path, command: list[str]) -> int:
+    """Run ``command`` to its end; returns its exit code, 128 + n where signal n killed it."""
+    try:
+        _restore(directory)
+    except OSError as error:
+        _write(directory / ENDED, {"error": f"its streams cannot be reached below nsys: {error}"})
+        return 2
+    every = signal.valid_signals()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, every)
+    pid = os.fork()
+    if not pid:
+        _become(directory, command, before)
+    _write(directory / STARTED, {"pid": pid})
+    # What reaches all of the group is for the command; we wait for what becomes of it.
+    for number in HANDED_ON:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    code = _code(os.waitpid(pid, 0)[1])
+    if not (directory / ENDED).exists():
+        _write(directory / ENDED, {"returncode": code})
+    return 128 - code if code < 0 else code
+
+
+def _become_nsys(log: str, nsys: list[str], mask: set[Any]) -> None:
+    """In a group of its own: keys of a terminal are none of its business."""
+    try:
+        os.setpgid(0, 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        said = os.open(log, os.O_WRONLY | os.O_APPEND)
+        for number, file in enumerate((nothing, said, said)):
+            os.dup2(file, number)
+        _exec(nsys, mask)
+    finally:
+        os._exit(127)
+
+
+def _become(directory: Path, command: list[str], mask: set[Any]) -> None:
+    try:
+        _exec(command, mask)
+    except OSError as error:
+        _write(directory / ENDED, {"error": f"cannot start {command[0]}: {error.strerror}"})
+    finally:
+        os._exit(127)
+
+
+def _exec(command: list[str], mask: set[Any]) -> None:
+    """Replace this process; what Python has changed about signals is undone."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    os.execvp(command[0], command)  # noqa: S606 - a shell would be one process more
+
+
+def _restore(directory: Path) -> None:
+    """Take the streams as they were, from ``lead`` itself where nsys handed on none, and its group
+    in the session, unless nsys has begun another."""
+    kept = json.loads((directory / STREAMS).read_text())
+    with suppress(OSError):
+        os.setpgid(0, kept["group"])
+    for number, (saved, *identity) in enumerate(kept["streams"]):
+        if _identity(saved) == identity:
+            os.dup2(saved, number)
+            os.close(saved)
+            continue
+        flags = os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY
+        reopened = os.open(f"/proc/{kept['pid']}/fd/{saved}", flags | os.O_NOCTTY)
+        os.dup2(reopened, number)
+        os.close(reopened)
+
+
+def _hand_on(directory: Path, number: int, nsys: int) -> None:
+    """Pass a signal of ours to the command, unless it got that itself with all of our group."""
+    pid = _command(directory)
+    with suppress(OSError):
+        if pid is None:
+            os.kill(nsys, number)
+        elif os.getpgid(pid) != os.getpgrp():
+            os.killpg(os.getpgid(pid), number)
+
+
+def _command(directory: Path) -> int | None:
+    try:
+        pid: int = json.loads((directory / STARTED).read_text())["pid"]
+    except OSError:
+        return None
+    return pid
+
+
+def _lives(directory: Path) -> bool:
+    pid = _command(directory)
+    if pid is None or (directory / ENDED).exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _ended(pid: int) -> int | None:
+    found, status = os.waitpid(pid, os.WNOHANG)
+    if not found:
+        return None
+    code = _code(status)
+    return 128 - code if code < 0 else code
+
+
+def _code(status: int) -> int:
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _identity(file: int) -> list[int]:
+    try:
+        status = os.fstat(file)
+    except OSError:
+        return []
+    return [status.st_dev, status.st_ino]
+
+
+def _write(path: Path, content: object) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(content))
+    new.replace(path)
+
+
+if __name__ == "__main__":
+    role, place, *words = sys.argv[1:]
+    sys.exit(run(Path(place), words) if role == "run" else lead(Path(place), words[0], words[1:]))

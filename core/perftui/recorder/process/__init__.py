@@ -1,0 +1,1 @@
+"""The processes of a training: starting, watching and ending them."""

@@ -1,0 +1,199 @@
+"""The training process and its process group."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import termios
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from perftui.recorder.process.orphan import ends_with
+from perftui.recorder.terminal.pseudo_terminal import Terminal
+
+
+class StartError(Exception):
+    """The command cannot be started; the message is for the user."""
+
+
+@contextmanager
+def no_start(what: str) -> Iterator[None]:
+    """Turn an error of the system into a ``StartError`` that says ``what`` and why."""
+    try:
+        yield
+    except (OSError, termios.error) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise StartError(f"{what}: {reason or error}") from error
+
+
+class Training:
+    """A started command. ``shares_group`` says that it is in our own process group."""
+
+    def __init__(self, process: subprocess.Popen[bytes], shares_group: bool = False) -> None:
+        self.pid = process.pid
+        self.shares_group = shares_group
+        self._process = process
+
+    @property
+    def failure(self) -> str:
+        """Why the command was not started, where that shows only later; else empty."""
+        return ""
+
+    def poll(self) -> int | None:
+        """The return code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def signal(self, number: int) -> None:
+        """Send ``number`` to the command itself; nothing happens once it has ended."""
+        self._process.send_signal(number)
+
+    def signal_group(self, number: int) -> None:
+        """Send ``number`` to the command and all that it started in its group, as a terminal does.
+
+        In a group that is ours too, only the command gets it.
+        """
+        if self.shares_group or self._process.poll() is not None:
+            self.signal(number)
+        else:
+            # The command is not reaped yet, so nobody else can have its group's number.
+            os.killpg(self.pid, number)
+
+    def kill_all(self) -> None:
+        """Kill the command and all its descendants, also those with a group of their own."""
+        try:
+            below = psutil.Process(self.pid).children(recursive=True)
+        except psutil.Error:
+            below = []
+        self.signal_group(signal.SIGKILL)
+        for process in below:
+            with suppress(psutil.Error):
+                process.kill()
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Descriptors for the command; None lets it have ours."""
+
+    stdin: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to start, where, and how to put signals back in the child before it begins."""
+
+    arguments: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str]
+    restore: Callable[[], None]
+    follow: Callable[[subprocess.Popen[bytes], bool], Training] = Training
+    """Makes of its process, and of whether that shares our group, what is followed."""
+
+
+def start_as_job(command: Command, terminal: Terminal) -> Training:
+    """Start ``command`` as the foreground job of ``terminal``, as a shell does.
+
+    We must lead a session without a terminal, which ``terminal`` becomes that of. The command may
+    leave processes behind that keep it; they are not hung up on when the command ends.
+
+    Raises:
+        StartError: the command cannot be started.
+    """
+    script_side = terminal.script_side
+    _take_terminal(script_side)
+
+    def prepare() -> None:
+        os.setpgid(0, 0)
+        _to_foreground(script_side)
+        command.restore()
+
+    streams = Streams(script_side, script_side, script_side)
+    return command.follow(_start(command, streams, prepare), False)
+
+
+def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -> Training:
+    """Start ``command`` as the leader of a new session on ``terminal``.
+
+    ``stderr`` takes the terminal's place where it is not None.
+
+    Raises:
+        StartError: the command cannot be started.
+    """
+    script_side = terminal.script_side
+
+    def prepare() -> None:
+        os.setsid()
+        _take_terminal(script_side)
+        command.restore()
+
+    streams = Streams(script_side, script_side, script_side if stderr is None else stderr)
+    return command.follow(_start(command, streams, prepare), False)
+
+
+def start_beside(command: Command, streams: Streams, own_group: bool) -> Training:
+    """Start ``command`` in our session, in a process group of its own or in ours.
+
+    It gets SIGTERM when we are killed: it has no terminal of ours that would hang up on it.
+
+    Raises:
+        StartError: the command cannot be started.
+    """
+    end_with_us = ends_with(os.getpid())
+
+    def prepare() -> None:
+        if own_group:
+            os.setpgid(0, 0)
+        end_with_us()
+        command.restore()
+
+    return command.follow(_start(command, streams, prepare), not own_group)
+
+
+def _start(
+    command: Command, streams: Streams, prepare: Callable[[], None]
+) -> subprocess.Popen[bytes]:
+    # Between fork and exec only one thread exists; ours are started later.
+    try:
+        return subprocess.Popen(
+            command.arguments,
+            cwd=command.cwd,
+            env=dict(command.environment),
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            preexec_fn=prepare,
+            # What the user opened for the command (``3>file``, ``<(program)``) is passed on; none
+            # of our own descriptors survives an exec.
+            close_fds=False,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise StartError(_reason(command, error)) from error
+
+
+def _reason(command: Command, error: Exception) -> str:
+    if not command.cwd.is_dir():
+        return f"the working directory {command.cwd} does not exist"
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"cannot start {command.arguments[0]}: {why}"
+
+
+def _take_terminal(file: int) -> None:
+    """Make ``file`` the controlling terminal of this process, a session leader without one."""
+    fcntl.ioctl(file, termios.TIOCSCTTY, 0)
+
+
+def _to_foreground(file: int) -> None:
+    """Make our group the one that reads ``file`` and gets its signals.
+
+    A background process is stopped with SIGTTOU for asking, unless it blocks that.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+    os.tcsetpgrp(file, os.getpgrp())
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)

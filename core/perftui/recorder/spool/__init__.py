@@ -1,0 +1,1 @@
+"""The spool of a run, through which its agents hand over data."""

@@ -1,0 +1,262 @@
+"""Follows every agent of a run through the spool and writes down what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.journals.rank import RankJournals
+from perftui.recorder.spool.loader_workers import LoaderWorkers
+from perftui.recorder.spool.notes import Note, NotesTail
+from perftui.recorder.spool.ring import RingError, RingHeader, RingReader
+from perftui.run.layout import RankLayout, RunLayout
+from perftui.run.liveness import has_ended
+from perftui.wire.spool import Spool
+
+NOTES_LOST = (
+    "the agent could not write all of its notes: windows, warnings and facts about data loaders "
+    "are missing (the training may not write files any more)"
+)
+
+REPLACED_UNREAD = (
+    "the process replaced itself (exec) before anybody had read what it had recorded until then; "
+    "steps are missing"
+)
+
+
+@dataclass(eq=False)
+class _Process:
+    """One training process: its ring once it has one, its notes, and where both go."""
+
+    pid: int
+    tail: NotesTail
+    notes: list[Note] = field(default_factory=list)
+    """Not written yet, because the rank is not known before there is a ring."""
+    ring: RingReader | None = None
+    refused: str = ""
+    """Why its ring cannot be read."""
+    rings: int = 0
+    """How many it has had, as far as it was seen."""
+    journals: RankJournals | None = None
+    workers: LoaderWorkers | None = None
+
+
+class SpoolDrain:
+    """Moves what the agents have written into the run directory, a poll at a time.
+
+    ``on_process`` is called with each ``process`` note (interpreter, torch, devices) as it
+    arrives. A process whose rank is taken already gets the next free number from its world size
+    on, so that the directory of no later rank is touched.
+
+    What goes wrong with one process is said, in its own journal too, and keeps nothing from the
+    others. What processes say that have no ring goes to rank 0.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        layout: RunLayout,
+        faults: FaultLog,
+        on_process: Callable[[Note], object],
+    ) -> None:
+        self._spool = spool
+        self._layout = layout
+        self._faults = faults
+        self._on_process = on_process
+        self._processes: dict[int, _Process] = {}
+        self._ranks: set[int] = set()
+        self._holders: dict[int, int] = {}
+        """By rank as processes call themselves: the newest process that does."""
+        self._strays = RankJournals(layout.rank(0), spool, faults)
+        """Of all that have no ring."""
+
+    def training(self) -> dict[int, RankLayout]:
+        """The directory of each process that trains, by its number. Any thread may ask."""
+        found = list(self._processes.items())
+        return {pid: one.journals.layout for pid, one in found if one.journals is not None}
+
+    def loading(self) -> dict[int, tuple[RankLayout, int]]:
+        """The directory of the rank and the number of the loader of each worker, by its process.
+        Any thread may ask."""
+        return {
+            pid: (one.journals.layout, loader)
+            for one in list(self._processes.values())
+            if one.journals is not None and one.workers is not None
+            for pid, loader in one.workers.serving().items()
+        }
+
+    def poll(self) -> None:
+        """Drain everything there is now."""
+        self._find()
+        for process in self._processes.values():
+            self._attempt(process, self._drain)
+
+    def finish(self) -> None:
+        """Drain the rest and close."""
+        self.poll()
+        for process in self._processes.values():
+            for work in (self._write_notes, self._finish_workers, self._finish_journals):
+                self._attempt(process, work)
+        self._strays.finish()
+
+    def leave_behind(self) -> set[int]:
+        """The command has ended: say of trainings that go on that they are recorded no more.
+
+        Returns which these are.
+        """
+        # The last to begin may not have been seen yet.
+        self.poll()
+        told = set()
+        for process in self._processes.values():
+            if process.journals is not None and not has_ended(process.pid):
+                told.add(process.pid)
+                process.journals.warn(
+                    f"process {process.pid} went on after the command had ended; "
+                    "what it did from then on is not recorded"
+                )
+        return told
+
+    def _attempt(self, process: _Process, work: Callable[..., object], *arguments: object) -> None:
+        try:
+            work(process, *arguments)
+        except Exception as error:  # noqa: BLE001 - a bug here must not end the other recordings
+            problem = f"{type(error).__name__}: {error}"
+            self._faults.report(f"process {process.pid}: {type(error).__name__}", error)
+            self._journals(process).warn(
+                f"some of what process {process.pid} recorded is lost: {problem}"
+            )
+
+    def _journals(self, process: _Process) -> RankJournals:
+        return process.journals or self._strays
+
+    def _drain(self, process: _Process) -> None:
+        process.notes += self._read_notes(process.tail)
+        if process.ring is not None and process.journals is not None:
+            self._drain_ring(process.ring, process.journals)
+            self._write_notes(process)
+            if process.workers is not None:
+                process.workers.poll()
+        elif any(note.kind == "error" for note in process.notes):
+            # It will make no ring: whoever watches learns now that it is not recorded.
+            self._write_notes(process)
+
+    def _write_notes(self, process: _Process) -> None:
+        # Taken away first: what fails once would fail at every turn.
+        notes, process.notes = process.notes, []
+        self._journals(process).notes(notes)
+        if process.workers is not None:
+            process.workers.notes(notes)
+
+    def _finish_workers(self, process: _Process) -> None:
+        if process.workers is not None:
+            process.workers.finish()
+            if process.workers.lost:
+                lost = f"{process.workers.lost} rows of workers could not be written"
+                self._journals(process).warn(lost)
+
+    def _finish_journals(self, process: _Process) -> None:
+        journals = self._journals(process)
+        if process.ring is None and process.refused:
+            journals.warn(f"process {process.pid} is not recorded: {process.refused}")
+        if process.tail.damaged:
+            journals.warn(f"{process.tail.damaged} of the agent's notes could not be read")
+        if process.journals is not None:
+            process.journals.finish()
+        if process.ring is not None:
+            process.ring.close()
+
+    def _find(self) -> None:
+        for path in self._spool.notes_files():
+            self._process(int(path.stem.removeprefix("notes-")))
+        for path in sorted(self._spool.rings(), key=lambda path: int(path.name[5:])):
+            process = self._process(int(path.name.removeprefix("ring-")))
+            self._attempt(process, self._look_at_ring, path)
+
+    def _look_at_ring(self, process: _Process, path: Path) -> None:
+        if process.ring is not None and process.ring.is_replaced():
+            self._end_ring(process)
+        if process.ring is None:
+            self._open_ring(process, path)
+
+    def _process(self, pid: int) -> _Process:
+        if pid not in self._processes:
+            self._processes[pid] = _Process(pid, NotesTail(self._spool.notes(pid)))
+        return self._processes[pid]
+
+    def _end_ring(self, process: _Process) -> None:
+        """A process that replaced itself (``exec``) trains anew under the number it had."""
+        if process.ring is not None and process.journals is not None:
+            self._drain_ring(process.ring, process.journals)
+            process.journals.begin_anew()
+            process.ring.close()
+            process.ring = None
+
+    def _open_ring(self, process: _Process, path: Path) -> None:
+        try:
+            ring = RingReader(path)
+        except (RingError, OSError) as error:
+            self._faults.report(path.name, error)
+            process.refused = str(error)
+            return
+        journals = process.journals or self._begin(process, ring.header)
+        process.ring = ring
+        if ring.header.rings_before > process.rings:
+            journals.warn(REPLACED_UNREAD)
+        process.rings = ring.header.rings_before + 1
+
+    def _begin(self, process: _Process, header: RingHeader) -> RankJournals:
+        rank = self._claim(header.rank, header.world_size)
+        layout = self._layout.rank(rank)
+        journals = process.journals = RankJournals(layout, self._spool, self._faults)
+        process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
+        self._identify(journals, header, rank)
+        return journals
+
+    def _identify(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
+        """Say of a process that was not given the rank it calls itself why that is so."""
+        wanted = max(header.rank, 0)
+        before = self._processes.get(self._holders.get(wanted, -1))
+        self._holders[wanted] = header.pid
+        if before is not None and self._was_over(before, header.wall_ns):
+            journals.follow(wanted)
+        elif rank != header.rank:
+            journals.warn(
+                f"process {header.pid} calls itself rank {header.rank}, which another process has; "
+                f"it is kept as rank {rank}"
+            )
+
+    def _was_over(self, process: _Process, when: int) -> bool:
+        """Whether ``process`` has ended, and did nothing from ``when`` on (wall clock, ns)."""
+        if process.ring is None or process.journals is None:
+            return False
+        self._drain_ring(process.ring, process.journals)
+        return has_ended(process.ring.header.pid) and process.journals.last_end <= when
+
+    def _claim(self, wanted: int, world_size: int) -> int:
+        rank = max(wanted, 0)
+        if rank in self._ranks:
+            rank = world_size
+            while rank in self._ranks:
+                rank += 1
+        self._ranks.add(rank)
+        return rank
+
+    def _drain_ring(self, ring: RingReader, journals: RankJournals) -> None:
+        lost = ring.lost
+        journals.records(ring.poll())
+        journals.missed(ring.lost - lost)
+        if ring.lost_notes:
+            journals.warn(NOTES_LOST)
+
+    def _read_notes(self, tail: NotesTail) -> list[Note]:
+        try:
+            notes = tail.poll()
+        except OSError as error:
+            self._faults.report(tail.path.name, error)
+            return []
+        for note in notes:
+            if note.kind == "process":
+                self._on_process(note)
+        return notes

@@ -1,0 +1,178 @@
+"""Follows the pages of all that makes batches for one training process, and writes them down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.spool.notes import Note
+from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
+from perftui.run.columns import WORKER_COLUMNS
+from perftui.wire.spool import Spool
+from perftui.wire.worker_page import ENDED, IDLE
+
+SHORTEST = 1_000_000_000
+LONGEST = 10_000_000_000
+"""Between two rows of a worker, ns: one a second while somebody is likely to look, ten times fewer
+in a run of a day, which keeps hours of newest rows."""
+
+SLOWER_BY = 120
+"""The time between rows is this part of the time so far."""
+
+PATIENCE = 30_000_000_000
+"""How long a worker's counts wait, ns, for the note that says which loader it serves: a loader that
+spawns many workers is done with that long after the first has begun."""
+
+UNKNOWN = -1
+
+
+@dataclass
+class _Page:
+    """A page and what has been written of it."""
+
+    reader: WorkerPageReader
+    loader: int
+    at: int
+    """When the last row was written, by ``perf_counter_ns``."""
+    written: WorkerCounts
+    fetch: int = 0
+    collate: int = 0
+
+
+class LoaderWorkers:
+    """The pages that belong to the training process ``owner``.
+
+    A page is removed from the spool once its process has ended: epochs start workers anew.
+    """
+
+    def __init__(self, spool: Spool, owner: int, path: Path, faults: FaultLog) -> None:
+        self._spool = spool
+        self._owner = owner
+        self._faults = faults
+        self._journal = DownsamplingSink(path, WORKER_COLUMNS, faults)
+        self._pages: dict[Path, _Page] = {}
+        self._refused: set[Path] = set()
+        self._loaders: dict[int, int] = {}
+        self._begun = self._due = time.perf_counter_ns()
+
+    @property
+    def lost(self) -> int:
+        """Rows that could not be written."""
+        return self._journal.lost
+
+    def notes(self, notes: Sequence[Note]) -> None:
+        """Learn from the ``loader`` notes which process serves which loader."""
+        for note in notes:
+            number, pids = note.data.get("id"), note.data.get("workers")
+            if note.kind == "loader" and isinstance(number, int) and isinstance(pids, list):
+                self._loaders.update(dict.fromkeys(pids, number))
+        for page in self._pages.values():
+            self._learn(page)
+
+    def serving(self) -> dict[int, int]:
+        """The loader of each worker process of which it is known. Any thread may ask."""
+        pages = list(self._pages.values())
+        known = ((page.reader.header, page.loader) for page in pages if page.loader != UNKNOWN)
+        return {header.pid: loader for header, loader in known if header.worker >= 0}
+
+    def poll(self) -> None:
+        """Write what has been done, where it is time to."""
+        now = time.perf_counter_ns()
+        if now >= self._due:
+            self._due = now + min(max((now - self._begun) // SLOWER_BY, SHORTEST), LONGEST)
+            self._look(now, is_last=False)
+
+    def finish(self) -> None:
+        """Write the rest and close."""
+        self._look(time.perf_counter_ns(), is_last=True)
+        for page in self._pages.values():
+            page.reader.close()
+        self._pages.clear()
+        self._journal.close()
+
+    def _look(self, now: int, is_last: bool) -> None:
+        self._find()
+        rows = []
+        for path, page in list(self._pages.items()):
+            # Before the counts are read: what was counted by the one who has gone is all there.
+            has_ended = is_last or not _lives(page)
+            counts = page.reader.read()
+            has_ended |= counts is not None and counts.stage == ENDED
+            is_known = page.loader != UNKNOWN or now - page.at > PATIENCE or has_ended
+            if counts and is_known and (row := _row(page, counts, now, has_ended)):
+                rows.append(row)
+            if has_ended:
+                self._forget(path, page)
+        self._journal.append(rows)
+
+    def _find(self) -> None:
+        for path in self._spool.worker_pages(self._owner):
+            if path in self._pages or path in self._refused:
+                continue
+            try:
+                reader = WorkerPageReader(path)
+            except (PageError, OSError) as error:
+                self._refused.add(path)
+                self._faults.report(path.name, error)
+                continue
+            header = reader.header
+            page = _Page(reader, header.loader, header.monotonic_ns, WorkerCounts())
+            self._learn(page)
+            self._pages[path] = page
+
+    def _learn(self, page: _Page) -> None:
+        if page.loader == UNKNOWN:
+            page.loader = self._loaders.get(page.reader.header.pid, UNKNOWN)
+
+    def _forget(self, path: Path, page: _Page) -> None:
+        page.reader.close()
+        del self._pages[path]
+        self._loaders.pop(page.reader.header.pid, None)
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+def _lives(page: _Page) -> bool:
+    """Whether the process of ``page`` is there; another one with its number is another one."""
+    try:
+        process = psutil.Process(page.reader.header.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return bool(process.create_time() * 1e9 < page.reader.header.wall_ns + SHORTEST)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True
+
+
+def _row(page: _Page, counts: WorkerCounts, now: int, has_ended: bool) -> list[int] | None:
+    """A row of ``WORKER_COLUMNS`` for what is new, None where nothing is.
+
+    Of one that has ended the time counts up to its last batch: when it ended nobody knows.
+    """
+    end = max(min(counts.since, now), page.at) if has_ended else now
+    fetch, collate = counts.until(end)
+    before = page.written
+    if not has_ended and counts.stage == IDLE and counts.since == before.since:
+        return None
+    row = [
+        time.time_ns() - (now - end),
+        page.loader,
+        page.reader.header.worker,
+        page.reader.header.pid,
+        end - page.at,
+        counts.batches - before.batches,
+        counts.sized - before.sized,
+        counts.bytes - before.bytes,
+        fetch - page.fetch,
+        collate - page.collate,
+    ]
+    page.at, page.written, page.fetch, page.collate = end, counts, fetch, collate
+    return row if any(row[4:]) else None

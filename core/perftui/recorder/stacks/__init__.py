@@ -1,0 +1,1 @@
+"""Stack samples of the training and its data-loader workers."""

@@ -1,0 +1,54 @@
+"""Reads the stack samples that the agent took of its own main thread inside a window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perftui.recorder.spool.windows import WindowError
+from perftui.recorder.stacks.events import Frame, StackInterval
+from perftui.recorder.stacks.places import main_place, stays
+from perftui.run.damage import DAMAGE
+from perftui.wire.spool import Spool
+
+
+class _Samples(msgspec.Struct):
+    """Times on the wall clock, ns; a sample names its frames by number, the outermost first."""
+
+    every: int
+    end: int
+    frames: list[tuple[str, str, int]]
+    looks: list[tuple[int, list[int]]]
+
+
+_DECODER = msgspec.json.Decoder(_Samples)
+
+
+def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
+    """Rows by ``STACK_COLUMNS`` of the file of the spool that a window's note names; it is removed.
+
+    Raises:
+        WindowError: there is no such file, or it cannot be read.
+    """
+    path = spool.root / Path(str(name)).name
+    if not isinstance(name, str) or path.is_symlink() or not path.is_file():
+        raise WindowError(f"the agent named looks that are not there: {name!r}")
+    try:
+        samples = _DECODER.decode(path.read_bytes())
+        rows = [stay.row(samples.every) for stay in stays(_intervals(samples), main_place)]
+        path.unlink()
+    except (OSError, IndexError, *DAMAGE) as error:
+        raise WindowError(f"{path.name}: {error}") from error
+    return rows
+
+
+def _intervals(samples: _Samples) -> list[StackInterval]:
+    frames = [Frame(function, file, line) for function, file, line in samples.frames]
+    ends = [*(at for at, _ in samples.looks[1:]), samples.end]
+    return [
+        StackInterval(at, max(end, at), tuple(frames[number] for number in stack))
+        for (at, stack), end in zip(samples.looks, ends, strict=True)
+        if stack
+    ]

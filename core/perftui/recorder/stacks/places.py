@@ -1,0 +1,146 @@
+"""Stack intervals of a thread by the line of the user's code that it was at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any, TypeAlias
+
+import perftui
+from perftui.recorder.stacks.events import Frame, StackInterval
+from perftui.run.stacks import COLLATE, FETCH, WAIT
+
+LONGEST_TEXT = 300
+"""Characters kept of a name: a stack that changes while it is read may hold anything."""
+
+OURS = tuple(str(Path(perftui.__file__).parent / room) for room in ("agent", "wire"))
+"""Our hooks stand on the training's stack; they are no place of its own."""
+
+_STANDARD = re.compile(r"[/\\]lib(64)?[/\\]python3\.\d+[/\\]")
+
+_LOADING = "torch/utils/data/_utils/"
+_WORKER = f"{_LOADING}worker.py"
+"""Holds the loop of a worker. What stands outside it in a forked one is the stack of the training
+at the moment of the fork."""
+_FETCH = f"{_LOADING}fetch.py"
+_COLLATE = f"{_LOADING}collate.py"
+_TIMED_COLLATE = ("worker_times.py", "timed")
+"""Our own frame around the collate function, where the agent times batches."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an interval was: the innermost line of the user's own code, and the innermost frame."""
+
+    file: str
+    line: int
+    function: str
+    inner: str
+    stage: str = ""
+
+
+Locate: TypeAlias = Callable[[Sequence[Frame]], Place]
+
+
+@dataclass(frozen=True)
+class Stay:
+    """From ``start`` to ``end`` every sample found ``place``; ``samples`` of them found another
+    stack than the sample before."""
+
+    start: int
+    end: int
+    place: Place
+    samples: int = 1
+
+    def row(self, every: int) -> list[Any]:
+        """By ``STACK_COLUMNS``; ``every`` is the mean time between samples in ns."""
+        place = self.place
+        named = [place.file, place.line, place.function, place.inner]
+        return [self.start, self.end - self.start, self.samples, *named, every, place.stage]
+
+
+def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
+    """Stretches as stays, those of one place that follow each other as one."""
+    found: list[Stay] = []
+    for interval in intervals:
+        place = locate(interval.stack)
+        last = found[-1] if found else None
+        if last is not None and last.place == place and last.end == interval.start:
+            found[-1] = replace(last, end=interval.end, samples=last.samples + 1)
+        else:
+            found.append(Stay(interval.start, interval.end, place))
+    return found
+
+
+def main_place(stack: Sequence[Frame]) -> Place:
+    """Where the thread that trains is; ``stack`` is its frames, the outermost first, 1 at least."""
+    return replace(_place(stack), stage=_stage(stack))
+
+
+def worker_place(stack: Sequence[Frame]) -> Place:
+    """Where a worker is. Outside its loop, when it starts or ends, it has no line of its own."""
+    loop = _last(stack, _WORKER)
+    within = stack[loop + 1 :] if loop is not None else ()
+    stage = _stage(within)
+    if stage:
+        fetch = _last(within, _FETCH)
+        return replace(_place(within[fetch or 0 :]), stage=stage)
+    place = Place("", -1, "", _place(stack).inner)
+    return place if loop is None else replace(place, stage=WAIT)
+
+
+def _stage(stack: Sequence[Frame]) -> str:
+    fetch = _last(stack, _FETCH)
+    if fetch is None:
+        return ""
+    called = stack[fetch + 1 :]
+    return COLLATE if any(_is_collate(frame) for frame in called[:1]) else FETCH
+
+
+def _is_collate(frame: Frame) -> bool:
+    name, function = _TIMED_COLLATE
+    is_ours = frame.file.startswith(OURS) and frame.file.endswith(name)
+    is_timed = is_ours and frame.function.rsplit(".", 1)[-1] == function
+    return is_timed or _as_posix(frame.file).endswith(_COLLATE)
+
+
+def _last(stack: Sequence[Frame], file: str) -> int | None:
+    """Where the innermost frame of ``file`` stands."""
+    found = (at for at in reversed(range(len(stack))) if _as_posix(stack[at].file).endswith(file))
+    return next(found, None)
+
+
+def _as_posix(file: str) -> str:
+    return file.replace("\\", "/")
+
+
+def _place(stack: Sequence[Frame]) -> Place:
+    theirs = [frame for frame in reversed(stack) if not frame.file.startswith(OURS)]
+    own = next((frame for frame in theirs if is_own(frame.file)), None)
+    inner = theirs[0] if theirs else stack[-1]
+    text = _text(f"{_short(inner.file)}:{inner.line} {inner.function}")
+    if own is None:
+        return Place("", -1, "", text)
+    return Place(_text(own.file), own.line, _text(own.function), text)
+
+
+def is_own(file: str) -> bool:
+    """Whether ``file`` is the user's: neither installed, nor of Python itself, nor made up."""
+    parts = PurePath(file).parts
+    installed = "site-packages" in parts or "dist-packages" in parts
+    return not (not file or file.startswith("<") or installed or _STANDARD.search(file))
+
+
+def _short(file: str) -> str:
+    """A file as its package knows it, else with its directory."""
+    parts = PurePath(file).parts
+    for name in ("site-packages", "dist-packages"):
+        if name in parts:
+            return "/".join(parts[parts.index(name) + 1 :])
+    return "/".join(parts[-2:])
+
+
+def _text(text: str) -> str:
+    return text[:LONGEST_TEXT]

@@ -1,0 +1,133 @@
+"""Has py-spy sample one process after the other, each for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from perftui.recorder.stacks.events import StackError, StackInterval, read_intervals
+from perftui.recorder.stacks.pyspy import Outcome, PySpy, find_pyspy
+from perftui.run.layout import RankLayout
+
+MOST_FAILURES = 3
+"""In a row, after which it is left alone: a Python it does not know stays unknown."""
+
+END_SECONDS = 1.0
+"""It may take at the end to write what it has: whoever waits for the exit code waits, too."""
+
+SPACING = 5.0
+"""Seconds from the start of sampling a process to the next start. Starting takes py-spy some 40 ms
+of a core, and workers may live for less than a second."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A process to sample for ``seconds``."""
+
+    pid: int
+    layout: RankLayout
+    seconds: int
+    loader: int = -1
+    """The data loader that it serves, of a worker."""
+
+
+class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
+    """There is no py-spy."""
+
+
+class Failed(Exception):  # noqa: N818 - as above
+    """It failed too often; the message is its own."""
+
+
+class Sampler:
+    """Samples what ``choose`` returns ``rate`` times a second, one process at a time.
+
+    ``keep`` is called with the target and its samples. The output of py-spy goes to ``directory``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rate: int,
+        choose: Callable[[], Target | None],
+        keep: Callable[[Target, list[StackInterval]], object],
+        directory: Path,
+    ) -> None:
+        self._name = name
+        self._rate = rate
+        self._choose = choose
+        self._keep = keep
+        self._directory = directory
+        self._failures = 0
+        self._is_ending = False
+        self._not_before = 0.0
+        self._running: tuple[PySpy, Target] | None = None
+
+    def turn(self) -> None:
+        """Take samples that are complete, and begin the next.
+
+        Raises:
+            Absent: there is no py-spy.
+            Failed: it does not get on with these processes, or may not read them.
+        """
+        if self._running is not None:
+            pyspy, _ = self._running
+            if pyspy.is_running and not pyspy.is_late:
+                return
+            self._take()
+        if not self._is_ending and time.monotonic() >= self._not_before:
+            self._begin()
+
+    def interrupt(self) -> None:
+        """Have what was seen so far written; ``finish`` waits for it."""
+        self._is_ending = True
+        if self._running is not None:
+            self._running[0].interrupt()
+
+    def finish(self) -> None:
+        """Take the last samples."""
+        self.interrupt()
+        if self._running is not None:
+            self._take()
+
+    def _begin(self) -> None:
+        target = self._choose()
+        if target is None:
+            return
+        command = find_pyspy()
+        if command is None:
+            raise Absent
+        output = self._directory / f"stacks-{self._name}-{target.pid}.json"
+        try:
+            pyspy = PySpy(command, target.pid, self._rate, target.seconds, output)
+        except OSError as error:
+            raise Failed(str(error)) from error
+        self._not_before = time.monotonic() + SPACING
+        self._running = pyspy, target
+
+    def _take(self) -> None:
+        if self._running is None:
+            return
+        (pyspy, target), self._running = self._running, None
+        outcome = pyspy.collect(END_SECONDS)
+        problem = outcome.message if outcome.content is None else self._read(target, outcome)
+        if problem is None:
+            self._failures = 0
+        elif psutil.pid_exists(outcome.pid) and not self._is_ending:
+            self._failures += 1
+            if outcome.is_refused or self._failures >= MOST_FAILURES:
+                raise Failed(problem)
+            self._not_before = 0.0
+
+    def _read(self, target: Target, outcome: Outcome) -> str | None:
+        """Hand on what was seen; None, or why it cannot be read."""
+        try:
+            intervals = read_intervals(outcome.content or b"", outcome.pid, outcome.begun_ns)
+        except StackError as error:
+            return str(error)
+        self._keep(target, intervals)
+        return None

@@ -1,0 +1,121 @@
+"""Samples the stacks of the training and its data-loader workers into journals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perftui.recorder.faults import FaultLog
+from perftui.recorder.journals.downsampling import DownsamplingSink, stack_journal
+from perftui.recorder.stacks.events import StackInterval
+from perftui.recorder.stacks.places import main_place, stays, worker_place
+from perftui.recorder.stacks.pyspy import REFUSED
+from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Target
+from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
+from perftui.run.journal import Column
+from perftui.run.layout import RankLayout
+from perftui.run.stacks import STACK_COLUMNS, WORKER_STACK_COLUMNS
+
+TURN_SECONDS = 0.5
+"""Between two checks whether samples are complete."""
+
+WORKERS_PART = 2
+"""Workers are sampled so many times less often than main threads: they run for longer, and which
+line is dear needs no more."""
+
+INSTEAD = "so lines are known in profiled windows only (--looks 0 asks for none)"
+
+ABSENT = f"py-spy is not installed (pip install py-spy), {INSTEAD}"
+NOT_ALLOWED = (
+    "the system does not let py-spy read the training (kernel.yama.ptrace_scope above 1, a "
+    f"container without SYS_PTRACE), {INSTEAD}"
+)
+FAILED = "py-spy failed, "
+
+
+class StackSampling:
+    """Samples what trains and its workers, as long as py-spy is there and may.
+
+    ``processes`` and ``workers`` are those of ``TrainingTurns`` and ``WorkerTurns``. ``give_up`` is
+    called, once, with the reason why there is nothing more to come.
+    """
+
+    def __init__(
+        self,
+        rate: int,
+        processes: Callable[[], Mapping[int, RankLayout]],
+        workers: Callable[[], Mapping[int, tuple[RankLayout, int]]],
+        directory: Path,
+        faults: FaultLog,
+        give_up: Callable[[str], object],
+    ) -> None:
+        slower = max(rate // WORKERS_PART, 1)
+        self._faults = faults
+        self._give_up = give_up
+        self._has_ended = False
+        self._every = 1_000_000_000 // rate
+        self._every_worker = 1_000_000_000 // slower
+        self._journals: dict[Path, DownsamplingSink] = {}
+        self._training = Sampler(
+            "training", rate, TrainingTurns(processes), self._keep_main, directory
+        )
+        self._workers = Sampler(
+            "worker", slower, WorkerTurns(workers), self._keep_worker, directory
+        )
+        self._samples_workers = True
+
+    def turn(self) -> None:
+        """Take what is complete and begin what is due."""
+        if self._has_ended:
+            return
+        try:
+            self._training.turn()
+            self._turn_workers()
+        except Absent:
+            self._end(ABSENT)
+        except Failed as error:
+            refused = REFUSED in str(error)
+            said = f"{FAILED}{INSTEAD}: {str(error) or 'it does not say why'}"
+            self._end(NOT_ALLOWED if refused else said)
+
+    def interrupt(self) -> None:
+        """The training has ended: have what was seen written; ``finish`` waits for it."""
+        self._training.interrupt()
+        self._workers.interrupt()
+
+    def finish(self) -> None:
+        """Take the last samples and close the journals."""
+        self.interrupt()
+        self._training.finish()
+        self._workers.finish()
+        for journal in self._journals.values():
+            journal.close()
+
+    def _turn_workers(self) -> None:
+        """Sample workers; failing there does not end the samples of the training."""
+        if self._samples_workers:
+            try:
+                self._workers.turn()
+            except Failed as error:
+                self._samples_workers = False
+                self._faults.report("looks at workers", f"{error}; they end")
+
+    def _end(self, why: str) -> None:
+        self._has_ended = True
+        self.interrupt()
+        self._give_up(why)
+
+    def _keep_main(self, target: Target, intervals: list[StackInterval]) -> None:
+        rows = [stay.row(self._every) for stay in stays(intervals, main_place)]
+        self._append(target.layout.stacks, STACK_COLUMNS, rows)
+
+    def _keep_worker(self, target: Target, intervals: list[StackInterval]) -> None:
+        whose = [target.pid, target.loader]
+        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(intervals, worker_place)]
+        self._append(target.layout.worker_stacks, WORKER_STACK_COLUMNS, rows)
+
+    def _append(self, path: Path, columns: Sequence[Column], rows: list[list[Any]]) -> None:
+        if path not in self._journals:
+            self._journals[path] = stack_journal(path, columns, self._faults)
+        self._journals[path].append(rows)

@@ -1,0 +1,1 @@
+"""Terminals, the keyboard and the script's output."""

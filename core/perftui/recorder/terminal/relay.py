@@ -1,0 +1,147 @@
+"""Carries the script's output to the log, and on to our own output where there is one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import sys
+import termios
+import threading
+import time
+
+from perftui.recorder.terminal.output_log import OutputLog
+
+CHUNK = 1 << 16
+
+QUIET = 0.1
+"""Seconds without a byte after which a terminal has nothing more to give: the kernel hands what
+was written to it over a moment later, from a work queue."""
+
+LONGEST = 1.0
+"""Seconds to wait for that where processes that the script left behind are never quiet."""
+
+STOPPING = 0.5
+"""Seconds a relay may take to stop; it cannot while its sink takes nothing."""
+
+SETTLE, STOP = b"s", b"x"
+
+
+class Relay:
+    """Reads the descriptor ``source`` to its end in a thread, into ``log`` and ``sink``.
+
+    ``source`` is always drained, whatever happens to the log. A ``sink`` that is slow slows the
+    script down, as it would without us. When ``sink`` is closed by its reader, ``source`` is
+    closed where ``pass_broken``, so that the script learns of it as it would without us;
+    otherwise the script goes on into the log alone.
+    """
+
+    def __init__(
+        self, source: int, log: OutputLog, sink: int | None = None, pass_broken: bool = False
+    ) -> None:
+        self.source = source
+        self.sink = sink
+        self._log = log
+        self._pass_broken = pass_broken
+        self._wake_read, self._wake_write = os.pipe()
+        self.settled = threading.Event()
+        self._is_left = False
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+        self._thread.start()
+
+    def settle(self) -> None:
+        """Set ``settled`` once what the ended script wrote is through, though others may still
+        hold its output, and write to it."""
+        os.write(self._wake_write, SETTLE)
+
+    def stop(self) -> bool:
+        """Carry no more. Whether others may still write to ``source``, which is then left open;
+        not where the sink is too slow to stop at all."""
+        os.write(self._wake_write, STOP)
+        self._thread.join(STOPPING)
+        return self._is_left
+
+    def join(self) -> None:
+        """Wait until nobody holds the other end of ``source`` any more."""
+        self._thread.join()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _run(self) -> None:
+        rest: _Rest | None = None
+        while True:
+            sources = [self.source, self._wake_read]
+            ready, _, _ = select.select(sources, [], [], QUIET if rest else None)
+            if self._wake_read in ready:
+                if os.read(self._wake_read, 1) == STOP:
+                    self._is_left = True
+                    return
+                rest = _Rest(self.source)
+            elif self.source in ready:
+                count = self._carry()
+                if count is None:
+                    break
+                if rest is not None and rest.is_carried(count):
+                    self.settled.set()
+            elif rest is not None:
+                self.settled.set()
+                rest = None
+        os.close(self.source)
+        self.settled.set()
+
+    def _carry(self) -> int | None:
+        """Carry one chunk; how many bytes it had, None at the end."""
+        data = read_some(self.source)
+        if not data:
+            return 0 if data is None else None
+        self._log.write(data)
+        if self.sink is not None and not write_all(self.sink, data):
+            self.sink = None
+            if self._pass_broken:
+                return None
+        return len(data)
+
+
+class _Rest:
+    """What ``source`` held when the script ended; more than that may come from others."""
+
+    def __init__(self, source: int) -> None:
+        held = fcntl.ioctl(source, termios.FIONREAD, bytes(4))
+        self._bytes = int.from_bytes(held, sys.byteorder)
+        self._until = time.monotonic() + LONGEST
+
+    def is_carried(self, count: int) -> bool:
+        """Whether it is through, now that ``count`` more bytes are."""
+        self._bytes -= count
+        return self._bytes <= 0 and time.monotonic() > self._until
+
+
+def read_some(source: int) -> bytes | None:
+    """The next bytes, empty at the end, None where there are none yet."""
+    try:
+        return os.read(source, CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        # EIO: every holder of the other side of the terminal is gone.
+        return b""
+
+
+def write_all(file: int, data: bytes) -> bool:
+    """Write ``data``, waiting for a descriptor that is full; False where its reader is gone."""
+    view = memoryview(data)
+    try:
+        while view:
+            # A descriptor that others made non-blocking is waited for all the same.
+            select.select([], [file], [])
+            view = view[_write_some(file, view) :]
+    except OSError:
+        return False
+    return True
+
+
+def _write_some(file: int, view: memoryview) -> int:
+    try:
+        return os.write(file, view)
+    except BlockingIOError:
+        return 0

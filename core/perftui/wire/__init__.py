@@ -1,0 +1,1 @@
+"""What the agent and the recorder both speak: formats and names, standard library only."""

@@ -1,0 +1,866 @@
+"""The fast path through the hooks writes what the slow path does."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import signal
+import weakref
+from collections.abc import Callable
+from itertools import count
+from threading import Thread, get_ident
+from typing import Any, cast
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from perftui.agent.fast_path.fast_path import (
+    ASKED,
+    FETCHED,
+    MOST_NUMBERS,
+    MOST_OPTIMIZERS,
+    STEPPED,
+    WENT_BACK,
+    WITH_GRADIENTS,
+    WITHOUT,
+    FastPath,
+    report_event,
+)
+from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.output.ring import RingWriter
+from perftui.agent.overhead.meter import Meter
+from perftui.agent.recording.recording import Recording
+from perftui.agent.safety.signal_handlers import raised_by_handler
+from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
+from perftui.agent.steps.optimizers import Optimizers
+from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
+from tests.core.agent.interrupts import interrupted_at_call
+
+pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
+
+CAPACITY = 4096
+
+events = st.sampled_from([WITH_GRADIENTS, WITHOUT, WENT_BACK, STEPPED, STEPPED + 1, FETCHED, ASKED])
+usual_steps = [
+    [FETCHED, WITH_GRADIENTS, WENT_BACK, STEPPED],
+    [FETCHED, WITH_GRADIENTS, WENT_BACK, WITH_GRADIENTS, WENT_BACK, STEPPED, STEPPED + 1],
+    [FETCHED, WITHOUT, WITH_GRADIENTS, WENT_BACK, STEPPED],
+    [FETCHED, WITH_GRADIENTS, WENT_BACK, ASKED] * 3 + [FETCHED, WITH_GRADIENTS, WENT_BACK, STEPPED],
+]
+steps = st.one_of(st.sampled_from(usual_steps), st.lists(events, max_size=6))
+loops = st.lists(st.tuples(steps, st.integers(1, 4)), max_size=12)
+
+
+def machine() -> StepMachine:
+    one = StepMachine(lambda: True, lambda: False)
+    one.has_optimized = True
+    return one
+
+
+class Iterator:
+    """As much of a data loader's as is looked at."""
+
+    _num_workers = 0
+
+
+class Optimizer:
+    """Any."""
+
+
+class Torch:
+    """As much of torch as is asked."""
+
+    class optim:  # noqa: N801 - as torch calls it
+        Optimizer = Optimizer
+
+    def __init__(self) -> None:
+        self.has_gradients = True
+
+    def is_grad_enabled(self) -> bool:
+        return self.has_gradients
+
+
+def no_error(error: BaseException) -> bool:
+    raise AssertionError(error)
+
+
+class OnFastPath:
+    """Has its steps end as the session does, and every event go by the fast path if it can."""
+
+    def __init__(self, keeps: Callable[[BaseException], bool] = no_error) -> None:
+        self.torch = Torch()
+        self.meter = Meter()
+        ring = RingWriter(mmap.mmap(-1, PAGE + CAPACITY * RECORD.size), CAPACITY)
+        self.recording = Recording(ring, machine(), self.meter, get_ident())
+        self.recording.now()
+        self.optimizers = Optimizers(self.torch)
+        self.all_optimizers = [Optimizer(), Optimizer()]
+        for number, optimizer in enumerate(self.all_optimizers):
+            assert self.optimizers.number(optimizer) == number
+        self.fast_path = FastPath(self.torch, keeps)
+        self.iterator = Iterator()
+        self.short = 0
+        """Steps that ended on the fast path."""
+        self.ended: list[tuple[str, int]] = []
+
+    def open(self, events: list[int]) -> None:
+        self.fast_path.iterator = cast("Any", weakref.ref(self.iterator))
+        self.fast_path.open(self.recording, self.meter, self.optimizers, events, is_fed=True)
+
+    def fetch(self) -> None:
+        """Ask for a batch."""
+        fast_path, recording = self.fast_path, self.recording
+        index = fast_path.index
+        if fast_path.is_open and fast_path.enter_fetch(self.iterator):
+            if fast_path.index > index:
+                self.short += 1
+                self.ended.append((TRAIN, fast_path.micro_batches))
+            return
+        covered = fast_path.close()
+        ended = recording.steps.fetch(recording.now())
+        self.ended += [(one.kind, one.micro_batches) for one in ended]
+        recording.ended(ended)
+        if ended and ended[-1].kind == TRAIN and ended[-1].forwards:
+            # So that none is ever planned for.
+            recording._usual_until = 1 << 62
+            fast_path.learn(covered, ended[-1].micro_batches, recording.steps.state())
+            self.open([])
+        elif covered and not ended:
+            self.open([*covered, ASKED])
+
+    def play(self, step: list[int]) -> None:
+        """Have the events of a step happen."""
+        for event in step:
+            if event == ASKED:
+                self.fetch()
+            elif not (self.fast_path.is_open and self._on_fast_path(event)):
+                self.fast_path.close()
+                report_event(self.recording.steps, event, True)
+
+    def _on_fast_path(self, event: int) -> bool:
+        fast_path = self.fast_path
+        if event == FETCHED:
+            return fast_path.leave_fetch(self.iterator, 1)
+        if event >= STEPPED:
+            optimizer = self.all_optimizers[event - STEPPED]
+            return fast_path.enter_optimizer(optimizer) and fast_path.leave_optimizer(optimizer)
+        self.torch.has_gradients = event == WITH_GRADIENTS
+        start = fast_path.enter_backward() if event == WENT_BACK else fast_path.enter_forward()
+        return bool(start) and fast_path.leave(BACKWARD if event == WENT_BACK else FORWARD, start)
+
+    @property
+    def written(self) -> list[tuple[int, int]]:
+        """Kind and step of each record."""
+        ring = self.recording.ring
+        found = []
+        for number in range(ring._head[0]):
+            record = RECORD.unpack_from(ring._memory, PAGE + number * RECORD.size)
+            assert record[0] == number
+            assert record[2] >= 0
+            found.append((record[6], record[5]))
+        return found
+
+
+def check(ours: OnFastPath, plain: StepMachine, ended: list[Boundary]) -> None:
+    """The fast path is closed, and all is as with ``plain``, where these steps have ended."""
+    assert ours.ended == [(one.kind, one.micro_batches) for one in ended]
+    last = [one._replace(end=0) for one in ours.recording.steps.finish()]
+    assert last == [one._replace(end=0) for one in plain.finish()]
+    assert ours.recording.index == len(ended)
+    assert [step for kind, step in ours.written if kind == 0] == list(range(len(ended)))
+
+
+@given(loops)
+def test_steps_end_and_count_as_the_machine_says(loop: list[tuple[list[int], int]]) -> None:
+    plain, ended = machine(), list[Boundary]()
+    ours = OnFastPath()
+    for step, times in loop:
+        for _ in range(times):
+            ended += plain.fetch(1)
+            ours.fetch()
+            for event in step:
+                if event == ASKED:
+                    ended += plain.fetch(1)
+                else:
+                    report_event(plain, event, True)
+            ours.play(step)
+    ours.fast_path.close()
+    check(ours, plain, ended)
+
+
+class WithoutLoader(OnFastPath):
+    """The same where nothing is fetched, and steps end with optimizers."""
+
+    def play(self, step: list[int]) -> None:
+        for event in step:
+            index = self.fast_path.index
+            if self.fast_path.is_open and self._on_fast_path(event):
+                if self.fast_path.index > index:
+                    self.short += 1
+                    self.ended.append((TRAIN, self.fast_path.micro_batches))
+                continue
+            self._off_fast_path(event, self.fast_path.close())
+
+    def _off_fast_path(self, event: int, covered: list[int]) -> None:
+        recording = self.recording
+        ended, now = happen(recording.steps, event, recording.now())
+        self.ended += [(one.kind, one.micro_batches) for one in ended]
+        recording.ended(ended)
+        if event < STEPPED:
+            return
+        if not recording.steps.ends_by_optimizers():
+            return
+        whole = [*covered, event] if covered else []
+        if not ended:
+            if whole:
+                self.open(whole)
+        elif ended[-1].end == now and ended[-1].forwards:
+            recording._usual_until = 1 << 62
+            self.fast_path.learn(whole, ended[-1].micro_batches, recording.steps.state())
+            self.open([])
+
+    def open(self, events: list[int]) -> None:
+        self.fast_path.open(self.recording, self.meter, self.optimizers, events, is_fed=False)
+
+
+def happen(machine: StepMachine, event: int, now: int) -> tuple[list[Boundary], int]:
+    """Without a loader; steps that end with it, and when it happened."""
+    if event == WENT_BACK:
+        machine.backward()
+        return [], now
+    if event >= STEPPED:
+        return machine.optimizer(event - STEPPED, now, False), now
+    return machine.forward(now, event == WITH_GRADIENTS, False), now
+
+
+unfed_events = st.sampled_from([WITH_GRADIENTS, WITHOUT, WENT_BACK, STEPPED, STEPPED + 1])
+unfed_usual = [
+    [WITH_GRADIENTS, WENT_BACK, STEPPED],
+    [WITH_GRADIENTS, WENT_BACK, STEPPED, WITH_GRADIENTS, WENT_BACK, STEPPED + 1],
+    [WITHOUT, WITH_GRADIENTS, WENT_BACK, WITH_GRADIENTS, WENT_BACK, STEPPED, STEPPED, STEPPED + 1],
+    [WITHOUT] * 150 + [WITH_GRADIENTS, WENT_BACK, STEPPED],
+]
+unfed_loops = st.lists(
+    st.tuples(
+        st.one_of(
+            st.sampled_from([*unfed_usual, [WITHOUT] * 70, [WITH_GRADIENTS, WENT_BACK] * 70]),
+            st.lists(unfed_events, max_size=6),
+        ),
+        st.integers(1, 5),
+    ),
+    max_size=12,
+)
+
+
+@given(unfed_loops)
+# Before the first backward pass a dozen forward calls are steps of their own.
+@example([([WITH_GRADIENTS, STEPPED], 3), ([*[WITHOUT] * 20, WITH_GRADIENTS, STEPPED], 1)])
+def test_steps_without_a_loader_end_as_the_machine_says(loop: list[tuple[list[int], int]]) -> None:
+    plain, ended, clock = machine(), list[Boundary](), count(1)
+    ours = WithoutLoader()
+    for step, times in loop:
+        for _ in range(times):
+            for event in step:
+                ended += happen(plain, event, next(clock))[0]
+            ours.play(step)
+    ours.fast_path.close()
+    check(ours, plain, ended)
+
+
+@pytest.mark.parametrize("step", unfed_usual)
+def test_the_third_step_without_a_loader_goes_the_short_way(step: list[int]) -> None:
+    ours = WithoutLoader()
+    for _ in range(20):
+        ours.play(step)
+
+    assert ours.short >= 16
+    ours.fast_path.close()
+    one = ours.recording.index - 3
+    assert sum(index == one for _, index in ours.written) == len(step) + 1
+    assert ours.meter._steps == len(ours.ended)
+
+
+@pytest.mark.parametrize("change", [{"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}])
+def test_an_optimizer_ends_no_step_when_it_is_time_to_plan(change: dict[str, Any]) -> None:
+    ours = without_loader()
+    optimizer = ours.all_optimizers[0]
+    ours.play(unfed_usual[0][:-1])
+    assert ours.fast_path.enter_optimizer(optimizer)
+    for name, value in change.items():
+        setattr(ours.fast_path, name, value)
+    written = len(ours.written)
+
+    assert not ours.fast_path.leave_optimizer(optimizer)
+    assert len(ours.written) == written
+    ours.fast_path.close()
+    assert ours.optimizers.left(optimizer) > 0
+
+
+def test_an_optimizer_within_a_backward_pass_ends_no_step() -> None:
+    ours = without_loader()
+    ours.play(unfed_usual[0][:-1])
+    assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    ours.fast_path.inside = True
+
+    assert not ours.fast_path.leave_optimizer(ours.all_optimizers[0])
+
+
+def test_no_loader_is_for_a_lane_without_one() -> None:
+    ours = without_loader()
+    ours.fast_path.iterator = cast("Any", weakref.ref(ours.iterator))
+
+    assert ours.fast_path.enter_fetch(ours.iterator) == 0
+    assert not ours.fast_path.leave_fetch(ours.iterator, 1)
+
+
+@pytest.mark.parametrize("step", usual_steps)
+def test_the_third_step_alike_goes_the_short_way(step: list[int]) -> None:
+    ours = OnFastPath()
+    for _ in range(20):
+        ours.fetch()
+        ours.play(step)
+
+    assert ours.short >= 16
+    ours.fast_path.close()
+    # Each phase and each step wrote its record, a fetch two.
+    passes = sum(event not in (FETCHED, ASKED) for event in step) + 2 * step.count(FETCHED)
+    assert ours.written[-passes:] == [
+        (kind, ours.recording.index) for kind, _ in ours.written[-passes:]
+    ]
+    assert sum(index == 10 for _, index in ours.written) == passes + 1
+
+
+def test_the_meter_knows_of_every_step_and_measures_one_in_31() -> None:
+    ours, measured = OnFastPath(), []
+    for number in range(200):
+        ours.fetch()
+        if ours.fast_path.is_open and ours.fast_path.is_sampling:
+            measured.append(number)
+        ours.play(usual_steps[0])
+    ours.fast_path.close()
+
+    assert ours.meter._steps == 199
+    assert measured == [1, 2, 3, 4, 5, 6, 7, 31, 62, 93, 124, 155, 186]
+
+
+def test_another_thread_and_another_iterator_have_no_way_here() -> None:
+    ours = OnFastPath()
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    fast_path, answers = ours.fast_path, list[object]()
+
+    def elsewhere() -> None:
+        answers.extend(
+            [fast_path.enter_forward(), fast_path.enter_backward(), fast_path.leave(FORWARD, 1)]
+        )
+        answers.extend(
+            [fast_path.enter_fetch(ours.iterator), fast_path.leave_fetch(ours.iterator, 1)]
+        )
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+
+    assert answers == [0, 0, False, 0, False]
+    assert fast_path.enter_forward() > 0
+    assert fast_path.enter_fetch(Iterator()) == 0
+    assert not fast_path.enter_optimizer(Optimizer())
+
+
+def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> None:
+    plan = ctypes.c_int64(8)
+    planned = {"plan": ctypes.addressof(plan), "planned": 7}
+    for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}, planned):
+        ours = OnFastPath()
+        for _ in range(12):
+            ours.fetch()
+            ours.play(usual_steps[0])
+        for name, value in change.items():
+            setattr(ours.fast_path, name, value)
+
+        assert ours.fast_path.enter_fetch(ours.iterator) == 0
+
+
+def test_nothing_is_for_the_lane_after_a_fetch_whose_end_nobody_was_told() -> None:
+    ours = OnFastPath()
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.fast_path.enter_fetch(ours.iterator)
+
+    assert ours.fast_path.is_fetching
+    assert (ours.fast_path.enter_forward(), ours.fast_path.enter_backward()) == (0, 0)
+    assert not ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    assert ours.fast_path.leave_fetch(ours.iterator, 1)
+    assert ours.fast_path.enter_forward() > 0
+
+
+def test_an_optimizer_that_steps_when_the_lane_closes_goes_on() -> None:
+    ours = OnFastPath()
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    ours.fast_path.close()
+
+    assert ours.optimizers.left(ours.all_optimizers[0]) > 0
+
+
+def test_each_of_two_optimizers_is_known_whenever_the_lane_opens() -> None:
+    ours = OnFastPath()
+    for number in range(40):
+        ours.fetch()
+        ours.play([*usual_steps[0], STEPPED + 1] if number % 7 == 5 else usual_steps[0])
+
+    assert ours.short >= 20
+    assert ours.fast_path.finished >= 40
+
+
+def test_a_step_of_very_many_events_goes_the_long_way() -> None:
+    step = [FETCHED, *[WITH_GRADIENTS, WENT_BACK] * 2500, STEPPED]
+    ours = OnFastPath()
+    for _ in range(4):
+        ours.fetch()
+        ours.play(step)
+    ours.fetch()
+
+    assert (ours.short, ours.ended) == (0, [(TRAIN, 1)] * 4)
+
+
+WAY = """
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+if sys.argv[1] == "long":
+    sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda self: False
+else:
+    # On a busy machine it is time to plan after every other step.
+    sys.modules["_perftui.agent.recording.step_writer"].USUAL_NS = 10**15
+    recording = sys.modules["_perftui.agent.recording.recording"].Recording
+    original, usual = recording.take_back, []
+    def take_back(self, fast_path):
+        usual.append(fast_path.steps)
+        original(self, fast_path)
+    recording.take_back = take_back
+"""
+"""All goes the slow path, or all that can the short one; ``usual`` counts steps that did."""
+
+LOOP = """
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+other = torch.optim.Adam(model.parameters())
+loader = DataLoader(TensorDataset(torch.ones(160, 4)), 4, num_workers=int(sys.argv[2]))
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+
+for (x,) in loader:
+    step(x)
+with torch.no_grad():
+    for (x,) in loader:
+        model(x)
+for number, (x,) in enumerate(loader):
+    model(x).sum().backward()
+    if number % 4 == 3:
+        optimizer.step()
+for number, (x,) in enumerate(loader):
+    step(x)
+    if number % 7 == 5:
+        other.step()
+    if number == 20:
+        with torch.no_grad():
+            model(x)
+for (x,) in loader:
+    model(x).sum().backward()
+    model(x).sum().backward()
+    optimizer.step()
+    other.step()
+batches = iter(loader)
+for _ in range(12):
+    (x,) = next(batches)
+    step(x)
+for _ in range(150):
+    step(x)
+del batches
+for _ in range(9):
+    step(x)
+try:
+    for number, (x,) in enumerate(loader):
+        if number == 12:
+            model(torch.ones(2, 3))
+        step(x)
+except RuntimeError:
+    pass
+for _ in range(7):
+    step(x)
+if sys.argv[1] != "long":
+    print(sum(usual) > 80)
+"""
+
+
+RANDOM_LOOPS = """
+import random
+model = nn.Linear(4, 1)
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for _ in range(3)]
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+loader = DataLoader(TensorDataset(torch.ones(16, 4)), 4, num_workers=int(sys.argv[2]))
+x, loss = torch.ones(2, 4), None
+
+def forward():
+    global loss
+    loss = model(x).sum()
+
+def without():
+    with torch.no_grad():
+        model(x)
+
+def backward():
+    if loss is None:
+        forward()
+    loss.backward(retain_graph=True)
+
+def closure():
+    forward()
+    backward()
+    return loss
+
+def skip():
+    optimizer = optimizers[0]
+    optimizer.zero_grad()
+    forward()
+    scaler.scale(loss * float("inf")).backward(retain_graph=True)
+    scaler.step(optimizer)
+    scaler.update()
+
+def broken():
+    try:
+        model(torch.ones(2, 3))
+    except RuntimeError:
+        pass
+
+def epoch():
+    for (batch,) in loader:
+        model(batch).sum().backward()
+        optimizers[0].step()
+
+def look():
+    next(iter(loader))
+
+steps = [lambda one=one: one.step() for one in optimizers]
+closures = [lambda one=one: one.step(closure) for one in optimizers]
+usual_ones = [[forward, backward, steps[0]], [without, forward, backward, steps[0], steps[1]],
+              [forward, backward, steps[1], forward, backward, steps[0]], [closures[0]]]
+events = [forward, without, backward, broken, skip, *steps, *closures]
+draw = random.Random(int(sys.argv[3]))
+for _ in range(60):
+    if draw.random() < 0.6:
+        step = draw.choice(usual_ones)
+    elif draw.random() < 0.2:
+        step = [draw.choice([epoch, look])]
+    elif draw.random() < 0.1:
+        step = [draw.choice([forward, without, backward])] * 230
+    else:
+        step = draw.choices(events, k=draw.randint(1, 5))
+    for _ in range(draw.randint(1, 9)):
+        for event in step:
+            event()
+if sys.argv[1] != "long":
+    print(sum(usual) > 40)
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("loop", "arguments", "least"),
+    [
+        (LOOP, ["0"], 1000),
+        (LOOP, ["1"], 1000),
+        *((RANDOM_LOOPS, ["0", str(seed)], 500) for seed in range(3)),
+    ],
+    ids=["loops", "loops-workers", "random-0", "random-1", "random-2"],
+)
+def test_a_training_is_recorded_alike_on_either_way(
+    train: Any, loop: str, arguments: list[str], least: int
+) -> None:
+    def told(way: str) -> list[tuple[object, ...]]:
+        run = train(WAY + loop, way, *arguments, options={"profile": False})
+        assert (run.code, run.out) == (0, "" if way == "long" else "True\n")
+        assert run.notes("error") == []
+        ring = next(n for n, path in enumerate(run.spool.rings()) if path.exists())
+        kept = [one for one in run.records(ring) if one.kind not in ("gc", "memory")]
+        for path in run.spool.root.iterdir():
+            if path.is_file():
+                path.unlink()
+        # How many batches are ready is a matter of time.
+        return [
+            (one.kind, one.step, one.flag, one.value if one.kind == "step" else None)
+            for one in kept
+        ]
+
+    short, long = told("short"), told("long")
+
+    assert len(short) > least
+    assert short == long
+
+
+MANY_OPTIMIZERS = """
+count = int(sys.argv[2])
+model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(count)])
+optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in model]
+for _ in range(30):
+    model(torch.ones(2, 4)).sum().backward()
+    for optimizer in optimizers:
+        optimizer.step()
+# Closes the fast path.
+iter(DataLoader(TensorDataset(torch.ones(4, 4))))
+print(sum(usual) > 20)
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("count", [MOST_OPTIMIZERS, MOST_OPTIMIZERS + 1])
+def test_a_lane_that_cannot_know_all_optimizers_stays_closed(train: Any, count: int) -> None:
+    # It would open and close with each of the others: 0.3 ms a step where there are 48.
+    run = train(WAY + MANY_OPTIMIZERS, "short", str(count), options={"profile": False})
+
+    assert (run.code, run.out) == (0, f"{count == MOST_OPTIMIZERS}\n")
+    assert run.step_kinds.count("train") == 30
+
+
+def test_what_a_handler_raises_on_the_lane_ends_no_more_than_the_phase() -> None:
+    class Stopped(BaseException):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    seen: list[BaseException] = []
+    ours = OnFastPath(lambda error: bool(seen.append(error)))
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    before = signal.signal(signal.SIGUSR1, stop)
+    ours.fast_path.is_grad_enabled = lambda: signal.raise_signal(signal.SIGUSR1) or True
+    try:
+        with pytest.raises(Stopped):
+            ours.fast_path.enter_forward()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert len(seen) == 1
+    assert not ours.fast_path.inside
+
+
+def test_an_error_of_ours_is_kept() -> None:
+    seen: list[BaseException] = []
+
+    def keep(error: BaseException) -> bool:
+        seen.append(error)
+        return True
+
+    ours = OnFastPath(keep)
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    ours.fast_path.is_grad_enabled = lambda: 1 // 0 > 0
+
+    assert ours.fast_path.enter_forward() == 0
+    assert [type(one) for one in seen] == [ZeroDivisionError]
+
+
+def at_a_fetch(keeps: Callable[[BaseException], bool] = no_error) -> OnFastPath:
+    """On the fast path, with a whole step done."""
+    ours = OnFastPath(keeps)
+    for _ in range(12):
+        ours.fetch()
+        ours.play(usual_steps[0])
+    assert ours.fast_path.is_open
+    return ours
+
+
+def without_loader() -> WithoutLoader:
+    """On the fast path, with a whole step done."""
+    ours = WithoutLoader()
+    for _ in range(12):
+        ours.play(unfed_usual[0])
+    assert ours.fast_path.is_open
+    return ours
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
+    ours = OnFastPath()
+    ours.all_optimizers = [Optimizer() for _ in range(number)]
+    ours.optimizers = Optimizers(ours.torch)
+    for optimizer in ours.all_optimizers:
+        ours.optimizers.number(optimizer)
+    for opened in range(6):
+        ours.open([])
+        for optimizer in ours.all_optimizers:
+            assert ours.fast_path.enter_optimizer(optimizer)
+            assert ours.fast_path.leave_optimizer(optimizer)
+        ours.fast_path.close()
+        assert ours.fast_path.finished == number * (opened + 1)
+
+
+def test_an_optimizer_whose_number_is_no_event_goes_the_long_way() -> None:
+    ours = at_a_fetch()
+    first, second = ours.all_optimizers
+    ours.optimizers._numbers[second] = MOST_NUMBERS
+    ours.fast_path.close()
+    ours.open([])
+
+    assert not ours.fast_path.enter_optimizer(second)
+    assert ours.fast_path.enter_optimizer(first)
+    with pytest.raises(ValueError, match="optimizer"):
+        ours.fast_path.optimizers = [(cast("Any", weakref.ref(second)), MOST_NUMBERS)]
+
+
+def test_an_error_that_a_handler_raised_is_known_for_that() -> None:
+    def alarm(*_: object) -> None:
+        raise TimeoutError
+
+    def interrupted(_: object) -> int:
+        signal.raise_signal(signal.SIGUSR1)
+        return 1
+
+    ours = at_a_fetch(lambda error: not raised_by_handler(error))
+    ours.fast_path.has_workers = True
+    ours.fast_path.batches_ready = interrupted
+    before = signal.signal(signal.SIGUSR1, alarm)
+    try:
+        with pytest.raises(TimeoutError):
+            ours.fast_path.enter_fetch(ours.iterator)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_is_raised_while_an_error_is_told_is_passed_on() -> None:
+    class Stopped(BaseException):
+        pass
+
+    def keeps(_: BaseException) -> bool:
+        raise Stopped
+
+    ours = at_a_fetch(keeps)
+    ours.fast_path.is_grad_enabled = lambda: 1 // 0 > 0
+
+    with pytest.raises(Stopped):
+        ours.fast_path.enter_forward()
+
+
+def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
+    ours = at_a_fetch()
+    fast_path, closed = ours.fast_path, list[list[int]]()
+    fast_path.is_sampling = True
+
+    def interrupted(spent: int, calls: int) -> None:
+        closed.append(fast_path.close())
+
+    ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
+    index, written = fast_path.index, len(ours.written)
+
+    assert fast_path.enter_fetch(ours.iterator) == 0
+    assert closed == [usual_steps[0]]
+    assert (ours.recording.index, len(ours.written)) == (index, written)
+    # The machine has been told of that step, and ends it.
+    assert len(ours.recording.steps.fetch(1)) == 1
+
+
+def test_a_lane_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others() -> None:
+    ours = without_loader()
+    fast_path, closed = ours.fast_path, list[list[int]]()
+    ours.play(unfed_usual[0][:-1])
+    assert fast_path.enter_optimizer(ours.all_optimizers[0])
+    fast_path.is_sampling = True
+
+    def interrupted(spent: int, calls: int) -> None:
+        closed.append(fast_path.close())
+
+    ours.meter.learn_compiled = interrupted  # type: ignore[method-assign]
+    index, written = fast_path.index, len(ours.written)
+
+    assert not fast_path.leave_optimizer(ours.all_optimizers[0])
+    assert closed == [unfed_usual[0][:-1]]
+    assert (ours.recording.index, len(ours.written)) == (index, written)
+    # Who is told of its end next finds when it began, and a step to end.
+    assert ours.optimizers.left(ours.all_optimizers[0]) > 0
+    assert len(ours.recording.steps.optimizer(0, 1, False)) == 1
+
+
+def in_a_step() -> OnFastPath:
+    """On the fast path, in the middle of a step: its optimizer goes on."""
+    ours = at_a_fetch()
+    ours.fetch()
+    ours.play([FETCHED, WITH_GRADIENTS, WENT_BACK])
+    assert ours.fast_path.enter_optimizer(ours.all_optimizers[0])
+    return ours
+
+
+def handed_over(ours: OnFastPath) -> tuple[object, ...]:
+    """What others know of what happened on the fast path."""
+    recording = ours.recording
+    return (
+        (recording.index, recording._usual_steps),
+        (recording.steps.state(), recording.steps._counts),
+        [optimizer() is ours.all_optimizers[0] for optimizer, _ in ours.optimizers.open],
+    )
+
+
+def test_an_interrupt_while_the_lane_closes_keeps_nothing_from_anybody() -> None:
+    whole = in_a_step()
+    whole.fast_path.close()
+    known = handed_over(whole)
+    number = 0
+    while True:
+        ours = in_a_step()
+        was_interrupted = interrupted_at_call(number, ours.fast_path.close)
+        # As the next hook does.
+        ours.fast_path.close()
+
+        assert handed_over(ours) == known
+        if not was_interrupted:
+            break
+        number += 1
+
+    assert number > 6
+
+
+HOOKS = {
+    "enter_fetch": 1,
+    "leave_fetch": 2,
+    "enter_forward": 0,
+    "enter_backward": 0,
+    "leave": 2,
+    "enter_optimizer": 1,
+    "leave_optimizer": 1,
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), HOOKS.items())
+def test_hooks_take_so_many_arguments_and_no_others(name: str, arguments: int) -> None:
+    hook = getattr(at_a_fetch().fast_path, name)
+    for wrong in {*range(5)} - {arguments, arguments + 1}:
+        with pytest.raises(TypeError, match="arguments"):
+            hook(*[1] * wrong)
+
+
+@pytest.mark.parametrize(
+    "name", ["pauses", "iterator", "is_grad_enabled", "batches_ready", "guards"]
+)
+def test_a_lane_from_which_something_is_missing_takes_no_steps(name: str) -> None:
+    ours = at_a_fetch(lambda _: True)
+    delattr(ours.fast_path, name)
+    ours.fast_path.has_workers = True
+
+    assert ours.fast_path.enter_fetch(ours.iterator) == 0
+
+
+@pytest.mark.parametrize("name", ["events", "usual", "optimizers"])
+def test_what_is_a_list_cannot_be_deleted(name: str) -> None:
+    with pytest.raises(TypeError):
+        delattr(at_a_fetch().fast_path, name)

@@ -1,0 +1,167 @@
+"""Options that a script declares: their defaults in the source, and their place in the command."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from perftui.fixes.command_option import CommandOption
+from perftui.fixes.source.declared_options import declared_options, option_behind
+from perftui.fixes.source.patching import written
+from perftui.fixes.source.program import parse_program
+from perftui.fixes.source.refused import PatchRefusedError
+
+END = "\nargs = p.parse_args()\nuse(args.x)\n"
+
+
+def with_default(declared: str, value: object) -> str:
+    """The declaration after the default of ``args.x`` is patched."""
+    source = f"{declared}{END}".encode()
+    program = parse_program(source)
+    option = option_behind(program, program.calls("use")[0].args[0], type(value))
+    if isinstance(option, str):
+        raise PatchRefusedError(option)
+    after, _ = written(source, [option.decided(program).edit(value)])
+    return after.decode().removesuffix(END)
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "after"),
+    [
+        ("p.add_argument('--x', type=float, default=-1e-3)", 0.5, "default=0.5)"),
+        ("p.add_argument('--x', type=float, default=1)", 0.5, "default=0.5)"),
+        ("p.add_argument('--x', type=int, default=-1)", 4, "default=4)"),
+        ("p.add_argument('--x', default='a')", "b", "default='b')"),
+        ("p.add_argument('--x', default='a', type=str)", "it's", 'default="it\'s", type=str)'),
+        ("p.add_argument('--x', action='store_true')", True, "'store_true', default=True)"),
+        ("p.add_argument('--x', action='store_false')", False, "'store_false', default=False)"),
+        ("p.add_argument('--x', action=argparse.BooleanOptionalAction)", True, ", default=True)"),
+        (
+            "p.add_argument(\n    '--x',\n    action=BooleanOptionalAction,\n    default=False,\n)",
+            True,
+            "    default=True,\n)",
+        ),
+    ],
+)
+def test_the_default_of_an_option_is_changed(declared, value, after) -> None:
+    assert with_default(declared, value).endswith(after)
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "reason"),
+    [
+        ("p.add_argument('--x', type=int, default=1)", 0.5, "--x does not take one number"),
+        ("p.add_argument('--x', type=int, default=1)", True, "--x is not a flag"),
+        ("p.add_argument('--x', type=bool, default=True)", False, "--x is not a flag"),
+        ("p.add_argument('--x', type=float)", 0.5, "--x has no default that is a number"),
+        ("p.add_argument('--x', default=None)", "a", "--x has no default that is a string"),
+        ("p.add_argument('--x', choices='ab')", "a", "--x does not take one string"),
+        ("p.add_argument('--x', required=True, default='a')", "b", "no default"),
+        ("p.add_argument('--x', action='store_true', default=on)", True, "no default that is True"),
+        ("p.add_argument('--x', action='store_const', const=1)", 2, "one whole number"),
+        ("p.add_argument('--x', action='count')", True, "--x is not a flag"),
+        (
+            "p.add_argument('--x', action='store_true')\n"
+            "p.add_argument('--no-x', dest='x', action='store_false')",
+            True,
+            "2 options of this file store to args.x",
+        ),
+    ],
+)
+def test_a_default_that_is_not_certain_is_left_alone(declared, value, reason) -> None:
+    with pytest.raises(PatchRefusedError, match=reason):
+        with_default(declared, value)
+
+
+SCRIPT = """\
+p.add_argument("-l", "--rate", type=float, default=0.1)
+p.add_argument("-o", "--out-file", default="a")
+p.add_argument("-a", "--amp", action="store_true")
+p.add_argument("--no-log", action="store_false", dest="log")
+p.add_argument("-p", "--pin", action=argparse.BooleanOptionalAction, default=False)
+p.add_argument("--pinned", type=int, default=0)
+p.add_argument("rest", nargs="*")
+"""
+OPTIONS = {option.dest: option for option in declared_options(parse_program(SCRIPT.encode()))}
+
+
+def command(dest: str, value: object, *arguments: str) -> tuple[str, ...] | None:
+    whole = ("python", "t.py", *arguments)
+    given_ = CommandOption(whole, 2, OPTIONS[dest], OPTIONS.values()).with_value(value)
+    return given_ and given_[2:]
+
+
+@pytest.mark.parametrize(
+    ("dest", "value", "arguments", "expected"),
+    [
+        ("rate", 0.5, (), ("--rate", "0.5")),
+        ("rate", -0.5, ("x",), ("--rate=-0.5", "x")),
+        ("rate", -0.5, ("-l", "1"), ("-l=-0.5",)),
+        ("rate", 0.5, ("-l.1", "--ra=1"), ("-l0.5", "--ra=0.5")),
+        ("rate", 0.5, ("-l1e-3",), None),
+        ("out_file", "-b c", ("--out-file", "a"), ("--out-file=-b c",)),
+        ("out_file", "b", ("-ofoo",), None),
+        ("amp", True, ("-l", "1"), ("--amp", "-l", "1")),
+        ("amp", True, ("x", "--amp", "--am"), ("x", "--amp", "--amp")),
+        ("amp", False, ("x", "--amp", "y"), ("x", "y")),
+        ("amp", False, (), ()),
+        ("amp", True, ("-pa",), None),
+        ("log", False, (), ("--no-log",)),
+        ("log", True, ("--no-log",), ()),
+        ("pin", True, ("--no-pin", "--", "--pin"), ("--pin", "--", "--pin")),
+        ("pin", False, (), ("--no-pin",)),
+        ("pin", True, ("--pinned", "1"), ("--pin", "--pinned", "1")),
+    ],
+)
+def test_an_option_of_any_kind_is_given_in_the_command(dest, value, arguments, expected) -> None:
+    assert command(dest, value, *arguments) == expected
+
+
+@pytest.fixture(scope="module")
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser()
+    exec(SCRIPT, {"p": made, "argparse": argparse})  # noqa: S102
+    return made
+
+
+WORDS = st.sampled_from(
+    (
+        *("-l", "--rate", "0.2", "--rate=1", "-l1", "-o", "-ox", "--out", "-a", "--amp", "-ap"),
+        *("-pa", "--no-log", "--no-l", "--pin", "--no-pin", "-p", "--pinned", "--pinned=1"),
+        *("x", "--", "-1"),
+    )
+)
+VALUES = st.one_of(
+    st.tuples(st.just("rate"), st.floats(allow_nan=False, allow_infinity=False)),
+    st.tuples(st.just("out_file"), st.text()),
+    st.tuples(st.sampled_from(["amp", "log", "pin"]), st.booleans()),
+)
+
+
+@given(st.lists(WORDS, max_size=5), VALUES)
+def test_the_script_reads_the_value_and_all_else_as_before(parser, arguments, wanted) -> None:
+    dest, value = wanted
+    try:
+        before = vars(parser.parse_args(arguments))
+    except SystemExit:
+        assume(False)
+    changed = command(dest, value, *arguments)
+    assume(changed is not None)
+    assert vars(parser.parse_args(list(changed))) == {**before, dest: value}
+
+
+def test_the_kinds_are_read_from_the_declaration() -> None:
+    assert {dest: option.kind for dest, option in OPTIONS.items()} == {
+        "rate": float,
+        "out_file": str,
+        "amp": bool,
+        "log": bool,
+        "pin": bool,
+        "pinned": int,
+    }
+    assert OPTIONS["pin"].negative == ("--no-pin",)
+    assert ast.unparse(OPTIONS["amp"].call).startswith("p.add_argument('-a'")

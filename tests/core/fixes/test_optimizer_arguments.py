@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.fixes.optimizer_arguments import HAVE, optimizer_arguments
+from perftui.fixes.source.refused import PatchRefusedError
+
+HEAD = "import torch\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "train.py"
+
+
+WRITTEN = {
+    "a module": (
+        "import torch\n",
+        "o = torch.optim.AdamW(net.parameters(), lr=1e-3)\n",
+        "o = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)\n",
+    ),
+    "a module by another name": (
+        "import torch.optim as optim\n",
+        "o = optim.SGD(p, .1, 0.9)\n",
+        "o = optim.SGD(p, .1, 0.9, fused=True)\n",
+    ),
+    "a class by another name": (
+        "from torch.optim import AdamW as A\n",
+        "o = A(\n    p,\n    lr=1e-3,  # found by search\n)\n",
+        "o = A(\n    p,\n    lr=1e-3,  # found by search\n    fused=True,\n)\n",
+    ),
+    "where it is defined": (
+        "from torch.optim.adam import Adam\n",
+        "for fold in folds: o = Adam(p)\n",
+        "for fold in folds: o = Adam(p, fused=True)\n",
+    ),
+    "False": (
+        "from torch import optim\n",
+        "o = optim.Adam(p, fused = False, foreach=False)\n",
+        "o = optim.Adam(p, fused = True, foreach=False)\n",
+    ),
+    "None": ("from torch import optim\n", "o = optim.Adam(p, fused=None)\n", None),
+}
+
+
+@pytest.mark.parametrize(("head", "before", "after"), WRITTEN.values(), ids=WRITTEN)
+def test_an_optimizer_is_fused(path, head, before, after) -> None:
+    path.write_text(head + before)
+    patch = optimizer_arguments(path, 2, "fused")
+    assert patch.after.decode() == head + (after or before.replace("None", "True"))
+    assert (patch.path, patch.line, patch.arguments) == (path, 2, {"fused": True})
+    assert patch.target in {f"torch.optim.{name}" for name in HAVE["fused"]}
+    path.write_bytes(patch.after)
+    with pytest.raises(PatchRefusedError, match="already has"):
+        optimizer_arguments(path, 2, "fused")
+
+
+def test_other_optimizers_have_foreach(path) -> None:
+    path.write_text(
+        "import torch\no = torch.optim.RMSprop(p, 1e-3, 0.9, 1e-8, 0, 0, False, False)\n"
+    )
+    patch = optimizer_arguments(path, 2, "foreach")
+    assert patch.after.endswith(b"False, False, foreach=True)\n")
+    assert patch.target == "torch.optim.RMSprop"
+
+
+REFUSED = {
+    "a user's own": (
+        "class AdamW(torch.optim.Optimizer): ...\no = AdamW(p)",
+        "fused",
+        "line 3 calls AdamW, which is not certain to be an optimizer of torch that has fused",
+    ),
+    "a subclass": (
+        "class My(torch.optim.AdamW): ...\no = My(p)",
+        "fused",
+        "line 3 calls My, which is not certain",
+    ),
+    "another package's": (
+        "from transformers import AdamW\no = AdamW(p)",
+        "fused",
+        "calls AdamW, which is not certain",
+    ),
+    "one without it": ("o = torch.optim.RMSprop(p)", "fused", "calls RMSprop, which is not"),
+    "by name": ("o = getattr(torch.optim, name)(p)", "fused", "not certain"),
+    "no call": ("o = 1", "fused", "line 2 does not call an optimizer of torch that has fused"),
+    "two": ("a = torch.optim.Adam(p), torch.optim.Adam(q)", "fused", "makes 2 optimizers"),
+    "a dict": (
+        "o = torch.optim.Adam(p, **{'lr': 1})", "fused", r"fused may come from \*\*\{'lr': 1\}"),
+    "a list": ("o = torch.optim.Adam(*p)", "fused", "unpacks positional"),
+    "computed": (
+        "o = torch.optim.Adam(p, fused=torch.cuda.is_available())",
+        "fused",
+        r"fused=torch.cuda.is_available\(\) is not a literal",
+    ),
+    "a variable": (
+        "f = False\no = torch.optim.Adam(p, fused=f)", "fused", "fused=f is not a literal"),
+    "a number": ("o = torch.optim.Adam(p, fused=1)", "fused", "fused is 1"),
+    "by position": (
+        "o = torch.optim.Adagrad(p, .1, 0, 0, 0, 1e-10, None)", "foreach", "given by position"),
+    "beside foreach": (
+        "o = torch.optim.Adam(p, foreach=True)", "fused", "fused does not go with foreach=True"),
+    "beside what may be foreach": (
+        "o = torch.optim.Adam(p, foreach=each)", "fused", "does not go with foreach=each"),
+    "beside differentiable": (
+        "o = torch.optim.Adam(p, differentiable=True)", "foreach", "with differentiable=True"),
+    "already so": ("o = torch.optim.Adam(p, fused=True)", "fused", "already has"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "argument", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_certain_is_refused_with_the_reason(path, source, argument, reason) -> None:
+    path.write_text(HEAD + source + "\n")
+    line = (HEAD + source).count("\n") + 1
+    with pytest.raises(PatchRefusedError, match=reason):
+        optimizer_arguments(path, line, argument)
+    assert path.read_text() == HEAD + source + "\n"
+
+
+def test_a_run_that_had_another_value_speaks_against_the_literal(path) -> None:
+    path.write_text(HEAD + "o = torch.optim.Adam(p, fused=False)\n")
+    with pytest.raises(PatchRefusedError, match="says fused=False, but the run had True"):
+        optimizer_arguments(path, 2, "fused", {"fused": True})
+    assert optimizer_arguments(path, 2, "fused", {"fused": False}).arguments == {"fused": True}
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("argument", HAVE)
+def test_torch_takes_what_is_written(path, argument) -> None:
+    import inspect
+
+    import torch
+
+    for name in HAVE[argument]:
+        path.write_text(HEAD + f"optimizer = torch.optim.{name}([parameter])\n")
+        patch = optimizer_arguments(path, 2, argument)
+        found = {"parameter": torch.nn.Parameter(torch.zeros(2))}
+        exec(patch.after, found)  # noqa: S102
+        assert found["optimizer"].defaults[argument] is True
+    for name, kind in inspect.getmembers(torch.optim, inspect.isclass):
+        if argument in inspect.signature(kind).parameters:
+            assert name in HAVE[argument]

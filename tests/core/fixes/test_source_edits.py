@@ -1,0 +1,296 @@
+"""Edits of programs in odd formatting: each changes what was asked for, and no other byte."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import io
+import re
+import tokenize
+import warnings
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from perftui.fixes.source.edits import AddKeyword, Edit, RemoveKeyword, ReplaceLiteral, literal_text
+from perftui.fixes.source.patching import written
+from perftui.fixes.source.program import parse_program
+from perftui.fixes.source.proof import proved
+from perftui.fixes.source.refused import PatchRefusedError
+from perftui.fixes.source.statements import insert_after, insert_after_imports, wrap
+
+SIMPLE = (
+    *("x = 1", "y = f(x)  # note", "a = 1; b = 2", "if x: pass", "pass", "del q ;"),
+    *('s = """a\n  b"""', "z = (1,\n     2)", "t = x \\\n    + y", "é = 'ß'"),
+    *("@deco\ndef g(): return 1", "call(\n  1,  # one\n\t)", 'w = f"{x}"', "'\\\nabout'"),
+)
+BETWEEN = ("", "# about", "\f", "    ", "   # odd")
+HEADERS = ("if x:", "for i in y:  # each", "def f(a):", "class C(B):", "while True :", "with o:")
+TOPS = ("", '"""about"""\n', "#!/usr/bin/python\n", "from __future__ import annotations\n", "\f\n")
+ENCODINGS = {
+    "utf-8": "",
+    "utf-8-sig": "",
+    "latin-1": "# -*- coding: latin-1 -*-\n",
+}
+
+
+@st.composite
+def blocks(draw, unit: str, indent: str = "", depth: int = 0) -> str:
+    lines = []
+    for _ in range(draw(st.integers(1, 4))):
+        lines += draw(st.lists(st.sampled_from(BETWEEN), max_size=2))
+        if depth < 2 and draw(st.integers(0, 3)) == 0:
+            lines.append(indent + draw(st.sampled_from(HEADERS)))
+            lines.append(draw(blocks(unit, indent + unit, depth + 1)))
+        else:
+            text = draw(st.sampled_from(SIMPLE))
+            # A decorated function begins on two lines; of the others the rest may stand anywhere.
+            begun = text.replace("\n", f"\n{indent}") if text.startswith("@") else text
+            lines.append(indent + begun)
+    return "\n".join(lines)
+
+
+@st.composite
+def programs(draw) -> bytes:
+    encoding, cookie = draw(st.sampled_from(sorted(ENCODINGS.items())))
+    body = draw(blocks(draw(st.sampled_from(["    ", "  ", "\t", "   "]))))
+    text = cookie + draw(st.sampled_from(TOPS)) + body + draw(st.sampled_from(["", "\n", "\n\n"]))
+    source = text.replace("\n", draw(st.sampled_from(["\n", "\r\n"]))).encode(encoding)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "program", "exec")
+    except SyntaxError:
+        assume(False)
+    return source
+
+
+def made(source: bytes, *edits: Edit) -> bytes:
+    return written(source, edits)[0]
+
+
+def lines_of(source: bytes) -> list[bytes]:
+    return re.split(rb"(?<=\n)", source)
+
+
+def comments(source: bytes) -> list[str]:
+    tokens = tokenize.tokenize(io.BytesIO(source).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+def is_subsequence(part: bytes, whole: bytes) -> bool:
+    left = iter(whole)
+    return all(byte in left for byte in part)
+
+
+class Without(ast.NodeTransformer):
+    """Takes ``print(0)`` out of a program, and puts what stands under ``with open(0)`` in place."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if ast.unparse(node) == "print(0)" else node
+
+    def visit_With(self, node: ast.With) -> ast.With | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.body if ast.unparse(node.items[0]) == "open(0)" else node
+
+
+def tree(source: bytes) -> str:
+    return ast.dump(Without().visit(ast.parse(source)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.data())
+def test_an_inserted_line_is_all_that_is_new(source: bytes, data: st.DataObject) -> None:
+    program = parse_program(source)
+    statement = data.draw(st.sampled_from(program.statements()))
+    try:
+        after = made(source, insert_after(program, statement.lineno, "print( 0)"))
+    except PatchRefusedError:
+        assume(False)
+    new = lines_of(after)
+    at = next(i for i, line in enumerate(new) if line.strip() == b"print( 0)")
+    rest = b"".join([*new[:at], *new[at + 1 :]])
+    assert rest == source or rest.rstrip(b"\r\n") == source, "an end of the last line at most"
+    assert tree(after) == tree(source)
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.data())
+def test_a_wrapped_block_is_indented_and_nothing_else(source: bytes, data: st.DataObject) -> None:
+    program = parse_program(source)
+    statement = data.draw(st.sampled_from(program.statements()))
+    block = program.block(statement)
+    end = data.draw(st.sampled_from(block[block.index(statement) :]))
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+    try:
+        after = made(source, wrap(program, first, end.end_lineno or first, "open( 0)"))
+    except PatchRefusedError:
+        assume(False)
+    old, new = (lines_of(text.removeprefix(codecs.BOM_UTF8)) for text in (source, after))
+    at = next(i for i, line in enumerate(new) if line.strip() == b"with open( 0):")
+    outer = new.pop(at).partition(b"with")[0]
+    assert len(new) == len(old)
+    assert outer == re.match(rb"[ \t]*", old[first - 1])[0]
+    inner = re.match(rb"[ \t]*", new[at])[0]
+    for number, (before, now) in enumerate(zip(old, new, strict=True), 1):
+        if before != now:
+            assert first <= number <= (end.end_lineno or first)
+            assert now == inner + before.removeprefix(outer)
+    assert tree(after) == tree(source)
+
+
+@settings(max_examples=30, deadline=None)
+@given(programs())
+def test_a_line_after_the_imports_comes_before_what_the_file_does(source: bytes) -> None:
+    program = parse_program(source)
+    head = [isinstance(node, ast.ImportFrom) for node in program.tree.body]
+    if not any(head):
+        with pytest.raises(PatchRefusedError, match="no imports"):
+            insert_after_imports(program, "print(0)")
+        return
+    after = made(source, insert_after_imports(program, "print(0)"))
+    body = ast.parse(after).body
+    assert ast.unparse(body[head.index(True) + 1]) == "print(0)"
+    assert tree(after) == tree(source)
+
+
+VALUES = st.one_of(
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+SEPARATORS = (", ", ",", " ,", ",\n    ", ",  # why\n    ", ",\n\n  # own\n\t", "\n , ")
+ENDS = ("", ",", " , ", ",\n", "\n    ", ",  # last\n    ", ", # c\n  # end\n", "  # last\n")
+
+
+@st.composite
+def calls(draw) -> tuple[bytes, list[str]]:
+    """A program with one call ``f(...)``, and its keywords."""
+    names = draw(st.lists(st.sampled_from("abcde"), unique=True, max_size=4))
+    equals = draw(st.sampled_from(["=", " = "]))
+    values = draw(st.lists(st.sampled_from(["1", "(2)", "'x'", "g(1)"]), min_size=4, max_size=4))
+    parts = [f"{name}{equals}{value}" for name, value in zip(names, values, strict=False)]
+    parts = draw(st.sampled_from([[], ["p"], ["p", "*q"]])) + parts
+    parts += draw(st.sampled_from([[], ["**kw"]]))
+    text = draw(st.sampled_from(["f(", "f( ", "f (", "f(\n    ", "f(  # call\n\t"]))
+    for number, part in enumerate(parts):
+        text += (draw(st.sampled_from(SEPARATORS)) if number else "") + part
+    text += draw(st.sampled_from(ENDS)) if parts else ""
+    before, after = draw(st.sampled_from([("", ""), ("x = [h(1), ", "]  # é"), ("if y: ", ";z=1")]))
+    text = f"{before}{text}){after}{draw(st.sampled_from(['', chr(10)]))}"
+    encoding, cookie = draw(st.sampled_from(sorted(ENCODINGS.items())))
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    return (cookie + text).replace("\n", newline).encode(encoding), names
+
+
+def span_of(source: bytes) -> tuple[int, int, int, int]:
+    program = parse_program(source)
+    return program.span(program.calls("f")[0])
+
+
+@settings(max_examples=80, deadline=None)
+@given(calls(), st.one_of(st.integers(), st.booleans(), st.none()))
+def test_an_added_keyword_leaves_every_byte_and_can_be_taken_out(call, value) -> None:
+    source, _ = call
+    after = made(source, AddKeyword(span_of(source), "new", literal_text(value)))
+    (given_,) = [k for k in parse_program(after).calls("f")[0].keywords if k.arg == "new"]
+    assert ast.literal_eval(given_.value) == value
+    assert is_subsequence(source, after)
+    assert comments(after) == comments(source)
+    try:
+        again = made(after, RemoveKeyword(span_of(after), "new"))
+    except PatchRefusedError:
+        assert comments(source), "a comment behind it may be about it"
+        return
+    assert tree(again) == tree(source)
+    assert comments(again) == comments(source)
+    if parse_program(source).calls("f")[0].args and not comments(source):
+        assert again == source
+
+
+@settings(max_examples=80, deadline=None)
+@given(calls(), st.data())
+def test_a_removed_keyword_takes_nothing_along(call, data: st.DataObject) -> None:
+    source, names = call
+    assume(names)
+    name = data.draw(st.sampled_from(names))
+    edit = RemoveKeyword(span_of(source), name)
+    try:
+        after = made(source, edit)
+    except PatchRefusedError:
+        assume(False)
+    assert is_subsequence(after, source)
+    assert comments(after) == comments(source)
+    (kept,) = parse_program(source).calls("f")
+    kept.keywords = [keyword for keyword in kept.keywords if keyword.arg != name]
+    assert ast.dump(kept) == ast.dump(parse_program(after).calls("f")[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(VALUES, VALUES, st.sampled_from(sorted(ENCODINGS)), st.sampled_from(["\n", "\r\n"]))
+def test_a_literal_gives_way_to_any_other(old, new, encoding, newline) -> None:
+    text = f"{ENCODINGS[encoding]}\f\nx = f('é', ( {{}} ),\n  y)  # z".replace("\n", newline)
+    try:
+        source = text.format(literal_text(old, "'")).encode(encoding)
+        expected = text.format(literal_text(new, "'" if isinstance(old, str) else '"')).encode(
+            encoding
+        )
+    except UnicodeEncodeError:
+        assume(False)
+    program = parse_program(source)
+    now = program.literal(program.calls("f")[0].args[1])
+    assert (now.value, type(now.value)) == (old, type(old))
+    after = made(source, now.edit(new))
+    if literal_text(new)[0] not in "\"'":
+        assert after == expected
+    value = ast.literal_eval(parse_program(after).calls("f")[0].args[1])
+    assert (value, type(value)) == (new, type(new))
+
+
+def test_text_that_the_encoding_lacks_is_refused() -> None:
+    source = b"# -*- coding: latin-1 -*-\nf('\xe9')\n"
+    program = parse_program(source)
+    edit = program.literal(program.calls("f")[0].args[0]).edit("€")
+    with pytest.raises(PatchRefusedError, match="encoding"):
+        made(source, edit)
+    with pytest.raises(PatchRefusedError, match="inf cannot be written"):
+        literal_text(float("inf"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls(), st.sampled_from(["g(1)", "1", "f", "p", "x", "'x'", "z"]))
+def test_whatever_else_changes_is_found(call, part: str) -> None:
+    """The proof of an edit against a file in which something else was changed too."""
+    source, _ = call
+    edit = AddKeyword(span_of(source), "new", "1")
+    after = made(source, edit)
+    proved(source, after, [edit])
+    body = after[after.index(b"f") :]
+    changed = after[: after.index(b"f")] + body.replace(part.encode(), b"other", 1)
+    assume(changed != after)
+    for claimed, edits in ((after, []), (source, [edit]), (changed, [edit]), (after, [edit, edit])):
+        with pytest.raises(PatchRefusedError, match=r"something else|does not parse"):
+            proved(source, claimed, edits)
+
+
+CALL, NUMBER = (1, 0, 1, 9), (1, 2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [AddKeyword(NUMBER, "a", "1")],
+        [AddKeyword(CALL, "b", "1")],
+        [RemoveKeyword(CALL, "a")],
+        [AddKeyword(CALL, "a", "1"), AddKeyword(CALL, "a", "2")],
+        [ReplaceLiteral(CALL, "2")],
+        [ReplaceLiteral(NUMBER, "2"), ReplaceLiteral(NUMBER, "3")],
+    ],
+    ids=["no call", "given", "not given", "twice", "no literal", "replaced twice"],
+)
+def test_an_edit_that_cannot_be_made_is_refused(edits) -> None:
+    with pytest.raises(PatchRefusedError, match="something else"):
+        made(b"f(1, b=2)\n", *edits)

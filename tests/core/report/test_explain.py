@@ -1,0 +1,57 @@
+"""What rules and fixes say of themselves: the README's table, `perftui explain`, and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perftui.diagnosis.rules import RULES
+from perftui.fixes.catalogue import CATALOGUE
+from perftui.report.explain import as_json, explain, names, overview, table
+
+README = Path(__file__).parents[3] / "README.md"
+
+
+def test_the_table_of_the_readme_is_that_of_the_rules() -> None:
+    assert table() in README.read_text()
+
+
+def test_every_fix_of_a_rule_is_there_and_answers_one() -> None:
+    answered = {fix for rule in RULES for fix in rule.fixes}
+    assert answered == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_is_explained_within_80_columns(name: str) -> None:
+    lines = explain(name).splitlines()
+    assert lines[0] == name
+    assert len(lines) > 3
+    assert max(map(len, lines)) < 80
+
+
+def test_a_rule_names_its_limits_their_source_and_its_fixes() -> None:
+    text = " ".join(explain("input-bound").split())
+    assert "Warns from 10 % of the step, critical from 20 %." in text
+    assert "TraceML warns at 10 %" in text
+    assert f"loader-workers: {CATALOGUE['loader-workers'].what}" in text
+
+
+def test_a_fix_names_what_it_answers() -> None:
+    assert "Answers: input-in-main-thread, input-bound." in explain("loader-workers")
+
+
+def test_all_are_listed_one_a_line() -> None:
+    listed = [line.split()[0] for line in overview().splitlines()]
+    assert listed == [*(rule.id for rule in RULES), "healthy"]
+
+
+def test_limits_are_shares_in_json() -> None:
+    rules = {one["rule"]: one for one in json.loads(as_json())["rules"]}
+    assert set(rules) == {rule.id for rule in RULES}
+    assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.1, 0.2)
+
+
+def test_limits_grow_from_warning_to_critical() -> None:
+    assert all(0 < rule.limits.warning < rule.limits.critical <= 1 for rule in RULES)

@@ -1,0 +1,157 @@
+"""What is taken away from screens: text, tables, pictures; and the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from tests.tui.driving import PATIENCE, opened, text_of, until, until_shown
+from tests.tui.recorded import write_run
+from tests.tui.test_ranks_screen import write_ranks
+from tests.tui.traces import write_trace
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where files are saved, and no tmux of the person who runs the tests."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("TMUX", raising=False)
+    return folder
+
+
+@pytest.mark.keys("overview.copy", "memory.copy", "log.copy", "compare.copy")
+@pytest.mark.parametrize(
+    ("digit", "words"),
+    [("1", "num_workers"), ("5", "Nothing to compare"), ("6", "loss 2.41"), ("7", "GPU memory")],
+)
+async def test_the_text_of_a_screen_is_copied(tmp_path: Path, digit: str, words: str) -> None:
+    root = write_run(tmp_path, output=b"epoch 1 loss 2.41\r\n")
+    async with opened(root) as (app, pilot):
+        await until(pilot, lambda: app.output.lines, "the output")
+        await pilot.press(digit)
+        await until_shown(pilot, f" {digit} ")
+        await until_shown(pilot, words)
+        await pilot.press("y")
+        await until_shown(pilot, "in the clipboard")
+        assert words in app.clipboard
+        assert "perftui  1 Overview" not in app.clipboard
+
+
+@pytest.mark.keys("ranks.table.screen.copy", "ranks.table.screen.save_table")
+async def test_a_rank_is_copied_and_the_table_saved(tmp_path: Path) -> None:
+    root = write_ranks(tmp_path, 5, 7, 65)
+    async with opened(root) as (app, pilot):
+        await pilot.press("8")
+        await until_shown(pilot, "rank")
+        await until(pilot, lambda: app.screen.focused is not None, "the table")
+        await pilot.press("home", "y")
+        await until_shown(pilot, "the row is in the clipboard")
+        assert "p95: " in app.clipboard
+        await pilot.press("s")
+        await until_shown(pilot, "ranks.csv")
+    (saved,) = (root / "tables").iterdir()
+    assert len(saved.read_text().splitlines()) == 4
+
+
+async def test_the_keys_are_not_kept_waiting_by_a_slow_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = Event()
+
+    def slow(*_: object) -> Path:
+        assert goes_on.wait(PATIENCE)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("perftui_tui.tables.csv_files.save_new", slow)
+    async with opened(write_ranks(tmp_path, 5, 7)) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: app.screen.focused is not None, "the table")
+        await pilot.press("s", "9")
+        await until(pilot, lambda: app.current_mode == "runs", "another screen meanwhile")
+        goes_on.set()
+        await until_shown(pilot, "cannot save in")
+
+
+@pytest.mark.keys("runs.table.screen.copy", "runs.table.screen.save_table")
+async def test_a_run_is_copied_and_the_table_saved(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "runs")
+    saved = root / "tables" / "runs.csv"
+    async with opened(root) as (app, pilot):
+        await pilot.press("9")
+        await until(pilot, lambda: app.screen.focused is not None, "the table")
+        await until_shown(pilot, "live")
+        await pilot.press("y")
+        await until_shown(pilot, "the row is in the clipboard")
+        assert "train.py" in app.clipboard or "train" in app.clipboard
+        await pilot.press("s")
+        # The path may be wrapped anywhere where it is said.
+        await until(pilot, saved.exists, "the table")
+    assert saved.read_text().count("\n") == 2
+
+
+@pytest.mark.keys("app.picture")
+async def test_a_picture_is_saved_and_its_place_said(tmp_path: Path, elsewhere: Path) -> None:
+    async with opened(write_run(tmp_path / "runs"), (200, 50)) as (app, pilot):
+        await pilot.press("S")
+        await until_shown(pilot, "perftui-overview.svg")
+        await pilot.press("S")
+        await until_shown(pilot, "perftui-overview-2.svg")
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert "Screenshot" not in titles
+    picture = (elsewhere / "perftui-overview.svg").read_text()
+    assert picture.startswith("<svg")
+    assert "Overview" in picture
+
+
+async def test_a_picture_that_cannot_be_saved_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("perftui_tui.tables.csv_files.save_new", full)
+    async with opened(write_run(tmp_path / "runs")) as (_, pilot):
+        await pilot.press("S")
+        await until_shown(pilot, "the picture cannot be saved")
+
+
+@pytest.mark.keys("app.return")
+async def test_backspace_leads_back_the_way_that_was_taken(tmp_path: Path) -> None:
+    async with opened(write_trace(tmp_path), (160, 40), replay=True) as (app, pilot):
+        await until_shown(pilot, "Largest gaps")
+        assert "Back" not in text_of(app).splitlines()[-1]
+        await pilot.press("t")
+        await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
+        await until_shown(pilot, "Overview > Timeline")
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.current_mode == "overview", "the overview")
+        assert app.trail == ()
+
+
+async def test_the_way_has_more_than_one_stage(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await until_shown(pilot, "backspace Back")
+        app.go_to_place(0, 10)
+        await until_shown(pilot, "Overview > Diagnosis > Timeline")
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
+        await until_shown(pilot, "Overview > Diagnosis")
+        await pilot.press("backspace")
+        await until(pilot, lambda: app.current_mode == "overview", "the overview")
+
+
+async def test_a_screen_that_was_chosen_begins_a_new_way(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path), (160, 40)) as (app, pilot):
+        await pilot.press("enter")
+        await until(pilot, lambda: app.trail == ("overview",), "the way")
+        await pilot.press("6")
+        await until(pilot, lambda: app.current_mode == "log", "the log")
+        await pilot.press("backspace")
+        await pilot.pause(0.2)
+        assert app.current_mode == "log"

@@ -1,0 +1,107 @@
+"""The first lines are never blank, whatever the run has come to."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.model import Diagnosis
+from perftui.fixes.model import FixOption
+from perftui.run.manifest import Status
+from perftui_tui.look.rows import plain
+from perftui_tui.panes.findings import findings
+from perftui_tui.reading.run_view import RunView
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.overview.headline import headline
+from tests.tui.recorded import NOW, START, write_run
+
+
+def snapshot_of(tmp_path: Path, **contents: Any) -> Snapshot:
+    root = write_run(tmp_path / "runs", **contents)
+    return RunView(root, lambda: NOW, lambda: False).read()
+
+
+def words(snapshot: Snapshot, cells: int = 120) -> str:
+    return "\n".join(plain(line).rstrip() for line in headline(snapshot, cells, 2))
+
+
+def test_before_torch_is_imported(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, steps=0, torch_version=None)
+    assert "torch is not in use yet (7:12)" in words(snapshot)
+
+
+def test_before_the_first_step(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, steps=0)
+    assert "torch in use, no training step yet (7:12)" in words(snapshot)
+
+
+def test_the_first_step_is_said_to_be_collected(tmp_path: Path) -> None:
+    assert "COLLECTING" in words(snapshot_of(tmp_path, steps=1))
+
+
+def test_a_slow_loader_is_the_bottleneck(tmp_path: Path) -> None:
+    text = words(snapshot_of(tmp_path))
+    assert text.startswith(" BOTTLENECK")
+    assert "loader runs in the main thread" in text
+    assert "at best 1.66x faster" in text
+
+
+def test_what_cannot_be_done_is_not_advised(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, cpu_count=1)
+    text = words(snapshot, 80)
+    assert "NO FIX      more than 0 workers is not possible here  enter why" in text
+    assert "DO THIS" not in text
+    assert "faster" not in text
+    listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
+    assert "fix: more than 0 workers is not possible here" in listed
+
+
+def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, cpu_count=1)
+    (rule,) = snapshot.options
+    by_hand = FixOption("other", "write a cache", "", advice="cache(it)")
+    snapshot = replace(snapshot, options={rule: (*snapshot.options[rule], by_hand)})
+    assert "DO THIS     write a cache" in words(snapshot)
+    listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
+    assert "fix: write a cache" in listed
+
+
+def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
+    text = words(snapshot_of(tmp_path, wait_ms=0, workers=2))
+    assert text.startswith(" HEALTHY")
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ({"status": Status.EXITED, "exit_code": 1}, "exit code 1 without a training step"),
+        ({"status": Status.EXITED, "exit_code": 0}, "ended (exit 0) without a training step"),
+        ({"status": Status.KILLED, "exit_code": 137}, "exit code 137"),
+        ({"status": Status.LOST}, "the recorder died"),
+        (
+            {"status": Status.EXITED, "exit_code": 1, "torch_version": None},
+            "before it used torch",
+        ),
+        ({"status": Status.EXITED, "message": "no such interpreter"}, "no such interpreter"),
+    ],
+)
+def test_a_run_that_ended_early_says_how(
+    tmp_path: Path, contents: dict[str, Any], expected: str
+) -> None:
+    snapshot = snapshot_of(tmp_path, steps=0, ended_ns=START + 10**9, **contents)
+    text = words(snapshot)
+    assert expected in text
+    assert len(text.splitlines()) >= 2
+
+
+def test_a_long_sentence_is_wrapped_not_cut(tmp_path: Path) -> None:
+    text = words(snapshot_of(tmp_path), cells=80)
+    assert "…" not in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_nothing_found_is_not_called_starting(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    judged = replace(snapshot, diagnosis=Diagnosis(steady_steps=199))
+    assert words(judged).startswith(" NO FINDING  nothing known crosses its limit in 199 steps")

@@ -1,0 +1,98 @@
+"""Text to the clipboard of the person's own machine, as far as terminals let it through.
+
+OSC 52 reaches it through SSH, but tmux keeps it to itself unless ``set-clipboard`` is on, and other
+terminals drop it. So tmux is asked itself (``load-buffer -w`` hands it on to the outer terminal),
+and the text also lies in a file, whose name is said.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.trace.cache.directory import cache_directory, make_private
+from perftui.trace.text import encodable
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+MOST_BYTES = 74_000
+"""More, encoded, than xterm and tmux take in one sequence; longer text is in the file alone."""
+
+_PATIENCE = 2.0
+"""Seconds for tmux, which answers in milliseconds where it lives."""
+
+
+def copy_text(app: App[object], text: str, what: str) -> None:
+    """Copy ``text`` and notify; ``what`` names it, such as ``the name``."""
+    text = encodable(text)
+    is_short = len(text.encode()) <= MOST_BYTES
+    if is_short:
+        app.copy_to_clipboard(text)
+
+    def finish() -> None:
+        path = save_copy(text)
+        if is_short:
+            hand_to_tmux(text)
+        app.call_from_thread(app.notify, _notice(what, path, is_short), timeout=4, markup=False)
+
+    app.run_worker(finish, thread=True, exit_on_error=False)
+
+
+def _notice(what: str, path: Path | None, is_short: bool) -> str:
+    saved = f"in {_short(path)}" if path else ""
+    if not is_short:
+        where = saved or "nowhere: there is no directory of ours to keep it in"
+        return f"{what} is too long for a clipboard; it is {where}"
+    return f"{what} is in the clipboard, where the terminal lets it" + (
+        f", and {saved}" if saved else ""
+    )
+
+
+def save_copy(text: str) -> Path | None:
+    """Write ``text`` to the file of the last copy; None where that cannot be done."""
+    traces = cache_directory()
+    if traces is None:
+        return None
+    path = traces.parent / "copied.txt"
+    try:
+        make_private(path.parent)
+        beside = path.with_name(f"copied.{os.getpid()}.tmp")
+        with open(beside, "w", encoding="utf-8", opener=_private) as file:
+            file.write(text)
+        beside.replace(path)
+    except OSError:
+        return None
+    return path
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def hand_to_tmux(text: str) -> bool:
+    """Whether tmux, where we run in one, took the text."""
+    program = shutil.which("tmux")
+    if not os.environ.get("TMUX") or program is None:
+        return False
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words; the text is its input
+            [program, "load-buffer", "-w", "-"],
+            input=text.encode(),
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _short(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)

@@ -1,0 +1,58 @@
+"""What actions use of the app, so that none of them has to import it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from perftui.trace.ranks import RankFile
+    from perftui_tui.dialogs.choice import ChoiceDialog
+    from perftui_tui.reading.snapshot import Snapshot
+
+
+class Host(Protocol):
+    """The app, as far as every action needs it."""
+
+    target: Path
+    """The run directory or the trace file on screen."""
+    own: Path | None
+    """The run that the command was started for, or that was started in the app."""
+    snapshot: Snapshot | None
+    """What is on screen."""
+    newest: Snapshot | None
+    """What was read last, also while the screen is paused."""
+
+    ranks: tuple[RankFile, ...]
+    """The traces of all ranks, where a directory of them was named."""
+
+    def open(self, target: Path) -> None:
+        """Show another run or trace."""
+
+    def action_show(self, name: str) -> None:
+        """Go to a screen by its name; no way leads back."""
+
+    def refresh_screen(self) -> None:
+        """Draw the current state again."""
+
+    def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
+        """Show ``dialog``, unless another one is open."""
+
+    def warn(self, text: str) -> None:
+        """Notify of something that cannot be done."""
+
+    def notify(self, message: str, *, markup: bool = True) -> None:
+        """Show a message for some seconds."""
+
+    def post_message(self, message: Message) -> bool:
+        """Send a message to the app; safe on any thread."""
+        raise NotImplementedError
+
+    def on_thread(self, work: Callable[[], None]) -> None:
+        """Run ``work`` on a thread; the app notifies of its errors."""
+
+    def call_from_thread(self, callback: Callable[..., object], *args: object) -> object:
+        """Call ``callback`` on the thread of the app, and return what it returned."""

@@ -1,0 +1,114 @@
+"""The traces of all ranks, read one after the other once the Ranks screen is shown.
+
+Those are the traces of a directory, or the newest window of each rank of a run that is over.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.reading.messages import RanksRead
+from perftui_tui.reading.thread import Post, ReadingThread
+
+if TYPE_CHECKING:
+    from perftui.facts.ranks import RankRow, RankTable
+    from perftui_tui.actions.host import Host
+
+RankPaths = tuple[tuple[int, Path], ...]
+"""Ranks with the trace of each."""
+
+
+class RankTraces:
+    """Reads them on a thread: hundreds of ranks take minutes, and rows come as they are read."""
+
+    def __init__(self, app: Host) -> None:
+        self._app = app
+        self._reader: RankReader | None = None
+        self._reading: RankPaths = ()
+        self.table: RankTable | None = None
+        """What has been read so far; None before anything has."""
+        self.doing = ""
+        """How far that has come, empty once all are read."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether the directory that was given has traces of more than one rank."""
+        return len(self._app.ranks) > 1
+
+    def read(self) -> None:
+        """Begin, where there is something to read that has not been."""
+        wanted = self._wanted()
+        if wanted == self._reading:
+            return
+        self.stop()
+        self._reading, self.table, self.doing = wanted, None, ""
+        if len(wanted) > 1:
+            self.doing = f"reading the traces of {len(wanted)} ranks"
+            self._reader = RankReader(wanted, self._app.post_message)
+            self._reader.start()
+
+    def _wanted(self) -> RankPaths:
+        """While a training runs the disk and the cores are left to it."""
+        newest = self._app.newest
+        if not self._app.target.is_dir():
+            return tuple((one.rank if one.rank is not None else -1, one.path)
+                         for one in self._app.ranks)  # fmt: skip
+        if newest is None or newest.run is None or newest.phase.is_live:
+            return ()
+        run = newest.run
+        ranks = ((place, run.rank(place)) for place in sorted({one.place for one in run.ranks}))
+        return tuple((place, one.windows[-1]) for place, one in ranks if one and one.windows)
+
+    def stop(self) -> None:
+        """Read no more."""
+        if self._reader is not None:
+            self._reader.stop()
+
+    def take(self, message: RanksRead) -> None:
+        """Keep what has been read, unless something else is wanted by now."""
+        if message.paths != self._reading:
+            return
+        self.table = message.table
+        count = len(message.paths)
+        left = count - message.done
+        self.doing = f"reading: {message.done} of {count} ranks" if left else ""
+        self._app.refresh_screen()
+
+    def rank_of(self, path: Path) -> int | None:
+        """The rank whose trace is at ``path``."""
+        return next((one.rank for one in self._app.ranks if one.path == path), None)
+
+    def open(self, row: int) -> None:
+        """Show the trace of the rank in that row."""
+        rank = self.table.rows[row].rank if self.table else None
+        file = next((one for one in self._app.ranks if one.rank == rank), None)
+        if file is not None and file.path != self._app.target:
+            self._app.open(file.path)
+
+
+class RankReader(ReadingThread):
+    """Reads the traces at ``paths``, and posts the table after each."""
+
+    def __init__(self, paths: RankPaths, post: Post) -> None:
+        super().__init__(paths[0][1], post)
+        self._paths = paths
+
+    def read(self) -> None:
+        """Read one after the other; one that cannot be read is reported and left out.
+
+        Raises:
+            LoadCancelled: it was stopped meanwhile.
+        """
+        from perftui.facts.rank_traces import row_of_trace, table_of_traces
+        from perftui.trace.errors import TraceError
+
+        rows: list[RankRow] = []
+        problems: list[str] = []
+        for done, (rank, path) in enumerate(self._paths, 1):
+            try:
+                rows.append(row_of_trace(path, rank, self.stopped.is_set))
+            except (TraceError, OSError) as error:
+                problems.append(f"rank {rank} cannot be read: {error}")
+            table = table_of_traces(rows, len(self._paths) - done, problems)
+            self.report(RanksRead(self._paths, table, done))

@@ -1,0 +1,72 @@
+"""Starting a recorded run again, with a change, after the old one has stopped."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
+from perftui.fixes.model import FixOption
+from perftui.recorder.launch import Launch, start
+from perftui.run.control import STOP, request
+from perftui.run.layout import RunLayout
+from perftui.run.reader import RunSnapshot
+from perftui_tui.keys.keymap import hint
+from perftui_tui.reading.run_state import run_state, wait_until_over
+
+STOP_SECONDS = 60.0
+"""How long a training may take to stop: it may be saving a checkpoint."""
+
+
+class StillRunningError(RuntimeError):
+    """The training did not stop when asked to."""
+
+
+class StartCancelledError(RuntimeError):
+    """Nobody wants the new run any more; it was not started."""
+
+
+def run_again(
+    run: RunSnapshot,
+    option: FixOption | None,
+    form: Form | None,
+    size: tuple[int, int],
+    cancelled: threading.Event,
+) -> Path:
+    """Stop ``run`` if it goes on, start it again, and return the new directory.
+
+    It is repeated as it was where ``option`` or ``form`` is None. ``size`` is that of its terminal,
+    columns and rows.
+
+    Raises:
+        StillRunningError: the training did not stop within ``STOP_SECONDS``.
+        StartCancelledError: ``cancelled`` was set before the new run was started.
+        ValueError: the option has no such form.
+        OSError: the new run cannot be started.
+    """
+    launch = _launch(run, option, form, size)
+    _stop(run.root, cancelled)
+    if cancelled.is_set():
+        raise StartCancelledError
+    return start(launch)
+
+
+def _launch(
+    run: RunSnapshot, option: FixOption | None, form: Form | None, size: tuple[int, int]
+) -> Launch:
+    if option is None or form is None:
+        return repeat_launch(run, size)
+    return rerun_launch(run, option, form, size)
+
+
+def _stop(root: Path, cancelled: threading.Event) -> None:
+    if run_state(root).status.is_over:
+        return
+    request(RunLayout(root), STOP)
+    manifest = wait_until_over(root, STOP_SECONDS, cancelled)
+    if not manifest.status.is_over and not cancelled.is_set():
+        raise StillRunningError(
+            hint(
+                "the training has not stopped; stop it yourself, then press {diagnosis.rerun} again"
+            )
+        )

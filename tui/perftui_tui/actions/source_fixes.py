@@ -1,0 +1,116 @@
+"""Fixes written to the source, and taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.dialogs.fix import YES, UndoDialog, WriteDialog
+from perftui_tui.keys.keymap import hint
+
+if TYPE_CHECKING:
+    from perftui.fixes.apply import AppliedPatch
+    from perftui.fixes.model import FixOption, Patch
+    from perftui_tui.actions.host import Host
+
+
+@dataclass(frozen=True)
+class Written:
+    """A patch that was written to the source, and where the original is."""
+
+    applied: AppliedPatch
+    store: Path
+    option: FixOption
+
+
+class SourceFixes:
+    """Nothing is written before its diff was shown; files are touched on threads only."""
+
+    def __init__(self, app: Host) -> None:
+        self._app = app
+        self.written: Written | None = None
+        """What ``undo`` takes back, where it was written in this session."""
+
+    @property
+    def fix(self) -> str | None:
+        """Identifier of the fix that was written in this session."""
+        return self.written.option.fix if self.written else None
+
+    def write(self, option: FixOption | None) -> None:
+        """Show the diff of ``option``, and write it on yes."""
+        if option is None or option.patch is None:
+            self._app.warn((option.why_not or option.advice) if option else "no fix is chosen")
+            return
+        chosen, patch = option, option.patch
+        self._app.on_thread(lambda: self._offer(chosen, patch))
+
+    def undo(self) -> None:
+        """Restore the source that was written in this session, or ask for an earlier one's."""
+        written = self.written
+        if written is not None:
+            self._app.on_thread(lambda: self._restore(written.applied, written.store))
+        else:
+            self._app.on_thread(self._find_earlier)
+
+    def _offer(self, option: FixOption, patch: Patch) -> None:
+        """A run that is over is not read again: what it was found to need may be written by now."""
+        from perftui.fixes.apply import check_unchanged
+
+        check_unchanged(patch)
+        self._app.call_from_thread(self._ask_to_write, option, patch)
+
+    def _ask_to_write(self, option: FixOption, patch: Patch) -> None:
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._app.on_thread(lambda: self._write(option, patch))
+
+        self._app.ask(WriteDialog(option, patch), answered)
+
+    def _write(self, option: FixOption, patch: Patch) -> None:
+        from perftui.fixes.apply import apply_patch
+
+        store = patch_store(self._app.target)
+        self.written = Written(apply_patch(patch, store, option.title), store, option)
+        keys = hint("{diagnosis.undo_fix} undoes, {diagnosis.rerun} runs it again")
+        self._done(f"{patch.path.name} written; {keys}")
+
+    def _find_earlier(self) -> None:
+        """What lies beside a run may come from anybody: it is shown before anything is written."""
+        from perftui.fixes.apply import last_applied, undoing
+
+        store = patch_store(self._app.target)
+        applied = last_applied(store)
+        if applied is None:
+            self._app.call_from_thread(self._app.warn, "nothing has been written to the source")
+            return
+        patch = undoing(applied, store)
+        self._app.call_from_thread(self._ask_to_undo, applied, store, patch)
+
+    def _ask_to_undo(self, applied: AppliedPatch, store: Path, patch: Patch) -> None:
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._app.on_thread(lambda: self._restore(applied, store))
+
+        self._app.ask(UndoDialog(applied.title, patch), answered)
+
+    def _restore(self, applied: AppliedPatch, store: Path) -> None:
+        from perftui.fixes.apply import undo
+
+        path = undo(applied, store)
+        self.written = None
+        self._done(f"{path.name} restored byte for byte")
+
+    def _done(self, text: str) -> None:
+        def report() -> None:
+            self._app.notify(text, markup=False)
+            self._app.refresh_screen()
+
+        self._app.call_from_thread(report)
+
+
+def patch_store(root: Path) -> Path:
+    """Where originals are saved: beside the runs, or in the run itself where it lies elsewhere."""
+    if root.parent.name == "runs" and root.parent.parent.name == ".perftui":
+        return root.parent.parent / "patches"
+    return root / "patches"

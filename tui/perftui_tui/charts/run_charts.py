@@ -1,0 +1,259 @@
+"""Charts over a whole run: steps, memory and machine, each with its series and units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from perftui.facts.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
+from perftui_tui.look.format import per_second, percent, rate
+from perftui_tui.look.units import format_bytes, format_ns
+from perftui_tui.reading.snapshot import SLOW_RATIO
+from perftui_tui.reading.step_breakdown import NAMES
+from perftui_tui.reading.telemetry import devices, table_of
+
+if TYPE_CHECKING:
+    from perftui.run.table import Table
+    from perftui_tui.reading.snapshot import Snapshot
+
+Floats = npt.NDArray[np.float64]
+
+BINS = 60
+"""Of a distribution."""
+
+TAIL = 4
+"""A distribution is drawn to so many times the distance from its median to its p95."""
+
+THROUGHPUT_BINS = 200
+"""Intervals of equal length in which steps are counted."""
+
+PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "other")
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One series over the points of its chart."""
+
+    label: str
+    values: Floats
+    """NaN where it is not known."""
+    style: int | None = None
+    """Which of the colours and markers it has; by default that of its place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """One chart: ``lines`` over ascending ``x``."""
+
+    name: str
+    """Unique, by which a pane opens it."""
+    title: str
+    x: Floats
+    x_label: str
+    lines: tuple[Series, ...]
+    text: Callable[[float], str]
+    """How a value reads."""
+    levels: tuple[tuple[str, float], ...] = ()
+    """Values that are drawn across: quantiles, a limit."""
+    marked: tuple[str, npt.NDArray[np.bool_]] | None = None
+    """Points that stand out, and what they are called."""
+    note: str = ""
+    is_distribution: bool = False
+    is_bytes: bool = False
+    """Whether round values are those of binary units."""
+
+
+def charts_of(snapshot: Snapshot) -> tuple[Chart, ...]:
+    """All charts of ``snapshot``, the steps first."""
+    return tuple(found for make in (_of_steps, _of_memory, _of_machine) for found in make(snapshot))
+
+
+def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
+    steps = snapshot.train
+    durations = durations_of(snapshot)
+    if not len(durations):
+        return
+    index = index_of(snapshot, len(durations))
+    p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
+    levels = (("p50", p50), ("p95", p95))
+    slow = durations >= SLOW_RATIO * p50
+    note = aggregates_note(snapshot)
+    count = int(slow.sum())
+    words = f"{count} slow {'step' if count == 1 else 'steps'} (from {SLOW_RATIO:g}x p50)"
+    marked = (words, slow) if count else None
+    line = (Series("step time", durations),)
+    yield Chart("step", "Step time", index, "step", line, format_ns, levels, marked, note)
+    yield _distribution(durations, levels, note)
+    if steps is None:
+        return
+    yield from _throughput(steps)
+    yield _parts(steps, index, note)
+    yield from _on_device(steps)
+    waits = 100 * steps["input_wait"] / np.maximum(steps["duration"], 1)
+    share = (Series("wait for data", waits.astype(np.float64)),)
+    yield Chart("loader", "Wait for data, share of the step", index, "step", share, percent,
+                note=note)  # fmt: skip
+
+
+def durations_of(snapshot: Snapshot) -> Floats:
+    """How long each training step took, ns, as far as steps are recorded one by one."""
+    if snapshot.train is not None:
+        return np.asarray(snapshot.train["duration"], np.float64)
+    return np.array(snapshot.step_ms) * 1e6
+
+
+def index_of(snapshot: Snapshot, count: int) -> Floats:
+    """The number of each of those ``count`` steps."""
+    if snapshot.train is not None:
+        return np.asarray(snapshot.train["index"], np.float64)
+    return np.arange(count, dtype=np.float64)
+
+
+def aggregates_note(snapshot: Snapshot) -> str:
+    """A note that some steps are known as aggregates only; empty where none are."""
+    kept = 0 if snapshot.train is None else len(snapshot.train)
+    summed = snapshot.train_steps - kept if snapshot.train is not None else 0
+    return f"{summed:,} steps between are kept as sums and not drawn" if summed > 0 else ""
+
+
+def quantile_of(values: Floats, quantile: int) -> float:
+    """The nearest rank, a real step's duration."""
+    ordered = np.sort(values)
+    return float(ordered[max(-(-quantile * len(ordered) // 100), 1) - 1])
+
+
+def top_of(durations: Floats) -> float:
+    """Where a distribution ends: what lies further above the 95th percentile is counted there."""
+    p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
+    return min(float(durations.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95))
+
+
+def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
+    """How many steps took how long; the last bin has what lies far above the 95th percentile."""
+    top = top_of(durations)
+    low = float(durations.min())
+    edges = np.linspace(low, max(top, low + 1), BINS + 1)
+    counts, _ = np.histogram(np.minimum(durations, edges[-1]), edges)
+    middles = (edges[:-1] + edges[1:]) / 2
+    beyond = int((durations > edges[-1]).sum())
+    above = f"{beyond:,} longer than {format_ns(edges[-1])} are in the last bar" if beyond else ""
+    return Chart(
+        "distribution",
+        "Distribution of step times",
+        middles,
+        "step time",
+        (Series("steps", counts.astype(np.float64)),),
+        lambda count: f"{count:,.0f} step{'s'[: round(count) != 1]}",
+        levels,
+        note="; ".join(part for part in (above, note) if part),
+        is_distribution=True,
+    )
+
+
+def _throughput(steps: Table) -> Iterator[Chart]:
+    """Steps a second, counted in intervals of equal length."""
+    ends = (steps["start"] + steps["duration"]).astype(np.float64) / 1e9
+    begin = float(steps["start"][0]) / 1e9
+    whole = float(ends[-1]) - begin
+    if len(ends) < 2 or whole <= 0:
+        return
+    bins = min(THROUGHPUT_BINS, max(2, len(ends) // 4))
+    counts, edges = np.histogram(ends, bins, (begin, float(ends[-1])))
+    rates = counts / (whole / bins)
+    middles = (edges[:-1] + edges[1:]) / 2 - begin
+    yield Chart(
+        "throughput",
+        "Throughput",
+        middles,
+        "seconds since the first step",
+        (Series("steps/s", rates),),
+        lambda value: f"{per_second(value)} steps/s",
+        (("mean", len(ends) / whole),),
+        note=f"counted in stretches of {format_ns(1e9 * whole / bins)}",
+    )
+
+
+def _parts(steps: Table, index: Floats, note: str) -> Chart:
+    lines = tuple(
+        Series(NAMES.get(phase, phase), steps[phase].astype(np.float64))
+        for phase in PHASES
+        if phase in steps and int(steps[phase].sum()) > 0
+    )
+    return Chart("parts", "Parts of each step", index, "step", lines, format_ns, note=note)
+
+
+def _on_device(steps: Table) -> Iterator[Chart]:
+    """What the phases took on the GPU, of the steps of which it is known."""
+    timed = timed_steps(steps)
+    if timed is None:
+        return
+    lines = tuple(
+        Series(NAMES.get(phase, phase), timed[column].astype(np.float64))
+        for phase, column in zip(DEVICE_PHASES, DEVICE_COLUMNS, strict=True)
+    )
+    left_out = len(steps) - len(timed)
+    note = f"{left_out:,} steps between were not timed on the GPU" if left_out else ""
+    index = timed["index"].astype(np.float64)
+    yield Chart("device", "Phases on the GPU", index, "step", lines, format_ns, note=note)
+
+
+def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
+    use = snapshot.memory
+    if use is None:
+        return
+    lines = (
+        Series("allocated", use.allocated.astype(np.float64)),
+        Series("reserved", use.reserved.astype(np.float64)),
+    )
+    note = f"{use.summed:,} steps between are kept as sums and not drawn" if use.summed else ""
+    peak = (("peak", float(use.peak_allocated)),)
+    index = use.step.astype(np.float64)
+    yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,
+                format_bytes, peak, note=note, is_bytes=True)  # fmt: skip
+
+
+def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:
+    table = table_of(snapshot)
+    if table is None or not len(table) or "time" not in table:
+        return
+    for number in devices(table):
+        prefix = f"gpu{number}"
+        yield from _metric(table, prefix if number else "gpu", f"GPU {number} busy", percent,
+                           {"busy": f"{prefix}.utilization"})  # fmt: skip
+        yield from _metric(table, f"{prefix}.memory", f"GPU {number} memory, all processes",
+                           format_bytes, {"in use": f"{prefix}.memory_used"})  # fmt: skip
+    yield from _metric(table, "cpu", "CPU of the machine", percent, {"busy": "cpu.utilization"})
+    yield from _metric(table, "disk", "Disk", rate, {"read": "disk.read", "write": "disk.write"})
+    yield from _metric(table, "network", "Network", rate,
+                       {"received": "network.receive", "sent": "network.transmit"})  # fmt: skip
+    yield from _metric(table, "rss", "Memory of the processes (RSS)", format_bytes,
+                       {"resident": "processes.rss"})  # fmt: skip
+
+
+def _metric(
+    table: Table, name: str, title: str, text: Callable[[float], str], columns: dict[str, str]
+) -> Iterator[Chart]:
+    """A chart of the named columns, of those that were sampled."""
+    lines = tuple(
+        Series(label, table[column])
+        for label, column in columns.items()
+        if column in table and bool(np.isfinite(table[column]).any())
+    )
+    if lines:
+        seconds = (table["time"] - table["time"][0]) / 1e9
+        label = "seconds since the first sample"
+        yield Chart(name, title, seconds, label, lines, text, is_bytes=text is format_bytes)
+
+
+def nearest(x: Sequence[float] | Floats, at: float) -> int:
+    """The point of ascending ``x`` that is nearest to ``at``."""
+    right = int(np.searchsorted(x, at))
+    if right <= 0 or len(x) == 0:
+        return 0
+    if right >= len(x):
+        return len(x) - 1
+    return right if x[right] - at < at - x[right - 1] else right - 1

@@ -1,0 +1,1 @@
+"""A chart that fills the screen."""

@@ -1,0 +1,219 @@
+"""A chart over the whole screen: choose one, move the cursor, look closer."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import ModalScreen
+
+from perftui_tui.charts.run_charts import Chart, nearest
+from perftui_tui.dialogs.chart.plot import ChartPlot
+from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.rows import Row, Span, crop, row, spread, width
+from perftui_tui.look.units import MISSING
+from perftui_tui.widgets.keys_footer import KeysFooter
+from perftui_tui.widgets.row_view import RowView
+
+ZOOM = 0.5
+"""The part of the range in view that stays when zooming in."""
+
+FEWEST_POINTS = 4
+"""In view: closer there is nothing more to see."""
+
+
+class ChartScreen(ModalScreen[None]):
+    """Shows one of ``charts``; the range in view and the cursor stay while it is changed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app.study")
+    DEFAULT_CSS = """
+    ChartScreen { background: $background; }
+    ChartScreen #chart-title, ChartScreen #chart-value {
+        height: 1; background: $panel; overflow: hidden hidden;
+    }
+    ChartScreen ChartPlot { height: 1fr; }
+    """
+
+    def __init__(self, charts: tuple[Chart, ...], name: str = "") -> None:
+        super().__init__()
+        self._charts = charts
+        names = [one.name for one in charts]
+        self._chosen = names.index(name) if name in names else 0
+        self._at = 0
+        self._view = (0.0, 1.0)
+
+    def compose(self) -> ComposeResult:
+        """Which chart it is, the chart, the value under the cursor, the keys."""
+        yield RowView(id="chart-title")
+        yield ChartPlot(id="chart-plot")
+        yield RowView(id="chart-value")
+        yield KeysFooter(show_palette=False)
+
+    def on_mount(self) -> None:
+        """Show all of it, the cursor at the end."""
+        self._whole()
+
+    def on_resize(self) -> None:
+        """Draw at the new size."""
+        self._draw()
+
+    @property
+    def chart(self) -> Chart:
+        """The one that is shown."""
+        return self._charts[self._chosen]
+
+    @property
+    def at(self) -> int:
+        """The point under the cursor."""
+        return self._at
+
+    @property
+    def view(self) -> tuple[float, float]:
+        """The range in view, in units of the horizontal axis."""
+        return self._view
+
+    def _whole(self) -> None:
+        x = self.chart.x
+        left, right = float(x[0]), float(x[-1])
+        self._view = (left, right if right > left else left + 1)
+        self._at = len(x) - 1
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        cells = self.size.width
+        self.query_one("#chart-title", RowView).rows = [self._title(cells)]
+        self.query_one("#chart-value", RowView).rows = [self._value(cells)]
+        self.query_one(ChartPlot).show(self.chart, *self._view, self._at)
+
+    def _title(self, cells: int) -> Row:
+        chart = self.chart
+        left = row((f" {chart.title} ", "selected"), f"  {self._chosen + 1} of {len(self._charts)}")
+        words: list[Span] = [
+            (f"{label} {chart_level(chart, level)}", "") for label, level in chart.levels
+        ]
+        if chart.marked is not None:
+            words.append((f"x {chart.marked[0]}", "warn"))
+        if chart.note:
+            words.append((chart.note, "dim"))
+        title = crop(left, cells)
+        for span in words:
+            longer = (*title, ("   ", ""), span)
+            if width(longer) > cells:
+                # The chart's legend tells the marks, too; half a fact may be a wrong one.
+                break
+            title = longer
+        return title
+
+    def _value(self, cells: int) -> Row:
+        chart, at = self.chart, self._at
+        where = chart_level(chart, float(chart.x[at])) if chart.is_distribution else (
+            f"{chart.x_label.split()[0]} {chart.x[at]:,.10g}"
+        )  # fmt: skip
+        values = "   ".join(
+            f"{line.label if len(chart.lines) > 1 else ''} {_text(chart, float(line.values[at]))}"
+            for line in chart.lines
+        )
+        left = row((f" {where} ", "bold"), f" {values.strip()}")
+        low, high = self._view
+        shown = [chart_x(chart, one) for one in (low, high, float(chart.x[0]), float(chart.x[-1]))]
+        whole = f"of {shown[2]} to {shown[3]}" if self._is_part else "all"
+        right = row((f"{shown[0]} to {shown[1]}, {whole} ", "dim"))
+        return (
+            spread(left, right, cells) if width(left) + width(right) < cells else crop(left, cells)
+        )
+
+    @property
+    def _is_part(self) -> bool:
+        x = self.chart.x
+        return self._view[0] > float(x[0]) or self._view[1] < float(x[-1])
+
+    # Moving about
+
+    def action_change(self, step: int) -> None:
+        """The next chart, or the one before."""
+        self._chosen = (self._chosen + step) % len(self._charts)
+        self._whole()
+
+    def action_cursor(self, points: int) -> None:
+        """Move the cursor by points, and the view with it."""
+        self._go(self._at + points)
+
+    def action_edge(self, end: int) -> None:
+        """The cursor to the first (0) or the last (1) point."""
+        self._go((len(self.chart.x) - 1) * end)
+
+    def _go(self, at: int) -> None:
+        x = self.chart.x
+        self._at = min(max(at, 0), len(x) - 1)
+        here, (left, right) = float(x[self._at]), self._view
+        if not left <= here <= right:
+            half = (right - left) / 2
+            self._set_view(here - half, here + half)
+        self._draw()
+
+    def action_zoom(self, step: int) -> None:
+        """Look closer (1) around the cursor, or from further away (-1)."""
+        here, (left, right) = float(self.chart.x[self._at]), self._view
+        factor = ZOOM**step
+        self._set_view(here - (here - left) * factor, here + (right - here) * factor)
+        self._draw()
+
+    def _set_view(self, left: float, right: float) -> None:
+        x = self.chart.x
+        first, last = float(x[0]), float(x[-1])
+        shortest = (last - first) * FEWEST_POINTS / max(len(x), FEWEST_POINTS) or 1.0
+        if right - left < shortest:
+            middle = float(x[self._at])
+            left, right = middle - shortest / 2, middle + shortest / 2
+        shift = max(first - left, 0.0) - max(right - last, 0.0)
+        left, right = max(left + shift, first), min(right + shift, last)
+        self._view = (left, right if right > left else left + 1)
+
+    def action_whole(self) -> None:
+        """All of it."""
+        self._whole()
+
+    def action_close(self) -> None:
+        """Back to the screen."""
+        self.dismiss(None)
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor to the point that was clicked, within the precision of the axis."""
+        plot = self.query_one(ChartPlot)
+        if plot.region.contains(event.screen_x, event.screen_y):
+            margin = plot.axis_cells
+            room = max(1, plot.size.width - margin - 1)
+            share = min(max((event.screen_x - plot.region.x - margin) / room, 0.0), 1.0)
+            left, right = self._view
+            self._go(nearest(self.chart.x, left + share * (right - left)))
+
+    def on_mouse_scroll_up(self) -> None:
+        """Look closer."""
+        self.action_zoom(1)
+
+    def on_mouse_scroll_down(self) -> None:
+        """From further away."""
+        self.action_zoom(-1)
+
+
+def _text(chart: Chart, value: float) -> str:
+    return MISSING if isnan(value) else chart.text(value)
+
+
+def chart_level(chart: Chart, value: float) -> str:
+    """A level of the chart, in the unit of its axis."""
+    if chart.is_distribution:
+        from perftui_tui.look.units import format_ns
+
+        return format_ns(value)
+    return chart.text(value)
+
+
+def chart_x(chart: Chart, value: float) -> str:
+    """A place on the horizontal axis."""
+    return chart_level(chart, value) if chart.is_distribution else f"{value:,.6g}"

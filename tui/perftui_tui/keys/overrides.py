@@ -1,0 +1,128 @@
+"""A person's own keys: checked against the table, so that no key means two things."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from perftui_tui.keys.table import KEYS, SCREENS, Key
+
+MODIFIERS = ("ctrl", "alt", "shift", "super")
+_MOVES = ("up", "down", "left", "right", "home", "end", "pageup", "pagedown")
+_TYPING = ("enter", "escape", "tab", "space", "backspace", "delete", "insert")
+NAMED = {*_MOVES, *_TYPING} | {f"f{number}" for number in range(1, 25)}
+"""Keys written by a name; all others are written as the character they type."""
+
+_RENAMED = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
+"""Where Textual's name of a character is not Unicode's."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What was asked for that can be done, by the names of actions, and why the rest cannot."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    """The new keys of an action, as Textual names them."""
+    complaints: tuple[str, ...] = ()
+
+
+NO_OVERRIDES = Overrides({})
+
+
+def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
+    """Leave out what names no action or no key, and what would give one key two meanings."""
+    known = {key.name: key for key in KEYS}
+    kept: dict[str, tuple[str, ...]] = {}
+    complaints: list[str] = []
+    for name, keys in wanted.items():
+        if name not in known:
+            complaints.append(f"there is no action {name}{_near(name, known)}")
+            continue
+        found = [key_name(key) for key in keys]
+        odd = [key for key, textual in zip(keys, found, strict=True) if textual is None]
+        if odd:
+            complaints.append(f"{name}: there is no key {', '.join(map(repr, odd))}")
+        elif not found:
+            complaints.append(f"{name}: no key is named, so it keeps its own")
+        else:
+            kept[name] = tuple(key for key in found if key)
+    while clash := next(_clashes(kept), None):
+        key, names = clash
+        given_back = [name for name in names if name in kept]
+        for name in given_back:
+            del kept[name]
+        both = " and ".join(names)
+        whose = " and ".join(given_back)
+        complaints.append(f"{written(key)} would be both {both}, so {whose} keeps its own keys")
+    return Overrides(kept, tuple(complaints))
+
+
+def key_name(text: str) -> str | None:
+    """Textual's name of a key that a person writes, such as ``?`` or ``ctrl+f``; None if it is no
+    key."""
+    before, last = (text[:-2], "+") if text[-1:] == "+" else text.rpartition("+")[::2]
+    modifiers = before.split("+") if before else []
+    if len(set(modifiers)) < len(modifiers) or not set(modifiers) <= set(MODIFIERS):
+        return None
+    if len(last) == 1:
+        last = _of_character(last)
+    elif last not in NAMED and written(last) == last:
+        return None
+    return "+".join([*sorted(modifiers), last]) if last else None
+
+
+def written(key: str) -> str:
+    """A key as the file has it: the character that it types, where it types one."""
+    before, plus, last = key.rpartition("+")
+    if last in NAMED:
+        return key
+    character = next((one for one in map(chr, range(33, 127)) if _of_character(one) == last), last)
+    return f"{before}{plus}{character}"
+
+
+def _of_character(character: str) -> str:
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    return _RENAMED.get(name, name)
+
+
+def _clashes(kept: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, list[str]]]:
+    """Keys that would mean two things in one place, each with the names of the actions."""
+    for place in _places():
+        owners: dict[str, list[str]] = {}
+        by_default: dict[str, set[str]] = defaultdict(set)
+        for key in place:
+            for one in key.keys.split(","):
+                by_default[one].add(key.name)
+            for one in kept.get(key.name, tuple(key.keys.split(","))):
+                if key.name not in (names := owners.setdefault(one, [])):
+                    names.append(key.name)
+        for one, names in owners.items():
+            # A part of a screen may mean more by a key than the screen; a person's own may not.
+            if len(names) > 1 and not set(names) <= by_default[one]:
+                yield one, names
+
+
+def _places() -> Iterator[list[Key]]:
+    """Keys that work at the same time: those of a screen and its parts with the app's."""
+    everywhere = [key for key in KEYS if key.scope == "app"]
+    for screen in SCREENS:
+        yield [*everywhere, *(key for key in KEYS if key.scope.partition(".")[0] == screen)]
+    for scope in sorted({key.scope for key in KEYS if key.scope.startswith("app.")}):
+        yield [key for key in KEYS if key.scope == scope]
+
+
+def _near(name: str, known: Mapping[str, Key]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.6)
+    return f", did you mean {near[0]}?" if near else ""

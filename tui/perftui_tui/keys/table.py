@@ -1,0 +1,286 @@
+"""Every key of the app: the one table that feeds bindings, footer and help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+LONG_NAMES = (
+    "Overview",
+    "Timeline",
+    "Ops",
+    "Diagnosis",
+    "Compare",
+    "Log",
+    "Memory",
+    "Ranks",
+    "Runs",
+)
+"""Screens as a person reads them, in the order of their digits."""
+
+SHORT_NAMES = ("Over", "Time", "Ops", "Diag", "Comp", "Log", "Mem", "Rank", "Runs")
+SCREENS = tuple(name.lower() for name in LONG_NAMES)
+
+
+@dataclass(frozen=True)
+class Key:
+    """One action: its keys (comma-separated, the first is shown), and what it does."""
+
+    keys: str
+    action: str
+    label: str
+    """One or two words for the footer."""
+    help: str
+    """A sentence for the help panel."""
+    in_footer: bool = True
+    shown_as: str = ""
+    """How the key is written where its name is not what is printed on it."""
+    priority: bool = False
+    """Whether it works while typing too."""
+    scope: str = ""
+    """``app``, the screen on which it works, or ``screen.part`` for a part that has the focus."""
+
+    @property
+    def name(self) -> str:
+        """What the action is called where a person gives it keys of their own."""
+        return f"{self.scope}.{self.action}"
+
+    @property
+    def display(self) -> str:
+        """The key as a person reads it."""
+        return self.shown_as or self.keys.split(",")[0]
+
+
+def _table(enter: Key, sort_in_footer: bool = False) -> tuple[Key, ...]:
+    """What every table answers to; ``enter`` opens the selected row."""
+    sort = "Sort by the column on the left"
+    return (
+        Key("up", "move(-1)", "Up", "The row above", False),
+        Key("down", "move(1)", "Down", "The row below", False),
+        Key("pageup", "page(-1)", "Page up", "A page up", False),
+        Key("pagedown", "page(1)", "Page down", "A page down", False),
+        Key("home", "edge(-1)", "First", "The first row", False),
+        Key("end", "edge(1)", "Last", "The last row", False),
+        enter,
+        Key("less_than_sign", "sort(-1)", "Sort", sort, sort_in_footer, "<"),
+        Key("greater_than_sign", "sort(1)", "Sort", "Sort by the column on the right", False, ">"),
+        Key("R", "reverse", "Reverse", "Turn the order round", False),
+    )
+
+
+_COPY_TEXT = Key("y", "copy", "Copy", "Copy the text of this screen", False)
+_TAKE_ROWS = (
+    Key("y", "screen.copy", "Copy", "Copy the selected row", False),
+    Key("s", "screen.save_table", "Save", "Save the table as CSV, with all columns", False),
+)
+
+_BY_SCOPE: dict[str, tuple[Key, ...]] = {
+    "app": (
+        Key("q", "quit", "Quit", "Quit; asks what to do with a running training"),
+        Key("ctrl+q", "app.quit", "Quit", "The same, also while typing", False, priority=True),
+        Key("question_mark,f1", "help", "Help", "These keys, and the screen in words", True, "?"),
+        Key("space", "pause", "Pause", "Hold the picture still; the recording goes on"),
+        Key("c", "capture", "Capture", "Profile a window of steps now"),
+        Key("P", "playback", "Play", "Play a saved run; then: the keys to the bar, or back"),
+        Key(
+            "C",
+            "study",
+            "Charts",
+            "Charts to study: steps, memory, machine (or click a pane)",
+            False,
+        ),
+        *(
+            Key(str(digit), f"show('{name}')", title, f"The {title} screen", False)
+            for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1)
+        ),
+        Key("tab", "next_screen(1)", "Next", "The next screen", False, priority=True),
+        Key("shift+tab", "next_screen(-1)", "Previous", "The screen before", False, priority=True),
+        Key("backspace", "return", "Back", "Back to the screen that led here"),
+        Key("S", "picture", "Picture", "Save a picture of the screen (SVG) and say where", False),
+        Key("T", "next_theme", "Theme", "The next colour theme (all are in the palette)", False),
+        Key(
+            "ctrl+z",
+            "suspend_process",
+            "Suspend",
+            "Back to the shell; `fg` returns",
+            False,
+            priority=True,
+        ),
+    ),
+    "app.bar": (
+        Key("space", "play", "Play", "Play the run, or hold it"),
+        Key("right", "step(1)", "Step", "The end of the next step", True, "→"),
+        Key("left", "step(-1)", "Back", "The step before", True, "←"),
+        Key("shift+right", "step(10)", "10 steps", "Ten steps on", False),
+        Key("shift+left", "step(-10)", "10 back", "Ten steps back", False),
+        Key("plus,up", "faster(1)", "Faster", "Play faster", True, "+"),
+        Key("minus,down", "faster(-1)", "Slower", "Play slower", False, "-"),
+        Key("home", "edge(0)", "Start", "The start of the run", False),
+        Key("end", "edge(1)", "End", "The end of the run", False),
+        Key("escape", "leave", "Leave", "Play no more: the run as it is known now", True, "esc"),
+    ),
+    "app.study": (
+        Key("n,down", "change(1)", "Next chart", "The next chart"),
+        Key("N,up", "change(-1)", "Previous", "The chart before", False),
+        Key("right,l", "cursor(1)", "Right", "The cursor one point on", True, "→"),
+        Key("left,h", "cursor(-1)", "Left", "The cursor one point back", True, "←"),
+        Key("shift+right", "cursor(10)", "10 right", "Ten points on", False),
+        Key("shift+left", "cursor(-10)", "10 left", "Ten points back", False),
+        Key("home", "edge(0)", "First", "The first point", False),
+        Key("end", "edge(1)", "Last", "The last point", False),
+        Key("plus,w", "zoom(1)", "Closer", "Look closer at the cursor (or the wheel)", True, "+"),
+        Key("minus,s", "zoom(-1)", "Further", "See more of the run", True, "-"),
+        Key("0", "whole", "All", "All of the run"),
+        Key("escape,q,C", "close", "Close", "Back to the screen", True, "esc"),
+    ),
+    "overview": (
+        Key("enter", "why", "Why", "The evidence behind the first finding"),
+        Key("a", "try_fix", "Try fix", "Run again with the best fix of the first finding"),
+        Key("t", "show_gap", "Gap", "Show the largest or selected gap on the timeline"),
+        Key("down,j", "select_gap(1)", "Next gap", "The next gap of the list (of a trace)", False),
+        Key("up,k", "select_gap(-1)", "Previous gap", "The gap before", False),
+        _COPY_TEXT,
+    ),
+    "timeline": (
+        Key("w", "zoom(1)", "In", "Zoom in (or the mouse wheel)"),
+        Key("s", "zoom(-1)", "Out", "Zoom out"),
+        Key("a,left,h", "pan(-1)", "Left", "To the left (or drag)", False),
+        Key("d,right,l", "pan(1)", "Right", "To the right", False),
+        Key("up,k", "lane(-1)", "Lane up", "The track above", False),
+        Key("down,j", "lane(1)", "Lane down", "The track below", False),
+        Key("pageup", "page(-1)", "Tracks up", "A screenful of tracks up", False),
+        Key("pagedown", "page(1)", "Tracks down", "A screenful of tracks down", False),
+        Key("home", "edge(-1)", "Beginning", "The beginning of the trace", False),
+        Key("end", "edge(1)", "End", "The end of the trace", False),
+        Key("n", "gap(1)", "Gap", "The next gap of the track"),
+        Key("N", "gap(-1)", "Previous gap", "The gap before", False),
+        Key("g", "largest_gap", "Largest", "The largest gap of the device; then the next"),
+        Key("plus", "threshold(1)", "Longer", "Count only longer gaps", False, "+"),
+        Key("minus", "threshold(-1)", "Shorter", "Count shorter gaps too", False, "-"),
+        Key("full_stop", "event(1)", "Event", "The next event of the track", False, "."),
+        Key("comma", "event(-1)", "Event", "The event before", False, ","),
+        Key("greater_than_sign", "same_name(1)", "Name", "The next of its name", False, ">"),
+        Key("less_than_sign", "same_name(-1)", "Name", "The one of its name before", False, "<"),
+        Key("right_parenthesis", "step(1)", "Step", "The next step", False, ")"),
+        Key("left_parenthesis", "step(-1)", "Step", "The step before", False, "("),
+        Key("right_curly_bracket", "slow_step(1)", "Slow", "The next slow step", False, "}"),
+        Key("left_curly_bracket", "slow_step(-1)", "Slow", "The slow step before", False, "{"),
+        Key("f", "fit", "Fit", "Fit the selected event or gap; again: everything"),
+        Key("0", "whole", "All", "Everything", False),
+        Key("right_square_bracket", "follow(1)", "Kernel", "From a call to its kernel", False, "]"),
+        Key("left_square_bracket", "follow(-1)", "Launch", "From a kernel to its call", False, "["),
+        Key("m", "mark", "Mark", "A mark here; from the second on measure in between"),
+        Key("M", "measure", "Measure", "Measure the selection, or what is in view", False),
+        Key("e,enter", "fold", "Fold", "Show more or fewer depths of the thread", False),
+        Key("H", "hide", "Hide", "Hide the thread, stream or device", False),
+        Key("U", "show_hidden", "Unhide", "Show all that was hidden", False),
+        Key("J", "reorder(1)", "Move down", "Move the thread or stream down", False),
+        Key("K", "reorder(-1)", "Move up", "Move the thread or stream up", False),
+        Key("p", "pin", "Pin", "Keep the thread or stream on top; again: no more", False),
+        Key("semicolon", "match(1)", "Match", "The next match", False, ";"),
+        Key("colon", "match(-1)", "Match", "The match before", False, ":"),
+    ),
+    "timeline.search": (
+        Key("slash", "search", "Search", "Search events by name", True, "/"),
+        Key("escape", "close_search", "Close", "Close the search; clear marks, matches", False),
+        Key("v", "scroll_detail(1)", "More", "Scroll the detail down (or the wheel)", False),
+        Key("V", "scroll_detail(-1)", "Back", "Scroll the detail up", False),
+        Key("i", "tall_detail", "Detail", "Half of the screen for the detail, or not", False),
+        Key("y", "copy_detail", "Copy", "Copy all of the detail", False),
+        Key("r", "all_ranks", "Ranks", "All ranks in one timeline; again: the one alone", False),
+    ),
+    "ops": (
+        Key("g", "group(1)", "Group", "Tell operators apart by name, shapes, module or line"),
+        Key("G", "group(-1)", "Group", "The same backwards", False),
+        Key("v", "tree", "Tree", "Change between the table and the tree of calls"),
+        Key("k", "kernels", "Ops/kernels", "Change between operators and kernels"),
+        Key("slash", "filter", "Filter", "Show only names that contain what you type", True, "/"),
+        Key("o", "open", "Open", "Open the selected row, also one of the tree", False),
+        Key("t", "timeline", "Timeline", "Show the longest call on the timeline", False),
+        Key("E", "heaviest", "Heaviest", "Open the heaviest path of the tree", False),
+        Key("s", "save", "Save", "Save the table as CSV, with all columns"),
+        Key("y", "copy('name')", "Copy", "Copy the name, or the page that is open", False),
+        Key("Y", "copy('table')", "Copy table", "Copy the table as CSV", False),
+        Key("escape", "back", "Back", "Leave what is open, or show all rows again", False),
+    ),
+    "ops.table": (
+        *_table(
+            Key("enter", "open", "Open", "Its kernels, callers and places; in the tree: unfold"),
+            True,
+        ),
+        Key("right", "branch(1)", "Unfold", "In the tree: what it calls", False, "→"),
+        Key("left", "branch(-1)", "Fold", "In the tree: fold, or go to its caller", False, "←"),
+    ),
+    "ops.detail": (
+        Key("up", "move(-1)", "Up", "The line above that leads somewhere", False),
+        Key("down", "move(1)", "Down", "The line below that leads somewhere", False),
+        Key("pageup", "page(-1)", "Page up", "A page up", False),
+        Key("pagedown", "page(1)", "Page down", "A page down", False),
+        Key("home", "edge(-1)", "First", "The first such line", False),
+        Key("end", "edge(1)", "Last", "The last such line", False),
+        Key("enter", "open", "Go", "To the kernel or caller, or to the timeline"),
+        Key("backspace", "leave", "Back", "Back to where it was opened", True),
+    ),
+    "diagnosis": (
+        Key("down,j", "select(1)", "Next", "The next finding", False),
+        Key("up,k", "select(-1)", "Previous", "The finding before", False),
+        Key("right,l", "choose_fix(1)", "Fix", "The next fix of this finding", False),
+        Key("left,h", "choose_fix(-1)", "Fix", "The fix before", False),
+        Key("a", "try_fix", "Try", "Run again with this fix; the source stays as it is"),
+        Key("w", "write_fix", "Write", "Show this fix as a diff, and write it to the source"),
+        Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
+        Key("r", "rerun", "Run again", "Run again with the last fix, or the source as it is"),
+        Key("t,enter", "show_evidence", "Timeline", "Show the evidence on the timeline"),
+        Key("y", "copy_fix", "Copy", "Copy this fix as a patch", False),
+        Key("pagedown", "scroll_details(1)", "Down", "Scroll the evidence down", False),
+        Key("pageup", "scroll_details(-1)", "Up", "Scroll the evidence up", False),
+    ),
+    "compare": (
+        Key("w", "write_fix", "Write", "Write the fix that was tried to the source"),
+        Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
+        Key("r", "rerun", "Run again", "Run again with the fix tried last"),
+        _COPY_TEXT,
+        Key("s", "swap", "Swap", "Exchange before and after"),
+        Key("b", "baseline", "Baseline", "Choose the run to compare with"),
+        Key("down,j", "scroll_figures(1)", "Down", "One row down", False),
+        Key("up,k", "scroll_figures(-1)", "Up", "One row up", False),
+        Key("pagedown", "scroll_figures(8)", "Down", "Eight rows down", False),
+        Key("pageup", "scroll_figures(-8)", "Up", "Eight rows up", False),
+    ),
+    "log": (
+        Key("y", "copy", "Copy", "Copy the lines that are shown", False),
+        Key("f,end", "follow", "Follow", "Follow the newest line"),
+        Key("slash", "search", "Search", "Search; enter finds the newest, escape ends", True, "/"),
+        Key("n", "find(1)", "Next", "The next match"),
+        Key("N", "find(-1)", "Previous", "The match before", False),
+        Key("down,j", "scroll_lines(1)", "Down", "One line down", False),
+        Key("up,k", "scroll_lines(-1)", "Up", "One line up", False),
+        Key("pagedown", "scroll_pages(1)", "Page down", "One page down", False),
+        Key("pageup", "scroll_pages(-1)", "Page up", "One page up", False),
+        Key("home,g", "scroll_top", "Top", "The oldest line kept", False),
+        Key("escape", "close_search", "Close", "Close the search", False),
+    ),
+    "memory": (
+        _COPY_TEXT,
+        Key("down,j", "scroll_holders(1)", "Down", "One row down", False),
+        Key("up,k", "scroll_holders(-1)", "Up", "One row up", False),
+        Key("pagedown", "scroll_holders(8)", "Down", "Eight rows down", False),
+        Key("pageup", "scroll_holders(-8)", "Up", "Eight rows up", False),
+    ),
+    "ranks.table": (
+        *_table(Key("enter", "open", "Show", "Show this rank on all screens")),
+        *_TAKE_ROWS,
+    ),
+    "runs": (
+        Key("n", "rename", "Name", "Name the selected run; an empty name takes it away"),
+        Key("d", "delete", "Delete", "Delete the selected run, after a question"),
+        Key("slash", "filter", "Filter", "Show only runs that contain what you type", True, "/"),
+        Key("escape", "close_input", "Close", "Show all runs again, or name nothing", False),
+    ),
+    "runs.table": (
+        *_table(Key("enter", "open", "Open", "Show this run; one that lives is watched")),
+        *_TAKE_ROWS,
+    ),
+}
+
+KEYS = tuple(replace(key, scope=scope) for scope, keys in _BY_SCOPE.items() for key in keys)
+"""All of them, each with its scope."""

@@ -1,0 +1,1 @@
+"""Styled rows, colours, themes, and how quantities are written."""

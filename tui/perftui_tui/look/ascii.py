@@ -1,0 +1,43 @@
+"""Nothing but ASCII on terminals whose fonts or encodings have no more: frames, footer, all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+ASCII_GLYPHS = str.maketrans(
+    "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
+    "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
+)
+"""What a terminal font without block characters shows instead."""
+
+_OTHERS = {
+    "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",
+    "▶": ">", "◀": "<", "►": ">", "◄": "<", "○": "o", "✓": "x", "✔": "x", "╷": "|", "╵": "|",
+    "▀": "'", "▄": ".", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'",
+}  # fmt: skip
+"""What Textual's own widgets draw with, beside the characters of our rows."""
+
+
+class AsciiFilter(LineFilter):
+    """Draws each character with ASCII ones, as wide as it was; what has no likeness is ``?``."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
+        """The segments in ASCII."""
+        return [Segment(_drawn(text), style, control) for text, style, control in segments]
+
+
+def _drawn(text: str) -> str:
+    return text if text.isascii() else "".join(map(_character, text))
+
+
+@lru_cache(maxsize=4096)
+def _character(character: str) -> str:
+    if character.isascii():
+        return character
+    known = character.translate(ASCII_GLYPHS)
+    return known if known.isascii() else _OTHERS.get(character, "?" * cell_len(character))

@@ -1,0 +1,86 @@
+"""Quantities that screens show beside those of ``charts.units``: rates, shares, clocks, facts."""
+
+from __future__ import annotations
+
+import math
+
+from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
+
+_LONG_NS = 10_000_000_000
+"""From here on milliseconds have five digits."""
+
+
+def milliseconds(ns: float) -> str:
+    """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``, never a false 0."""
+    return "<0.01" if 0 < ns < 5_000 else _three_digits(ns / 1e6)
+
+
+def part_of_step(ns: float) -> str:
+    """A time beside others of its step, all in ms to be compared: ``118 ms``; from ten seconds on
+    ``34.8 s``."""
+    return f"{milliseconds(ns)} ms" if ns < _LONG_NS else format_ns(ns)
+
+
+def _three_digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+
+
+def per_second(count: float) -> str:
+    """How many a second: three digits, ``2.91`` or ``0.0123``, and from 1000 on all: ``1,234``."""
+    return f"{count:.3g}" if abs(count) < 999.5 else f"{count:,.0f}"
+
+
+def rate(bytes_per_second: float) -> str:
+    """Bytes a second in decimal units, as disks and networks are sold: ``212 MB/s``."""
+    for unit in ("B/s", "kB/s", "MB/s"):
+        if abs(bytes_per_second) < 999.5:
+            return f"{bytes_per_second:.0f} {unit}"
+        bytes_per_second /= 1000
+    return f"{_three_digits(bytes_per_second)} GB/s"
+
+
+def share(part: float, whole: float) -> str:
+    """``part`` of ``whole`` in per cent; a dash where there is no whole."""
+    return percent(100 * part / whole) if whole else MISSING
+
+
+def percent(value: float) -> str:
+    """A value of 0 to 100: ``38 %``; below one half ``<1 %``, never a false 0."""
+    return "<1 %" if 0 < value < 0.5 else f"{value:.0f} %"
+
+
+def fine_percent(value: float) -> str:
+    """A small value of 0 to 100 with one decimal: ``0.4 %``, ``<0.1 %``; from 10 on ``38 %``."""
+    if 0 < value < 0.05:
+        return "<0.1 %"
+    return f"{value:.1f} %" if value < 9.95 else percent(value)
+
+
+def elapsed(ns: int) -> str:
+    """A duration as a clock: ``7:12``, ``1:07:12``."""
+    seconds = max(0, ns) // 1_000_000_000
+    hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def exported(name: str, seconds: float, written: int) -> str:
+    """How far ``nsys export`` has come: ``nsys exports a.nsys-rep 0:07 12.0 MiB``."""
+    return f"nsys exports {name} {elapsed(int(seconds * 1e9))} {format_bytes(written)}"
+
+
+def quantity(value: float | str, unit: str) -> str:
+    """A fact's value in its unit (``ns``, ``%``, ``B``, ``B/s``, ``count``, or text)."""
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "unknown"
+    by_unit = {"ns": format_ns, "B": format_bytes, "B/s": rate}
+    if unit in by_unit:
+        return by_unit[unit](value)
+    if unit == "%":
+        return f"{value:.0f} %" if value >= 10 or value == int(value) else f"{value:.1f} %"
+    number = format_count(value) if float(value).is_integer() else f"{value:,.2f}"
+    return number if unit in ("", "count") else f"{number} {unit}"

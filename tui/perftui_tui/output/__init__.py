@@ -1,1 +1,0 @@
-"""The script's terminal output: read as it grows, progress bars drawn right, memory bounded."""

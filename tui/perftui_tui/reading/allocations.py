@@ -1,0 +1,85 @@
+"""GPU memory allocations by call site, from the newest memory snapshot of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perftui.report.memory import MemoryReport
+    from perftui.run.reader import RankSnapshot
+
+ReadResult = tuple["MemoryReport | None", "str | None"]
+"""The report of a memory snapshot, or why it cannot be read."""
+
+UNREADABLE = "the memory snapshot"
+"""Begins the message about one that cannot be read."""
+
+Stamp = tuple[Path, int, int]
+
+
+class AllocationReader:
+    """Caches the report of the snapshot that was read last; a newer one replaces its file."""
+
+    def __init__(self, cancelled: Callable[[], bool]) -> None:
+        self._cancelled = cancelled
+        self._stamp: Stamp | None = None
+        self._result: ReadResult = (None, None)
+
+    def knows(self, rank: RankSnapshot) -> bool:
+        """Whether the newest memory snapshot of ``rank`` has been read, or there is none."""
+        stamp = _stamp(rank)
+        return stamp is None or stamp == self._stamp
+
+    def of(self, rank: RankSnapshot) -> ReadResult:
+        """What was read for ``rank``; nothing where that was another file."""
+        return (
+            self._result
+            if self._stamp is not None and _stamp(rank) == self._stamp
+            else (None, None)
+        )
+
+    def read(self, rank: RankSnapshot) -> None:
+        """Read its newest snapshot, unless that was done.
+
+        Raises:
+            LoadCancelled: nobody wants it any more.
+        """
+        stamp = _stamp(rank)
+        if stamp is None or stamp == self._stamp:
+            return
+        self._result = read_memory(stamp[0], self._cancelled)
+        self._stamp = stamp
+
+
+def read_memory(
+    path: Path,
+    cancelled: Callable[[], bool],
+    progress: Callable[[int, int], None] | None = None,
+) -> ReadResult:
+    """The report of the snapshot at ``path``, or why it cannot be read.
+
+    Raises:
+        LoadCancelled: ``cancelled`` said so.
+    """
+    from perftui.report.memory import report_memory
+    from perftui.trace.errors import TraceError
+    from perftui.trace.memory_snapshot.load import load_memory_snapshot
+
+    try:
+        return report_memory(load_memory_snapshot(path, progress, cancelled)), None
+    except (TraceError, OSError) as error:
+        return None, f"{UNREADABLE} {path.name} cannot be read: {error}"
+
+
+def _stamp(rank: RankSnapshot) -> Stamp | None:
+    """Changes when the newest snapshot does; None where there is none."""
+    if not rank.memory_files:
+        return None
+    path = rank.memory_files[-1]
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return path, status.st_mtime_ns, status.st_size

@@ -1,0 +1,126 @@
+"""The recorded runs beside the one on screen, listed and judged on a thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
+from perftui_tui.reading.run_source import DUTY
+
+if TYPE_CHECKING:
+    from perftui.report.run_summary import RunSummary
+    from perftui.run.history import RunEntry
+
+
+LIVE_SECONDS = 30.0
+"""Between two readings of a run that lives."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One run of the list. ``summary`` is None until it has been read, or where it cannot be."""
+
+    entry: RunEntry
+    summary: RunSummary | None = None
+
+
+@dataclass(frozen=True)
+class RunList:
+    """The runs of one directory, newest first."""
+
+    directory: Path
+    runs: tuple[Listed, ...] = ()
+    problem: str = ""
+    """Why the directory cannot be listed."""
+
+
+def runs_beside(target: Path) -> Path:
+    """Where the runs beside ``target`` are; beside a trace those of the working directory."""
+    if is_run_directory(target):
+        return target.parent
+    return Path(RUNS_DIRECTORY).absolute()
+
+
+class RunLister:
+    """Lists ``directory`` and judges each run once more only where it has changed."""
+
+    def __init__(self) -> None:
+        self._cache: dict[Path, tuple[object, RunSummary]] = {}
+
+    def read(
+        self,
+        directory: Path,
+        report: Callable[[RunList], None],
+        stopped: threading.Event,
+        *,
+        sparing: bool = False,
+    ) -> None:
+        """Report the list at once, then again after each run that had to be read.
+
+        ``sparing`` leaves the machine to a training that runs on it.
+        """
+        from perftui.run.history import list_runs
+
+        try:
+            entries = list_runs(directory)
+        except OSError as error:
+            report(RunList(directory, problem=f"{directory} cannot be listed: {error.strerror}"))
+            return
+        listed = [Listed(entry, self._cached(entry)) for entry in entries]
+        report(RunList(directory, tuple(listed)))
+        for at, entry in enumerate(entries):
+            if stopped.is_set():
+                return
+            if self._is_new(entry):
+                began = time.thread_time()
+                listed[at] = Listed(entry, self._summary(entry))
+                report(RunList(directory, tuple(listed)))
+                if sparing:
+                    stopped.wait((time.thread_time() - began) / DUTY)
+
+    def _cached(self, entry: RunEntry) -> RunSummary | None:
+        known = self._cache.get(entry.root)
+        return known[1] if known else None
+
+    def _is_new(self, entry: RunEntry) -> bool:
+        if entry.manifest is None:
+            return False
+        known = self._cache.get(entry.root)
+        return known is None or known[0] != _stamp(entry)
+
+    def _summary(self, entry: RunEntry) -> RunSummary | None:
+        from perftui.report.run_summary import summarise
+        from perftui.run.manifest import ManifestError
+
+        stamp = _stamp(entry)
+        try:
+            summary = summarise(entry.root)
+        except (ManifestError, OSError):
+            # It has gone or is damaged: the list says so when it is read next.
+            return None
+        self._cache[entry.root] = (stamp, summary)
+        return summary
+
+
+def _stamp(entry: RunEntry) -> object:
+    """Changes with what a summary rests on: a run that is over is read once more when it has been
+    concluded, one that lives now and then, since all of it is read."""
+    from perftui.run.layout import RunLayout
+
+    manifest = entry.manifest
+    if manifest is not None and not manifest.status.is_over:
+        return manifest, time.monotonic() // LIVE_SECONDS
+    return manifest, _changed(RunLayout(entry.root).findings)
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

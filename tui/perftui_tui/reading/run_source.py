@@ -1,0 +1,76 @@
+"""The thread that reads a run directory again and again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui_tui.reading.messages import SnapshotReceived, SourceFailed
+from perftui_tui.reading.thread import Clock, Post, ReadingThread
+
+if TYPE_CHECKING:
+    from perftui_tui.reading.run_view import RunView
+
+POLL_SECONDS = 1.0
+"""One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
+
+DUTY = 0.05
+"""Of a core, the most that reading may take: the training needs the rest. A run of a million steps
+takes half a second to read and judge, so it is read every ten seconds."""
+
+LONGEST_POLL_SECONDS = 15.0
+
+TRIES = 5
+"""Failed reads in a row before it is reported: a network disk comes back."""
+
+
+class RunSource(ReadingThread):
+    """Polls the run directory ``path`` until stopped.
+
+    A run that is over is read once more and then left alone. One that cannot be read is tried
+    again and again: its training may go on.
+    """
+
+    def __init__(
+        self, path: Path, post: Post, clock: Clock = time.time_ns, rank_number: int = 0
+    ) -> None:
+        super().__init__(path, post)
+        self._clock = clock
+        self._rank_number = rank_number
+        self._failures = 0
+
+    def read(self) -> None:
+        """Post a picture for each read."""
+        from perftui_tui.reading.run_view import RunView
+
+        view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number)
+        before = 0.0
+        while not self.stopped.is_set():
+            began = time.thread_time()
+            if not self._post_one(view):
+                break
+            cost = time.thread_time() - began
+            # What is done once (imports, a new window) is no reason to look away for long.
+            self.stopped.wait(pause_after(min(cost, before)))
+            before = cost
+
+    def _post_one(self, view: RunView) -> bool:
+        """Post a picture; whether another may follow."""
+        from perftui.run.manifest import ManifestError
+
+        try:
+            snapshot = view.read()
+        except (ManifestError, OSError) as error:
+            self._failures += 1
+            if self._failures == TRIES:
+                self.report(SourceFailed(str(error)))
+            return True
+        self._failures = 0
+        self.report(SnapshotReceived(snapshot))
+        return snapshot.phase.is_live or view.unfinished
+
+
+def pause_after(cost: float) -> float:
+    """Seconds to wait after a read that took ``cost`` seconds of CPU time."""
+    return min(max(POLL_SECONDS, cost / DUTY), max(POLL_SECONDS, LONGEST_POLL_SECONDS))

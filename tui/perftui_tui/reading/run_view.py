@@ -1,0 +1,209 @@
+"""From a run directory to the snapshot on screen: reading, the newest window, the diagnosis."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.experiments.figures import figures_of
+from perftui.facts.fact import Facts
+from perftui.facts.gap_lines import gap_lines
+from perftui.facts.loader import training_loader
+from perftui.facts.main_thread import main_thread, window_thread
+from perftui.facts.memory import memory_use
+from perftui.facts.own_cost import own_cost
+from perftui.facts.problems import problems as problems_of
+from perftui.facts.ranks import rank_table
+from perftui.facts.step_breakdown import run_breakdown
+from perftui.facts.steps import step_breakdown, step_count, step_kind
+from perftui.facts.sync_calls import syncs
+from perftui.facts.worker_lines import loader_lines
+from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
+from perftui.run.table import Table
+from perftui_tui.reading.allocations import AllocationReader
+from perftui_tui.reading.fix_lookup import FixLookup
+from perftui_tui.reading.snapshot import RecordingCost, Snapshot, phase_of
+from perftui_tui.reading.step_breakdown import DrawnStep
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
+    from perftui.report.memory import MemoryReport
+
+RECENT_STEPS = 4000
+"""Steps that are charted: minutes of a quick training."""
+
+
+def read_once(root: Path) -> Snapshot:
+    """The run at ``root`` as it is, its windows left unread.
+
+    Raises:
+        ManifestError: it is not a readable run.
+    """
+    return RunView(root, time.time_ns, lambda: False).read()
+
+
+class RunView:
+    """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
+
+    Raises:
+        ManifestError: on ``read``, where the directory is not a readable run.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        clock: Callable[[], int],
+        cancelled: Callable[[], bool],
+        rank_number: int = 0,
+    ) -> None:
+        self._rank_number = rank_number
+        self._reader = RunReader(root)
+        self._clock = clock
+        self._cancelled = cancelled
+        self._rank: int | None = None
+        self._window: Path | None = None
+        self._analysis: TraceAnalysis | None = None
+        self._problem: str | None = None
+        self._fixes = FixLookup()
+        self._allocations = AllocationReader(cancelled)
+        self._is_first = True
+        self.unfinished = False
+        """Whether the next read has something to add to a run that is over."""
+
+    def read(self) -> Snapshot:
+        """The run as it is now. The first picture does not wait for a window to be analysed."""
+        run = self._reader.poll()
+        rank = run.rank(self._rank_number)
+        self._notice_another(rank)
+        newest = rank.windows[-1] if rank and rank.windows else None
+        is_new = newest is not None and newest != self._window
+        is_new_memory = rank is not None and not self._allocations.knows(rank)
+        self.unfinished = (is_new or is_new_memory) and self._is_first
+        if newest is not None and is_new and not self._is_first:
+            self._analyse(newest, run.manifest.status.is_over)
+        if rank is not None and not self._is_first:
+            self._allocations.read(rank)
+        self._is_first = False
+        return self._snapshot(run)
+
+    def _notice_another(self, rank: RankSnapshot | None) -> None:
+        """Drop the window of another rank."""
+        number = rank.rank if rank else None
+        if number != self._rank:
+            self._rank = number
+            self._window = self._analysis = self._problem = None
+
+    def _analyse(self, window: Path, is_over: bool) -> None:
+        self._window = window
+        opened = open_window(window, self._cancelled, is_over=is_over)
+        if isinstance(opened, str):
+            self._problem = opened
+        else:
+            self._analysis, self._problem = opened, None
+
+    def _snapshot(self, run: RunSnapshot) -> Snapshot:
+        rank = run.rank(self._rank_number)
+        allocations, problem = self._allocations.of(rank) if rank else (None, None)
+        return picture(
+            run,
+            self._rank_number,
+            self._analysis,
+            self._clock(),
+            self._fixes,
+            allocations=allocations,
+            problems=tuple(one for one in (self._problem, problem) if one),
+        )
+
+
+def open_window(
+    window: Path, cancelled: Callable[[], bool], *, is_over: bool
+) -> TraceAnalysis | str:
+    """The analysis of a profiled window, or why it cannot be read.
+
+    Raises:
+        LoadCancelled: ``cancelled`` said so.
+    """
+    from perftui.analysis.opened import never, open_trace
+    from perftui.trace.errors import TraceError
+
+    try:
+        # While the training runs the disk is left to it.
+        return open_trace(window, cancelled=cancelled, later=None if is_over else never)
+    except (TraceError, OSError) as error:
+        return f"the window {window.name} cannot be read: {error}"
+
+
+def picture(
+    run: RunSnapshot,
+    rank_number: int,
+    analysis: TraceAnalysis | None,
+    now_ns: int,
+    fixes: FixLookup,
+    *,
+    allocations: MemoryReport | None = None,
+    problems: tuple[str, ...] = (),
+    as_of: int | None = None,
+) -> Snapshot:
+    """The snapshot of ``run``, with the ``analysis`` of its newest window.
+
+    ``allocations`` are of its newest memory snapshot; ``problems`` are those of reading; ``as_of``
+    is the time at which ``run`` is shown, None for what is known now.
+    """
+    rank = run.rank(rank_number)
+    facts = Facts(run, analysis, rank_number)
+    found = diagnosis(facts)
+    train = rank.steps.where(rank.steps["kind"] == step_kind(facts)) if rank else None
+    return Snapshot(
+        source=run.root,
+        phase=phase_of(run.manifest),
+        title=run.manifest.script,
+        now_ns=now_ns,
+        as_of=as_of,
+        run=run,
+        rank_number=rank_number,
+        analysis=analysis,
+        diagnosis=found,
+        breakdown=_breakdown(facts, train),
+        step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
+        if train is not None
+        else (),
+        train_steps=step_count(facts),
+        train=train,
+        recording=_recording(run, rank) if rank else None,
+        loader=training_loader(facts),
+        figures=figures_of(run.manifest, facts),
+        problems=(*problems, *problems_of(run)),
+        main_thread=main_thread(facts),
+        window_thread=window_thread(facts),
+        syncs=syncs(facts),
+        worker_lines=loader_lines(facts),
+        gap_lines=gap_lines(facts),
+        memory=memory_use(rank.steps, rank.thinned) if rank else None,
+        allocations=allocations,
+        ranks=rank_table(facts),
+        options=fixes.of(found.findings, facts),
+    )
+
+
+def _breakdown(facts: Facts, train: Table | None) -> DrawnStep | None:
+    steady = step_breakdown(facts)
+    if steady is not None:
+        return DrawnStep(steady, f"{steady.count} steady steps")
+    if train is None:
+        return None
+    share = run_breakdown(train, np.ones(len(train), dtype=np.bool_))
+    return DrawnStep(share, f"{share.count} steps, warming up") if share else None
+
+
+def _recording(run: RunSnapshot, rank: RankSnapshot) -> RecordingCost | None:
+    cost = own_cost(rank.steps, rank.thinned)
+    if cost is None:
+        return None
+    budget = run.manifest.profile.get("overhead")
+    known = budget if isinstance(budget, float) else None
+    return RecordingCost(cost.total, cost.at_most, cost.whole, known)

@@ -1,0 +1,171 @@
+"""The one immutable picture of a run or a trace that screens draw."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.diagnosis.model import Diagnosis, Finding
+from perftui.fixes.model import FixOption
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
+    from perftui.experiments.figures import RunFigures
+    from perftui.facts.gap_lines import GapLines
+    from perftui.facts.lines import LinesByTime
+    from perftui.facts.loader import LoaderFacts
+    from perftui.facts.memory import MemoryUse
+    from perftui.facts.ranks import RankTable
+    from perftui.facts.sync_calls import SyncCalls
+    from perftui.facts.worker_lines import WorkerLines
+    from perftui.report.memory import MemoryReport
+    from perftui.run.manifest import Manifest
+    from perftui.run.reader import RankSnapshot, RunSnapshot
+    from perftui.run.table import Table
+    from perftui_tui.reading.step_breakdown import DrawnStep
+
+SLOW_RATIO = 1.5
+"""A step is called slow from so many times the median on."""
+
+
+class Phase(enum.Enum):
+    """How far what is shown has come; the value is the word in the header."""
+
+    STARTING = "starting"
+    LIVE = "live"
+    ENDED = "ended"
+    FAILED = "failed"
+    KILLED = "killed"
+    LOST = "lost"
+    TRACE = "trace"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the training still runs."""
+        return self in (Phase.STARTING, Phase.LIVE)
+
+
+@dataclass(frozen=True)
+class RecordingCost:
+    """What recording took of all steps so far, windows included, ns."""
+
+    cost: int
+    at_most: int
+    """What it may have taken: steps differ from each other anyway."""
+    whole: int
+    """The time of all those steps."""
+    budget: float | None = None
+    """The share that it may take; None where none was set."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything on screen at one moment. ``run`` is None for a trace, ``analysis`` without one.
+
+    What takes time to work out for a long run is in it, worked out on the reading thread: screens
+    only draw.
+    """
+
+    source: Path
+    """The run directory or the trace file."""
+    phase: Phase
+    title: str
+    """The script, or the name of the trace file."""
+    now_ns: int
+    as_of: int | None = None
+    """The earlier time that is played, ns since the epoch; None for what is known now."""
+    run: RunSnapshot | None = None
+    rank_number: int = 0
+    """The rank of the run that is shown."""
+    analysis: TraceAnalysis | None = None
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    breakdown: DrawnStep | None = None
+    step_ms: tuple[float, ...] = ()
+    """Durations of the newest steps that are judged, oldest first."""
+    train_steps: int = 0
+    """Steps so far: of training, or of what a run does that trains nothing."""
+    train: Table | None = None
+    """The training steps, rows of ``STEP_COLUMNS``; of very many the first and the newest. None
+    without a run."""
+    recording: RecordingCost | None = None
+    loader: LoaderFacts | None = None
+    """The loader that feeds the training, where it is known."""
+    figures: RunFigures | None = None
+    """What a comparison with another run sets side by side; None without a run."""
+    problems: tuple[str, ...] = ()
+    """What could not be read or judged, as sentences."""
+    main_thread: LinesByTime | None = None
+    """Stack samples of the training's main thread over the steady steps, if there are any."""
+    window_thread: LinesByTime | None = None
+    """Stack samples of the main thread over the profiled steps, if there are only those."""
+    syncs: SyncCalls | None = None
+    """Calls that make the host wait for the GPU, where they were counted."""
+    worker_lines: WorkerLines | None = None
+    """Where the workers of its data loader were meanwhile."""
+    gap_lines: tuple[GapLines, ...] = ()
+    """Where it was while the GPU idled in the newest window, by cause."""
+    memory: MemoryUse | None = None
+    """GPU memory of the shown rank by step; None where no step knows it."""
+    allocations: MemoryReport | None = None
+    """GPU memory by call site, from a snapshot of the allocator; None without one."""
+    ranks: RankTable | None = None
+    """All ranks of a run side by side; None for a trace."""
+    options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
+    """What can be done about a finding, by its rule, best first."""
+
+    def fixes(self, finding: Finding) -> tuple[FixOption, ...]:
+        """What can be done about ``finding``, best first."""
+        return self.options.get(finding.rule, ())
+
+    @property
+    def is_memory_alone(self) -> bool:
+        """Whether a snapshot of GPU memory is shown, and no times are known."""
+        return self.run is None and self.analysis is None and self.allocations is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the training runs now, and not only at the time that is played."""
+        return self.phase.is_live and self.as_of is None
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What was started, for a run."""
+        return self.run.manifest if self.run else None
+
+    @property
+    def rank(self) -> RankSnapshot | None:
+        """The rank that is shown, or the first that has written anything."""
+        return self.run.rank(self.rank_number) if self.run else None
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Wall time since the start, until the end where it has ended."""
+        manifest = self.manifest
+        if manifest is None:
+            return 0
+        return max(0, (manifest.ended_ns or self.now_ns) - manifest.started_ns)
+
+    @property
+    def torch_imported(self) -> bool:
+        """Whether the script has come as far as importing torch."""
+        rank = self.rank
+        if self.manifest is not None and self.manifest.torch_version:
+            return True
+        return rank is not None and "process" in rank.events["kind"].tolist()
+
+
+def phase_of(manifest: Manifest) -> Phase:
+    """The phase of the run with this manifest."""
+    from perftui.run.manifest import Status
+
+    if manifest.status is Status.EXITED:
+        return Phase.ENDED if manifest.exit_code == 0 else Phase.FAILED
+    return {
+        Status.STARTING: Phase.STARTING,
+        Status.RUNNING: Phase.LIVE,
+        Status.KILLED: Phase.KILLED,
+        Status.LOST: Phase.LOST,
+    }[manifest.status]

@@ -1,0 +1,96 @@
+"""Series out of a run's telemetry, in the units that meters draw."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from perftui_tui.reading.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from perftui.run.table import Table
+
+RECENT_SAMPLES = 400
+"""Samples that the widest chart can show."""
+
+NOW_SAMPLES = 10
+"""A value that is missing in so many samples, one a second, is no longer the present one."""
+
+RESIDENT = "processes.rss"
+"""Memory of the run's processes: nothing where none is left."""
+
+STOPPED = "no longer sampled"
+"""Shown for a metric whose source has failed."""
+
+
+def table_of(snapshot: Snapshot) -> Table | None:
+    """The telemetry of the machine on which the run was started, or of the only one there is; of a
+    run that is over as long as any of its processes lived."""
+    if snapshot.run is None or not snapshot.run.telemetry:
+        return None
+    tables = snapshot.run.telemetry
+    table = tables.get(snapshot.run.manifest.host) or next(iter(tables.values()))
+    return table if snapshot.phase.is_live else _while_it_lived(table)
+
+
+def _while_it_lived(table: Table) -> Table:
+    """Without the samples taken after the training ended, when the machine was idle."""
+    if RESIDENT not in table:
+        return table
+    import numpy as np
+
+    lived = np.flatnonzero(table[RESIDENT] > 0)
+    return table.head(int(lived[-1]) + 1) if len(lived) else table
+
+
+def series(table: Table | None, name: str) -> tuple[float, ...]:
+    """The newest samples of a metric, oldest first; NaN where one is missing, empty without any."""
+    if table is None or name not in table:
+        return ()
+    values: list[float] = table[name][-RECENT_SAMPLES:].tolist()
+    return () if all(math.isnan(value) for value in values) else tuple(values)
+
+
+def samples(table: Table | None) -> int:
+    """How many samples there are in all."""
+    return 0 if table is None else len(table)
+
+
+def latest(table: Table | None, name: str) -> float | None:
+    """The present value of a metric, None where the newest samples do not know it."""
+    newest = series(table, name)[-NOW_SAMPLES:]
+    return next((value for value in reversed(newest) if not math.isnan(value)), None)
+
+
+def mean(table: Table, name: str) -> float | None:
+    """The mean of a metric over the whole run, None where no sample knows it."""
+    if name not in table:
+        return None
+    values = table[name]
+    # NaN is not equal to itself.
+    known = values[values == values]
+    return float(known.mean()) if len(known) else None
+
+
+def why_absent(snapshot: Snapshot) -> str:
+    """Why a meter has nothing to show."""
+    return "no sample yet" if snapshot.phase.is_live else "not sampled"
+
+
+def devices(table: Table | None) -> list[int]:
+    """Numbers of the GPUs that are sampled."""
+    if table is None:
+        return []
+    names = (column.name.split(".", 1)[0] for column in table.columns)
+    return sorted({int(n[3:]) for n in names if n.startswith("gpu") and n[3:].isdecimal()})
+
+
+def total(*parts: tuple[float, ...]) -> tuple[float, ...]:
+    """Series added sample by sample; a series that is not there adds nothing."""
+    known = [part for part in parts if part]
+    return tuple(map(sum, zip(*known, strict=True))) if known else ()
+
+
+def highest(values: tuple[float, ...], at_least: float) -> float:
+    """The top of a scale: the highest known value, never below ``at_least``."""
+    return max((value for value in values if value > at_least), default=at_least)

@@ -1,0 +1,70 @@
+"""A thread that reads something and posts messages to the app."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from textual.message import Message
+
+from perftui_tui.reading.messages import SourceFailed
+
+Post = Callable[[Message], bool]
+Clock = Callable[[], int]
+
+log = logging.getLogger(__name__)
+
+
+class ReadingThread:
+    """Reads ``path`` on a thread of its own; the app never waits for it, nor for its end."""
+
+    def __init__(self, path: Path, post: Post) -> None:
+        self.path = path
+        self.stopped = threading.Event()
+        self.first: Message | None = None
+        """The first message that was posted."""
+        self._has_reported = threading.Event()
+        self._post = post
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
+
+    def start(self) -> None:
+        """Begin reading."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading; nothing is posted afterwards."""
+        self.stopped.set()
+
+    def read(self) -> None:
+        """Read until done or ``stopped``.
+
+        Raises:
+            LoadCancelled: it was stopped while loading a trace.
+        """
+        raise NotImplementedError
+
+    def first_message(self, patience: float) -> Message | None:
+        """The first message, waited for at most ``patience`` seconds; it is posted as well."""
+        self._has_reported.wait(patience)
+        return self.first
+
+    def report(self, message: Message) -> None:
+        """Post ``message``, unless nobody listens any more."""
+        if self.stopped.is_set():
+            return
+        self.first = self.first or message
+        self._has_reported.set()
+        self._post(message)
+
+    def _run(self) -> None:
+        from perftui.trace.errors import LoadCancelled
+
+        try:
+            self.read()
+        except LoadCancelled:
+            return
+        except Exception as error:  # the thread's one boundary: the app must hear of any failure
+            log.exception("reading %s failed", self.path)
+            self.report(SourceFailed(f"{self.path}: {error}"))

@@ -1,0 +1,66 @@
+"""From a trace file to the snapshot on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perftui.analysis.analyse import without_tables
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.opened import open_trace
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.facts.fact import Facts
+from perftui.facts.trace_steps import trace_steps
+from perftui.trace.model import Trace
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.step_breakdown import of_trace
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Exporting
+
+
+def view_trace(
+    path: Path,
+    now_ns: int,
+    progress: Callable[[float | Exporting], None],
+    cancelled: Callable[[], bool],
+    preview: Callable[[TraceAnalysis], None] | None = None,
+) -> Snapshot:
+    """Read, analyse and judge the trace at ``path``.
+
+    ``progress`` is told the share that was read, or how far ``nsys`` has come where it must export
+    the trace first; ``preview`` is given what can be drawn already, now and then while a long trace
+    is read.
+
+    Raises:
+        TraceError: the file is not a trace that can be read.
+        OSError: the file cannot be opened.
+        LoadCancelled: ``cancelled`` said so.
+    """
+
+    def progressed(read: int, whole: int) -> None:
+        progress(read / whole if whole else 1.0)
+
+    def previewed(trace: Trace) -> None:
+        if preview is not None:
+            preview(without_tables(trace))
+
+    analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
+    if analysis.lanes and preview is not None:
+        # What was kept can be drawn before it is judged.
+        preview(analysis)
+    facts = Facts(None, analysis)
+    whole = analysis.budgets and analysis.budgets[0].step.index < 0
+    return Snapshot(
+        source=path,
+        phase=Phase.TRACE,
+        title=path.name,
+        now_ns=now_ns,
+        analysis=analysis,
+        diagnosis=diagnosis(facts),
+        breakdown=of_trace(trace_steps(facts)),
+        step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),
+        train_steps=len(analysis.steps),
+        problems=analysis.notes,
+    )

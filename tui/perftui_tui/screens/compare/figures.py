@@ -1,0 +1,157 @@
+"""Two runs side by side: what changed and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
+from perftui.experiments.figures import RunFigures
+from perftui_tui.look.format import per_second, percent
+from perftui_tui.look.rows import Row, crop, row, wrap
+from perftui_tui.look.units import format_ns
+from perftui_tui.reading.step_breakdown import NAMES
+
+NAME_WIDTH = 16
+VALUE_WIDTH = 11
+CHANGE_WIDTH = 9
+WORD_WIDTH = 8
+SAME_WITHIN = 0.03
+"""A change within 3 % is called the same: below what two runs of one program differ by."""
+
+NOTABLE_SHARE = 0.01
+"""Of the step: a part that changed by less is not judged, however many times itself that is."""
+
+MANY_TIMES = 10.0
+"""A larger relative change is shown in the figure's own unit: +2252 % is hard to read."""
+
+STYLES = {
+    Verdict.FASTER: "good",
+    Verdict.SLOWER: "bad",
+    Verdict.NO_CLEAR_DIFFERENCE: "warn",
+    Verdict.INCONCLUSIVE: "warn",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of both runs; ``lower_is_better`` is None where neither is."""
+
+    name: str
+    before: float | None
+    after: float | None
+    show: Callable[[float], str]
+    lower_is_better: bool | None = True
+    matters: bool = True
+    """Whether the difference is large enough beside the step to be called better or worse."""
+
+    @property
+    def change(self) -> float | None:
+        """Relative change, None where it is not known."""
+        if self.before is None or self.after is None or not self.before:
+            return None
+        return self.after / self.before - 1
+
+
+def comparison(result: Comparison, cells: int) -> list[Row]:
+    """The verdict, then one row for each figure, then the limits of the comparison."""
+    rows = _verdict(result, cells)
+    head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
+    rows.append(row((head, "dim")))
+    rows += [crop(_line(line, cells), cells) for line in _lines(result)]
+    for note in result.notes:
+        rows += wrap(note, cells, "dim")
+    return rows
+
+
+def _verdict(result: Comparison, cells: int) -> list[Row]:
+    words = result.verdict.value.upper()
+    if result.speedup and result.verdict in (Verdict.FASTER, Verdict.SLOWER):
+        words = f"{words}  {result.speedup:.2f}x"
+    changes = ", ".join(result.changes)
+    effective = f"in force at the loader: {changes}" if changes else "no change at the loader"
+    return [
+        row((f" {words} ", STYLES[result.verdict])),
+        *wrap(result.reason, cells),
+        *wrap(effective, cells, "dim"),
+        (),
+    ]
+
+
+def _lines(result: Comparison) -> list[Line]:
+    first, second = result.before, result.after
+    lines = [
+        Line("steps/s", _rate(first), _rate(second), per_second, False),
+        *(
+            Line(f"step {name}", _of(first, field), _of(second, field), format_ns)
+            for name, field in (("mean", "mean"), ("p50", "p50"), ("p95", "p95"))
+        ),
+        *(
+            _phase(one, first.share.mean if first.share else 0)
+            for one in result.phases
+            if one.before or one.after
+        ),
+    ]
+    cores = (first.machine.tree_cores, second.machine.tree_cores)
+    lines.append(Line("CPU cores used", *cores, lambda value: f"{value:.2f}", None))
+    gpu = (first.machine.gpu_busy, second.machine.gpu_busy)
+    if gpu != (None, None):
+        lines.append(Line("GPU busy", *gpu, lambda value: percent(100 * value), False))
+    steps = (first.steps, second.steps)
+    return [*lines, Line("steady steps", *steps, lambda value: f"{value:.0f}", None)]
+
+
+def _phase(change: PhaseChange, step: int) -> Line:
+    matters = abs(change.after - change.before) >= NOTABLE_SHARE * step
+    name = NAMES.get(change.phase, change.phase)
+    return Line(name, change.before, change.after, format_ns, matters=matters)
+
+
+def _rate(figures: RunFigures) -> float | None:
+    return figures.share.steps_per_second if figures.share else None
+
+
+def _of(figures: RunFigures, field: str) -> float | None:
+    return float(getattr(figures.share, field)) if figures.share else None
+
+
+def _line(line: Line, cells: int) -> Row:
+    before, after = (
+        "–" if value is None else line.show(value) for value in (line.before, line.after)
+    )
+    left = f"{line.name:<{NAME_WIDTH}}{before:>{VALUE_WIDTH}}{after:>{VALUE_WIDTH}}"
+    change = line.change
+    if change is None or line.lower_is_better is None:
+        return row(left)
+    if not line.matters:
+        return row(left, (f"{_difference(line):>{CHANGE_WIDTH}}", "dim"))
+    word, style = _judge(change, line.lower_is_better)
+    by = f"{100 * change:+.0f} %" if change < MANY_TIMES else _difference(line)
+    room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
+    bar = _bar(change, max(0, room))
+    return row(left, f"{by:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))
+
+
+def _difference(line: Line) -> str:
+    """The change in the unit of the figure itself, with its sign."""
+    if line.before is None or line.after is None or line.after == line.before:
+        return ""
+    text = line.show(line.after - line.before)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _judge(change: float, lower_is_better: bool) -> tuple[str, str]:
+    if abs(change) <= SAME_WITHIN:
+        return "same", "dim"
+    return ("better", "good") if (change < 0) == lower_is_better else ("worse", "bad")
+
+
+def _bar(change: float, cells: int) -> str:
+    """Left of the middle for less, right for more; the whole half is a change of 100 %."""
+    half = cells // 2
+    if half < 2:
+        return ""
+    length = min(half, round(abs(change) * half))
+    left = "█" * length if change < 0 else ""
+    right = "█" * length if change > 0 else ""
+    return f"{left:>{half}}│{right}"

@@ -1,0 +1,80 @@
+"""How long steps take in two runs, as histograms over one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+from textual.app import RenderResult
+from textual.color import Color
+from textual_plotext import PlotextPlot
+
+from perftui_tui.charts.axis import round_ticks, usual_top
+from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.widgets.row_view import RowView
+
+BINS = 40
+TICK_CELLS, TICK_ROWS = 8, 3
+"""Room for the number at a tick of either axis."""
+
+BEFORE, AFTER = "part-input-wait", "part-forward"
+"""Variables of the theme for the two runs."""
+
+MARKERS = ("dot", "braille")
+ASCII_MARKERS = ("o", "x")
+"""Markers of the two runs, so that they can be distinguished without colour."""
+
+
+class StepHistogram(PlotextPlot):
+    """Two distributions of step times in ms, each as a share of its run's steps."""
+
+    _tops = (1.0, 1.0)
+    """Where the scales of both axes end, ms and per cent."""
+
+    def show(self, before: Sequence[float], after: Sequence[float]) -> None:
+        """Draw both; nothing is drawn for a run without steps."""
+        plot = self.plt
+        plot.clear_figure()
+        top, highest = max((usual_top(one) for one in (before, after) if one), default=1.0), 0.0
+        first, second = ASCII_MARKERS if RowView.ascii_only else MARKERS
+        runs = ((before, "before", BEFORE, first), (after, "after", AFTER, second))
+        for values, label, ground, marker in runs:
+            if values:
+                middles, shares = histogram(values, top)
+                highest = max(highest, *shares)
+                colour = Color.parse(self.app.theme_variables[ground]).rgb
+                plot.plot(middles, shares, label=label, marker=marker, fillx=True, color=colour)
+        plot.xlabel("step time, ms")
+        plot.ylabel("% of steps")
+        plot.xlim(0, top)
+        self._tops = (top, highest or 1.0)
+        self.refresh()
+
+    def render(self) -> RenderResult:
+        """The plot at the size it has now."""
+        top, highest = self._tops
+        _set_ticks(self.plt.xticks, top, self.size.width // TICK_CELLS)
+        _set_ticks(self.plt.yticks, highest, self.size.height // TICK_ROWS)
+        drawn = super().render()
+        if RowView.ascii_only and isinstance(drawn, Text):
+            drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
+        return drawn
+
+
+def _set_ticks(
+    set_ticks: Callable[[list[float], list[str]], object], top: float, room: int
+) -> None:
+    ticks = round_ticks(top, max(room, 1))
+    set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+
+
+def histogram(values: Sequence[float], top: float) -> tuple[list[float], list[float]]:
+    """Middles of ``BINS`` equal bins from 0 to ``top``, and the share of values in each, per cent.
+
+    Values above ``top`` are counted in the last bin, so that the shares sum to 100.
+    """
+    counts = [0] * BINS
+    for value in values:
+        counts[min(BINS - 1, int(value / top * BINS))] += 1
+    middles = [(at + 0.5) * top / BINS for at in range(BINS)]
+    return middles, [100 * count / len(values) for count in counts]

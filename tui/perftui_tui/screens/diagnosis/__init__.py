@@ -1,0 +1,1 @@
+"""The Diagnosis screen: each finding, its evidence and its fixes."""

@@ -1,0 +1,226 @@
+"""A finding in full: cost, evidence with thresholds, fixes; and what was not judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure, Finding
+from perftui.facts.lines import LinesByTime
+from perftui.fixes.model import FixOption
+from perftui_tui.dialogs.choice import labelled
+from perftui_tui.dialogs.fix import diff_rows, risk
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.format import quantity, share
+from perftui_tui.look.rows import Row, crop, fold, row, wrap
+from perftui_tui.look.units import format_ns
+from perftui_tui.panes.findings import headlines
+from perftui_tui.reading.snapshot import Snapshot
+
+LABEL_WIDTH = 24
+"""Cells for the names of rules, and of facts where none is longer."""
+
+BLANK = (" ", "")
+
+NO_FIX_FOR_A_TRACE = (
+    "A trace says what was slow, not which code made it so. Record the training itself with "
+    "`perftui train.py`: then fixes are offered here, tried and measured."
+)
+
+
+def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
+    """Each finding, the selected one marked at its left edge, then how much is unknown."""
+    found = snapshot.diagnosis.findings
+    selected = min(selected, len(found) - 1)
+    rows: list[Row] = []
+    for at, finding in enumerate(found):
+        mark = (">", "accent") if at == selected else BLANK
+        first, *rest = headlines(finding, cells - 1)
+        rows += [(mark, *first), *((BLANK, *line) for line in rest)]
+    if not rows:
+        why = snapshot.diagnosis.progress or "nothing was found"
+        rows.append(row((why, "dim")))
+    count = len(snapshot.diagnosis.abstentions)
+    if count:
+        rules = "1 rule" if count == 1 else f"{count} rules"
+        rows += [(), row((f" {rules} could not judge: see the end of the details", "dim"))]
+    return rows
+
+
+def details(
+    snapshot: Snapshot,
+    finding: Finding | None,
+    options: Sequence[FixOption],
+    chosen: int,
+    written: str | None,
+    cells: int,
+) -> list[Row]:
+    """Everything about ``finding``, to be scrolled; ``written`` is the fix in the source."""
+    rows: list[Row] = []
+    if finding is not None:
+        rows += wrap(finding.sentence, cells, "bold")
+        rows += [row(("Cost", "bold")), *_cost(finding, cells)]
+        if finding.facts:
+            rows.append(row(("Evidence", "bold")))
+            labels = max(LABEL_WIDTH, *(len(fact.label) for fact in finding.facts))
+            rows += [crop(_fact(fact, labels), cells) for fact in finding.facts]
+        if snapshot.run is None:
+            rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
+        else:
+            rows += _fixes(options, chosen, written, cells)
+    more = [
+        *_main_thread(snapshot, cells),
+        *_syncs(snapshot, cells),
+        *_not_judged(snapshot, cells),
+    ]
+    # Each of these begins with a blank row.
+    return [*rows, *more] if rows else more[1:]
+
+
+def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
+    rows: list[Row] = []
+    if snapshot.main_thread is not None:
+        looks = f"about {fmt.several(snapshot.main_thread.looks, 'look')} at the steady steps"
+        rows += _lines("Where the main thread is", looks, snapshot.main_thread, cells)
+    if snapshot.window_thread is not None:
+        looks = f"about {fmt.several(snapshot.window_thread.looks, 'look')} in profiled steps"
+        rows += _lines("Where the main thread is", looks, snapshot.window_thread, cells)
+    if snapshot.worker_lines is not None:
+        found = snapshot.worker_lines
+        looks = (
+            f"{fmt.percent(found.busy)} of their time, "
+            f"about {fmt.several(found.making.looks, 'look')}"
+        )
+        rows += _lines("Where the workers make batches", looks, found.making, cells)
+    for gaps in snapshot.gap_lines:
+        looks = f"{fmt.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
+        title = f"Where it was while the GPU idled, {gaps.cause.value}"
+        rows += _lines(title, looks, gaps.thread, cells)
+    return rows
+
+
+def _lines(title: str, looks: str, thread: LinesByTime, cells: int) -> list[Row]:
+    rows: list[Row] = [(), crop(row((title, "bold"), (f"   {looks}", "dim")), cells)]
+    for line in thread.listed:
+        part = f"  {share(line.held, thread.covered):>6}  "
+        inside = f"  {line.function}" if line.function else ""
+        rows.append(crop(row(part, line.source, (inside, "dim")), cells))
+    return rows
+
+
+def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
+    found = snapshot.syncs
+    if found is None:
+        return []
+    over = f"   over {fmt.several(found.steps, 'profiled step')}"
+    rows: list[Row] = [(), crop(row((found.title, "bold"), (over, "dim")), cells)]
+    if not found.on_gpu:
+        rows.append(row(("  this training used no GPU: nothing waited", "dim")))
+    for call in found.calls:
+        often = f"  {call.count / found.steps:>6.1f} a step  "
+        time = f"{format_ns(call.time // found.steps) if call.time >= 0 else '?':>7}  "
+        rows.append(crop(row(often, time, f"{call.call}  ", (call.source, "dim")), cells))
+    return rows if found.calls else [*rows, row(("  none", "dim"))]
+
+
+def _cost(finding: Finding, cells: int) -> list[Row]:
+    rows = []
+    if finding.cost_ns:
+        step = format_ns(finding.step_ns)
+        whole = f"each {step} step" if finding.steps else f"the recorded {step}"
+        part = share(finding.cost_ns, finding.step_ns)
+        rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
+    if finding.best_speedup:
+        best = f"  at best {finding.best_speedup:.2f}x faster, were all of it gone"
+        rows.append(row((best, "good")))
+    rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
+    if finding.would_raise_confidence:
+        rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")
+    return rows
+
+
+def _basis(finding: Finding) -> str:
+    """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
+    if finding.steps:
+        return f"  (from {fmt.several(finding.steps, 'steady step')})"
+    return "  (from all of the trace)" if finding.step_ns else ""
+
+
+def _fact(fact: Figure, labels: int) -> Row:
+    value = quantity(fact.value, fact.unit)
+    limit = f"   limit {quantity(fact.threshold, fact.unit)}" if fact.threshold is not None else ""
+    source = fact.place.source if fact.place else None
+    place = f"   {source}" if source and source != value else ""
+    return row((f"  {fact.label:<{labels}} ", "dim"), value, (limit, "warn"), (place, "dim"))
+
+
+def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells: int) -> list[Row]:
+    if not options:
+        return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
+    chosen = min(chosen, len(options) - 1)
+    rows = [
+        row(
+            (
+                "Fix"
+                if len(options) == 1
+                else hint(
+                    "Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)"
+                ),
+                "bold",
+            )
+        )
+    ]
+    for at, option in enumerate(options):
+        mark, style = (">", "accent") if at == chosen else (" ", "")
+        place = f"   {option.file}:{option.line}" if option.file and option.line else ""
+        rows.append(crop(row((f" {mark} {option.title}", style), (place, "dim")), cells))
+        if at == chosen:
+            rows += _option(option, written, cells)
+    return rows
+
+
+def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
+    is_written = written == option.fix
+    rows = wrap(option.explanation, cells, "", "     ")
+    if option.is_possible:
+        rows += labelled(risk(option.risks, "     "), cells)
+    can = [
+        key
+        for key, there in (
+            ("{diagnosis.try_fix} tries it", option.override),
+            ("{diagnosis.write_fix} writes it", option.patch and not is_written),
+        )
+        if there
+    ]
+    if can:
+        rows.append(row("     ", (hint("  ".join(can)), "accent")))
+    if is_written:
+        words = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
+        rows.append(row("     ", (hint(words), "good")))
+    elif option.why_not:
+        rows += wrap(option.why_not, cells, "warn", "     ")
+    if option.advice:
+        rows += [
+            row("     ", *folded)
+            for line in option.advice.splitlines()
+            for folded in fold(row(line), cells - 5)
+        ]
+    if option.patch is not None:
+        rows += [
+            row("     ", *folded)
+            for line in diff_rows(option.patch)
+            for folded in fold(line, cells - 5)
+        ]
+    return rows
+
+
+def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
+    abstentions = snapshot.diagnosis.abstentions
+    if not abstentions:
+        return []
+    rows: list[Row] = [(), row(("Not judged, and why", "bold"))]
+    for abstention in abstentions:
+        first, *rest = wrap(abstention.reason, max(20, cells - LABEL_WIDTH - 3)) or [()]
+        rows.append(row((f"  {abstention.rule:<{LABEL_WIDTH}} ", "dim"), *first))
+        rows += [row(" " * (LABEL_WIDTH + 3), *line) for line in rest]
+    return rows

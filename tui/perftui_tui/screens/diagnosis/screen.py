@@ -1,0 +1,193 @@
+"""The Diagnosis screen: each finding with its evidence and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from textual import on
+from textual.containers import Container
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from perftui.diagnosis.model import Finding
+from perftui.fixes.model import FixOption
+from perftui_tui.actions.clipboard import copy_text
+from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.reading.evidence_place import place_of
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.diagnosis.finding_details import details, listing
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.widgets.row_view import RowView
+
+FIX_KEYS = (
+    ("try_fix", "try"),
+    ("write_fix", "write"),
+    ("undo_fix", "undo"),
+    ("rerun", "run again"),
+)
+
+
+class DiagnosisScreen(RunScreen):
+    """A list of findings, and the selected one in full."""
+
+    NAME = "diagnosis"
+    HELP = (
+        "Every finding with the numbers behind it and the thresholds they crossed, what it costs "
+        "in each step, and the best speed-up that removing it could give (Amdahl: step / (step - "
+        "cost)). Below are its fixes: {diagnosis.try_fix} tries one for a single run without "
+        "touching the source; {diagnosis.write_fix} shows it as a diff and writes it; "
+        "{diagnosis.undo_fix} puts the source back byte for byte. At the end are the rules that "
+        "could not judge, and why."
+    )
+    BINDINGS = bindings("diagnosis")
+
+    DEFAULT_CSS = """
+    DiagnosisScreen {
+        #diagnosis { height: 1fr; }
+        #finding-list { height: auto; max-height: 8; border: round $chart; }
+        #finding-details {
+            height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
+        }
+    }
+    DiagnosisScreen.-tall #finding-list { max-height: 10; }
+    DiagnosisScreen.-wide {
+        #diagnosis { layout: horizontal; }
+        #finding-list { width: 80; height: 1fr; max-height: 100%; }
+        #finding-details { width: 1fr; }
+    }
+    """
+
+    selected: reactive[str] = reactive("", init=False, repaint=False)
+    """The rule of the selected finding; what is not there (any more) stands for the first. Each
+    picture is ranked anew: a place in the list may be that of another finding a second later."""
+    chosen: reactive[str] = reactive("", init=False, repaint=False)
+    """Which of its fixes, in the same way."""
+
+    def body(self) -> Iterable[Widget]:
+        """The list and the details."""
+        listed, detailed = RowView(id="finding-list"), RowView(id="finding-details")
+        listed.border_title = "Findings, by what they cost"
+        yield Container(listed, detailed, id="diagnosis")
+
+    @property
+    def finding(self) -> Finding | None:
+        """The selected finding."""
+        return self._findings[self._at] if self._findings else None
+
+    @property
+    def option(self) -> FixOption | None:
+        """The chosen fix of the selected finding."""
+        return self._options[self._chosen_at] if self._options else None
+
+    @property
+    def _findings(self) -> tuple[Finding, ...]:
+        return self.snapshot.diagnosis.findings if self.snapshot else ()
+
+    def useless_actions(self) -> frozenset[str]:
+        """Without a finding there is no evidence to go to."""
+        useless = super().useless_actions()
+        return useless if self._findings else useless | {"show_evidence"}
+
+    @property
+    def _options(self) -> tuple[FixOption, ...]:
+        return self.snapshot.fixes(self.finding) if self.snapshot and self.finding else ()
+
+    @property
+    def _at(self) -> int:
+        return _place(self.selected, [finding.rule for finding in self._findings])
+
+    @property
+    def _chosen_at(self) -> int:
+        return _place(self.chosen, [option.fix for option in self._options])
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw both parts."""
+        listed = self.query_one("#finding-list", RowView)
+        detailed = self.query_one("#finding-details", RowView)
+        listed.rows = listing(snapshot, self._at, listed.content_size.width)
+        written, cells = self.session.source_fixes.fix, detailed.content_size.width - 1
+        detailed.rows = details(
+            snapshot, self.finding, self._options, self._chosen_at, written, cells
+        )
+        useless = self.useless_actions()
+        fixes = "   ".join(
+            f"{shown_key(f'diagnosis.{action}')} {words}"
+            for action, words in FIX_KEYS
+            if action not in useless
+        )
+        if detailed.border_subtitle != fixes:
+            detailed.border_subtitle = fixes
+        count = len(snapshot.diagnosis.findings)
+        title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
+        if detailed.border_title != title:
+            detailed.border_title = title
+
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Wrap to the new width: the layout for wide screens makes panes narrower."""
+        self.redraw()
+
+    def watch_selected(self) -> None:
+        """Show another finding from its beginning."""
+        self.chosen = ""
+        self.query_one("#finding-details", RowView).scroll_home(animate=False)
+        self.redraw()
+
+    def watch_chosen(self) -> None:
+        """Mark another fix."""
+        self.redraw()
+
+    def action_select(self, step: int) -> None:
+        """The next finding, or the one before."""
+        if self._findings:
+            at = max(0, min(len(self._findings) - 1, self._at + step))
+            self.selected = self._findings[at].rule
+
+    def action_choose_fix(self, step: int) -> None:
+        """The next fix, or the one before."""
+        if self._options:
+            self.chosen = self._options[(self._chosen_at + step) % len(self._options)].fix
+
+    def action_scroll_details(self, pages: int) -> None:
+        """Scroll the evidence."""
+        pane = self.query_one("#finding-details", RowView)
+        pane.scroll_relative(y=pages * max(1, pane.size.height - 2), animate=False)
+
+    def action_try_fix(self) -> None:
+        """Run again with the chosen fix as an override."""
+        self.session.trials.offer(self.finding, self.option)
+
+    def action_write_fix(self) -> None:
+        """Show the chosen fix as a diff and write it."""
+        self.session.source_fixes.write(self.option)
+
+    def action_undo_fix(self) -> None:
+        """Restore the source."""
+        self.session.source_fixes.undo()
+        self.redraw()
+
+    def action_rerun(self) -> None:
+        """Run again."""
+        self.session.trials.run_again()
+
+    def action_show_evidence(self) -> None:
+        """Go to where the evidence is to be seen in the trace."""
+        finding, snapshot = self.finding, self.snapshot
+        place = place_of(finding, snapshot.analysis) if finding and snapshot else None
+        if place is None:
+            self.notify("this evidence has no place in a profiled window", severity="warning")
+        else:
+            self.session.go_to_place(*place)
+
+    def action_copy_fix(self) -> None:
+        """Copy the chosen fix as a patch."""
+        option = self.option
+        if option is None or option.patch is None:
+            self.notify("there is no patch to copy", severity="warning")
+            return
+        copy_text(self.app, option.patch.diff(), "the patch")
+
+
+def _place(name: str, names: Sequence[str]) -> int:
+    """Where ``name`` is among ``names``, 0 where it is not there."""
+    return names.index(name) if name in names else 0

@@ -1,0 +1,53 @@
+"""What can be copied or saved from a screen: the selected row, the text, the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perftui_tui.look.rows import plain, safe
+from perftui_tui.screens.playback_bar import PlaybackBar
+from perftui_tui.widgets.header_line import HeaderLine
+from perftui_tui.widgets.log_view import LogStatus, LogView
+from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from perftui_tui.tables.virtual import VirtualTable
+
+_FRAME = (HeaderLine, PlaybackBar, LogStatus)
+
+
+def shown_table(screen: Screen[None]) -> VirtualTable | None:
+    """The table that has the focus; None where none has."""
+    # Importing it imports numpy, which the first frame does without.
+    from perftui_tui.tables.virtual import VirtualTable
+
+    return screen.focused if isinstance(screen.focused, VirtualTable) else None
+
+
+def text_to_copy(screen: Screen[None]) -> tuple[str, str]:
+    """What ``y`` copies, and its name: the selected row, else all text of the screen."""
+    table = shown_table(screen)
+    if table is not None and table.selected_row is not None:
+        return row_text(table, table.selected_row), "the row"
+    for log in screen.query(LogView):
+        top = log.scroll_offset.y
+        return "\n".join(log.output.lines[top : top + log.size.height]), "what is shown"
+    views = [view for view in screen.query(RowView) if not isinstance(view, _FRAME)]
+    texts = [_text(view) for view in views if view.display and view.region.area]
+    return "\n\n".join(text for text in texts if text), "the text of this screen"
+
+
+def row_text(table: VirtualTable, row: int) -> str:
+    """One column a line, also those that do not fit the screen."""
+    columns = [column for column in table.data.columns if column.bar is None]
+    return "\n".join(f"{column.title}: {column.text(row).strip()}" for column in columns)
+
+
+def _text(view: RowView) -> str:
+    """All rows, also those to which it would have to be scrolled, below its title."""
+    titled = next((one for one in (view, view.parent) if getattr(one, "border_title", None)), None)
+    rows = [plain(safe(line)).rstrip() for line in view.rows]
+    title = str(getattr(titled, "border_title", "")) if titled is not None else ""
+    return "\n".join([title] * bool(title and any(rows)) + rows).strip("\n")

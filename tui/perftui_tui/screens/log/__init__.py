@@ -1,0 +1,1 @@
+"""The Log screen: what the script printed."""

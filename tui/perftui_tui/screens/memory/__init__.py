@@ -1,0 +1,1 @@
+"""The Memory screen: memory over time, and allocations by call site."""

@@ -1,0 +1,110 @@
+"""GPU memory by call site, from a snapshot of torch's allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from perftui.trace.text import printable
+from perftui_tui.charts.bar import apportion
+from perftui_tui.look.format import share
+from perftui_tui.look.rows import Row, crop, fit, row, spread, wrap
+from perftui_tui.look.units import format_bytes, format_count, format_ns
+
+if TYPE_CHECKING:
+    from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
+
+HOW = (
+    "No snapshot of the allocator, so who holds the memory is not known: perftui --memory-snapshot "
+    "train.py takes one at the peak and as memory runs out. One that torch.cuda.memory."
+    "_dump_snapshot wrote opens with perftui snapshot.pickle."
+)
+
+BAR_CELLS = 12
+SIZE_CELLS = 10
+COUNT_CELLS = 8
+SHORTEST_PLACE = 16
+"""Letters of a path that are shown beside a long function: its file and line."""
+
+
+def allocation_rows(report: MemoryReport | None, cells: int) -> list[Row]:
+    """Each device: what is allocated, its peak, and the lines that allocated it."""
+    if report is None:
+        return wrap(HOW, cells, "dim")
+    rows: list[Row] = []
+    for memory in report.devices:
+        rows += [*_device(memory, cells), ()]
+    for note in report.notes:
+        rows += wrap(note, cells, "warn")
+    return rows or [row(("the snapshot holds no memory", "dim"))]
+
+
+def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
+    least = "" if memory.whole else "at least "
+    yield row(
+        (f"GPU {memory.device}", "bold"),
+        f"  {least}{format_bytes(memory.reserved)} reserved",
+        f"   {least}{format_bytes(memory.allocated)} allocated",
+    )
+    for name, size in memory.parts:
+        if size:
+            size_words = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
+            yield spread(row(("  ", ""), name), size_words, min(cells, 70))
+    yield from _allocations("Held at the end, by line", memory.holders, cells)
+    if memory.peak is not None:
+        yield crop(row((_peak(memory.peak), "bold")), cells)
+        yield from _allocations("Held at the peak, by line", memory.peak.holders, cells)
+    for failed in memory.failed:
+        left = "" if failed.free is None else f", {format_bytes(failed.free)} left"
+        yield row((f"out of memory: {format_bytes(failed.asked)} asked for{left}", "bad"))
+    if memory.unused > 0:
+        largest = format_bytes(memory.largest_unused)
+        words = f"Unused {format_bytes(memory.unused)}; the largest free block has {largest}"
+        yield row((words, "dim"))
+
+
+def _peak(peak: Peak) -> str:
+    relative = "" if peak.absolute else " above the start of the history"
+    when = ""
+    if peak.after_ns is not None and peak.span_ns is not None:
+        when = f", {format_ns(peak.after_ns)} into {format_ns(peak.span_ns)} of history"
+    return f"Peak {format_bytes(peak.bytes)}{relative}{when}"
+
+
+def _allocations(title: str, holders: Sequence[Holder], cells: int) -> Iterator[Row]:
+    """One row for each line, the share as figures and as a bar."""
+    if not holders:
+        return
+    whole = sum(holder.bytes for holder in holders)
+    room = max(12, cells - SIZE_CELLS - COUNT_CELLS - 7 - BAR_CELLS - 2)
+    head = row((fit_text(title, room), "dim"), (f"{'blocks':>{COUNT_CELLS}}", "dim"))
+    yield (*head, (f"{'size':>{SIZE_CELLS}}", "dim"), (f"{'share':>7}", "dim"))
+    for holder in holders:
+        filled = apportion([holder.bytes, whole - holder.bytes], BAR_CELLS)[0]
+        yield row(
+            fit_text(_source(holder, room - 2), room),
+            f"{format_count(holder.count):>{COUNT_CELLS}}",
+            f"{format_bytes(holder.bytes):>{SIZE_CELLS}}",
+            f"{share(holder.bytes, whole):>7}",
+            (f" {'█' * filled}", "chart"),
+        )
+
+
+def fit_text(text: str, cells: int) -> str:
+    """``text`` cut or padded to ``cells``."""
+    return "".join(part for part, _ in fit(row(text), cells))
+
+
+def _source(holder: Holder, room: int) -> str:
+    """``function  file:line``; where that is too long the beginning of the path goes, then the end
+    of the function."""
+    if holder.file is None:
+        return printable(f"  {holder.what}")
+    place, what = f"{holder.file}:{holder.line}", f"  {holder.what}"
+    shortest = min(len(place), SHORTEST_PLACE)
+    if len(what) > room - shortest - 2:
+        what = what[: max(3, room - shortest - 3)] + "…"
+    spare = room - len(what) - 2
+    if len(place) > spare:
+        place = "…" + place[-max(1, spare - 1) :]
+    return printable(f"{what}  {place}")

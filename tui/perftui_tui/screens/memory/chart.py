@@ -1,0 +1,197 @@
+"""GPU memory by step: allocated under reserved, and its peak. Without a GPU the processes' RSS."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from perftui_tui.charts.area import resample
+from perftui_tui.charts.layers import layers
+from perftui_tui.look.format import share
+from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, wrap
+from perftui_tui.look.units import format_bytes
+from perftui_tui.panes.meter import Meter, draw_chart
+from perftui_tui.panes.steady_bins import steady_bins
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.telemetry import RESIDENT, devices, latest, table_of, why_absent
+
+if TYPE_CHECKING:
+    from perftui.facts.memory import MemoryUse
+    from perftui.report.memory import MemoryReport, Peak
+
+AXIS_CELLS = 10
+"""Room for ``1023 GiB`` and the axis."""
+
+NO_GPU_MEMORY = (
+    "No GPU memory was recorded: PyTorch did not use CUDA in this run. Shown is the memory of the "
+    "training's processes."
+)
+
+
+def memory_title(snapshot: Snapshot) -> str:
+    """What the chart shows."""
+    if snapshot.phase is Phase.TRACE or snapshot.run is None:
+        return "Memory"
+    return "GPU memory by step" if snapshot.memory else "Memory of the training's processes (RSS)"
+
+
+def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
+    """Two rows: allocated memory and its peak, then the card's memory and failed allocations."""
+    use = snapshot.memory
+    if snapshot.is_memory_alone and snapshot.allocations is not None:
+        return _devices(snapshot.allocations, cells)
+    if use is None:
+        return wrap(_why_none(snapshot), cells, "dim")
+    step = f" by step {use.peak_step:,}" if use.peak_step >= 0 else ""
+    allocations = row(
+        ("Allocated ", "dim"),
+        (format_bytes(int(use.allocated[-1])), "bold"),
+        ("   reserved ", "dim"),
+        (format_bytes(int(use.reserved[-1])), "bold"),
+        ("   peak ", "dim"),
+        (format_bytes(use.peak_allocated), "bold"),
+        (step, "dim"),
+    )
+    second: list[Span] = []
+    for span in (*_trouble(use), *_cards(snapshot)):
+        second += [span, ("   ", "")]
+    return [crop(allocations, cells), crop(row(*second), cells)]
+
+
+def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
+    """The sums of a snapshot, two devices at most: the rest is in the list."""
+    return [
+        crop(
+            row(
+                (f"GPU {one.device}: ", "dim"),
+                (format_bytes(one.allocated), "bold"),
+                (" allocated of ", "dim"),
+                (format_bytes(one.reserved), "bold"),
+                (" reserved", "dim"),
+                (_most_allocated(one.peak), ""),
+            ),
+            cells,
+        )
+        for one in allocations.devices[:2]
+    ]
+
+
+def _most_allocated(peak: Peak | None) -> str:
+    """Counted as the program asked for it: it may be less than is allocated now."""
+    return f"   held at most {format_bytes(peak.bytes)}" if peak and peak.absolute else ""
+
+
+def _why_none(snapshot: Snapshot) -> str:
+    if snapshot.run is None:
+        return "This trace has no steps' memory: it is recorded in runs (perftui train.py)."
+    if not snapshot.train_steps:
+        return "No step yet: memory is read at the end of each step."
+    return NO_GPU_MEMORY
+
+
+def _trouble(use: MemoryUse) -> list[Span]:
+    """Retries and failures of allocations, as far as they are counted."""
+    spans: list[Span] = []
+    for count, one, several, style in (
+        (use.retries, "retry", "retries", "warn"),
+        (use.failures, "failure", "failures", "bad"),
+    ):
+        if count is None:
+            spans.append((f"{several} not counted", "dim"))
+        elif count:
+            spans.append((f"{count:,} {one if count == 1 else several}", style))
+        else:
+            spans.append((f"no {several}", "good"))
+    return spans
+
+
+def _cards(snapshot: Snapshot) -> list[Span]:
+    """What each card has in use, by all processes."""
+    table = table_of(snapshot)
+    spans: list[Span] = []
+    for number in devices(table):
+        used = latest(table, f"gpu{number}.memory_used")
+        whole = latest(table, f"gpu{number}.memory_total")
+        if used is not None and whole:
+            words = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
+            spans.append((f"{words} ({share(used, whole)})", ""))
+    return spans
+
+
+def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+    """Allocated as an area, reserved hatched above it; without a GPU the processes' RSS."""
+    use = snapshot.memory
+    if use is None:
+        return _resident(snapshot, cells, height)
+    columns, rows = max(1, cells - AXIS_CELLS), max(1, height - 2)
+    top = max(use.peak_allocated, use.peak_reserved, 1)
+    allocated = _columns(use.allocated.tolist(), columns, snapshot.phase.is_live)
+    reserved = _columns(use.reserved.tolist(), columns, snapshot.phase.is_live)
+    drawn = []
+    for number, line in enumerate(layers(allocated, reserved, rows, top)):
+        label = format_bytes(top) if number == 0 else "0" if number == rows - 1 else ""
+        drawn.append(row((_axis(label), "dim"), *_spans(line)))
+    drawn_columns = sum(not math.isnan(value) for value in reserved)
+    return [*drawn, _steps(use, drawn_columns), _legend(use, cells)]
+
+
+def _columns(values: Sequence[float], columns: int, live: bool) -> Sequence[float]:
+    """Bins that keep their place while the run grows, else the whole width."""
+    if live:
+        return steady_bins(values, 0, columns)
+    if len(values) >= columns:
+        return resample(values, columns)
+    return [values[column * len(values) // columns] for column in range(columns)]
+
+
+def _spans(line: Sequence[tuple[str, bool]]) -> list[Span]:
+    return [
+        ("".join(text for text, _ in group), "chart" if inner else "dim")
+        for inner, group in itertools.groupby(line, key=lambda cell: cell[1])
+    ]
+
+
+def _axis(label: str) -> str:
+    return f"{label:>{AXIS_CELLS - 1}}" + ("┤" if label else "│")
+
+
+def _steps(use: MemoryUse, columns: int) -> Row:
+    """The first and the last step under what is drawn of them."""
+    first, last = f"step {int(use.step[0]):,}", f"{int(use.step[-1]):,}"
+    room = columns - len(first)
+    return row((" " * AXIS_CELLS + first + (f"{last:>{room}}" if room > len(last) else ""), "dim"))
+
+
+def _legend(use: MemoryUse, cells: int) -> Row:
+    legend = row(("█", "chart"), " allocated   ", ("░", "dim"), " reserved, not allocated")
+    note = f"{use.summed:,} steps between are kept as sums" if use.summed else ""
+    return fit(spread(legend, row((note, "dim")), cells), cells)
+
+
+def _resident(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+    """Resident memory of the run's processes as telemetry samples it."""
+    if snapshot.run is None:
+        return []
+    table = table_of(snapshot)
+    values = tuple(table[RESIDENT].tolist()) if table and RESIDENT in table else ()
+    known = [value for value in values if value == value]
+    if not known:
+        return wrap(f"the processes' memory: {why_absent(snapshot)}", cells, "dim")
+    whole = snapshot.manifest.memory_bytes if snapshot.manifest else 0
+    high = max(known) * 1.1
+    meter = Meter(
+        "RSS",
+        format_bytes(known[-1]),
+        values=values,
+        high=high,
+        limit=format_bytes(high).replace(" ", "")[:5],
+        notes=(
+            f"highest {format_bytes(max(known))}",
+            *((f"{format_bytes(whole)} in the machine",) if whole else ()),
+            "pages that processes share count in each",
+        ),
+        total=len(values),
+    )
+    return draw_chart(meter, cells, height, live=snapshot.phase.is_live)

@@ -1,0 +1,241 @@
+"""One operator, module, line or kernel opened, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perftui.analysis.call_detail import NO_CALL, NOBODY, Detail, Part
+from perftui.analysis.kernel_launches import LaunchShapes
+from perftui.analysis.lanes import lane_label
+from perftui.analysis.tensor_cores import tensor_cores
+from perftui.trace.categories import KERNEL
+from perftui.trace.model import Trace
+from perftui.trace.text import printable
+from perftui_tui.charts.axis import exact_ns
+from perftui_tui.look.rows import wrap
+from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
+from perftui_tui.screens.ops.detail_table import MOST_ROWS, WIDE, DetailTable, Share, line
+from perftui_tui.screens.ops.linked_lines import LinkedLine, Target, ToGroup, ToKernel, ToRow
+from perftui_tui.tables.rows import LEFT, fit
+
+_MARGIN = 3
+"""Cells left of a line for the cursor, and right of it for the scroll bar."""
+
+
+@dataclass(frozen=True)
+class Further:
+    """What takes longer to find out than a key may; None while it is not known."""
+
+    shapes: Sequence[tuple[str, int, int]] | None = None
+    """Shapes with calls and time; empty where they were not recorded."""
+    lines: Sequence[Part] | None = None
+    """Lines of code that call it; empty where they were not recorded."""
+    launches: Mapping[int, LaunchShapes] | None = None
+    """By line of the kernel table."""
+    line_of: Mapping[tuple[str, str], int] | None = None
+    """Lines of the kernel table by name and category."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why ``shapes``, ``lines`` or ``launches`` could not be read, which are empty then."""
+
+    def launch(self, name: str, category: str) -> LaunchShapes | None:
+        """How a kernel was launched, as far as that is known."""
+        line = (self.line_of or {}).get((name, category))
+        return None if line is None else (self.launches or {}).get(line)
+
+
+def group_lines(
+    detail: Detail, figures: Sequence[str], further: Further, width: int, ascii_only: bool
+) -> list[LinkedLine]:
+    """An operator, a module or a line of code."""
+    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
+    return [
+        *page.head(detail, figures, "a call"),
+        *page.kernels(detail.kernels),
+        *page.callers(detail, "called by", "calls"),
+        *((*page.lines(), *page.shapes()) if detail.is_one_operator else ()),
+        *page.places(detail, "call"),
+    ]
+
+
+def kernel_lines(
+    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int,
+    ascii_only: bool,
+) -> list[LinkedLine]:  # fmt: skip
+    """A kernel, a copy or a set."""
+    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
+    return [
+        *page.head(detail, figures, "a launch"),
+        *page.launches(detail.label, category),
+        *page.callers(detail, "launched by", "launches"),
+        *page.places(detail, "launch"),
+    ]
+
+
+@dataclass(frozen=True)
+class _Page(DetailTable):
+    trace: Trace
+    further: Further
+
+    def head(self, detail: Detail, figures: Sequence[str], one: str) -> Iterator[LinkedLine]:
+        """The whole name, and how long one takes."""
+        name = printable(detail.label)
+        for begin in range(0, min(len(name), 3 * self.width), max(self.width, 1)):
+            yield line((name[begin : begin + self.width], "bold"))
+        for text in _joined(figures, self.width):
+            yield line((text, ""))
+        spread = detail.spread
+        parts = [
+            f"{one}: shortest {format_ns(spread.shortest)}",
+            f"median {format_ns(spread.median)}",
+            f"longest {format_ns(spread.longest)}",
+            f"mean {format_ns(spread.total / spread.count)}",
+        ]
+        for text in _joined(parts, self.width):
+            yield line((text, ""))
+        where = [
+            f"{printable(lane_label(self.trace.tracks[int(place.label)]))} "
+            f"{format_count(place.count)}x"
+            for place in detail.places[:4]
+        ]
+        more = f" and {len(detail.places) - 4} more" if len(detail.places) > 4 else ""
+        yield line((fit(f"on {', '.join(where)}{more}", self.width, LEFT).rstrip(), "dim"))
+
+    def kernels(self, kernels: Sequence[Part]) -> Iterator[LinkedLine]:
+        """What was launched, with what it called."""
+        whole = sum(part.time for part in kernels)
+        if not kernels:
+            yield from self.title("launched nothing on a GPU")
+            return
+        yield from self.title(
+            "launched, with all that it calls",
+            "launches", "time", "share", "tensor", "est. occ", "block",
+        )  # fmt: skip
+        for part in kernels[:MOST_ROWS]:
+            category = self.trace.categories[int(self.trace.category[part.row])]
+            shapes = self.further.launch(part.label, category)
+            cells = [
+                format_count(part.count),
+                format_ns(part.time),
+                format_percent(part.time / whole) if whole else MISSING,
+                tensor_cores(part.label).value if category == KERNEL else MISSING,
+                _occupancy(shapes),
+                _sizes(shapes.shapes[0][1]) if shapes and shapes.shapes else MISSING,
+            ]
+            yield self.row(part.label, cells, ToKernel(part.label, category))
+        yield from self.rest(kernels)
+
+    def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:
+        """Who made the calls, with the share of each."""
+        rows: list[Share] = []
+        for part in detail.callers:
+            somebody = part.label not in (NOBODY, NO_CALL)
+            target: Target = ToGroup(part.label) if somebody else ToRow(part.row)
+            rows.append((part.label, part.count, part.time, target))
+        yield from self.shares(title, things, rows)
+        yield from self.rest(detail.callers)
+        if detail.inner:
+            count = format_count(detail.inner)
+            yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
+
+    def lines(self) -> Iterator[LinkedLine]:
+        """Which functions call it. Of a frame PyTorch records the line at which its function
+        begins (2.13), or the line that it was at as the window opened; older ones the line of the
+        call."""
+        if not self.further.lines:
+            yield from self._missing("lines of code", "lines", "stacks")
+            return
+        rows = [(one.label, one.count, one.time, ToRow(one.row)) for one in self.further.lines]
+        yield from self.shares("called from the functions at", "calls", rows)
+        yield from self.rest(self.further.lines)
+
+    def shapes(self) -> Iterator[LinkedLine]:
+        """Sizes of the inputs."""
+        shapes = self.further.shapes
+        if not shapes:
+            yield from self._missing("input shapes", "shapes", "shapes")
+            return
+        rows = [(text or "(no tensor)", count, time, None) for text, count, time in shapes]
+        yield from self.shares("input shapes", "calls", rows)
+        if len(shapes) > MOST_ROWS:
+            rest = shapes[MOST_ROWS:]
+            calls = format_count(sum(count for _, count, _ in rest))
+            lasting = format_ns(sum(time for _, _, time in rest))
+            text = f"{format_count(len(rest))} more shapes: {calls} calls, {lasting}"
+            yield line((text, "dim"))
+
+    def launches(self, name: str, category: str) -> Iterator[LinkedLine]:
+        """Grid, block and occupancy of a kernel."""
+        if category != KERNEL:
+            return
+        yield from self.title(f"tensor cores, by its name: {tensor_cores(name).value}")
+        if self.further.launches is None:
+            yield from self.title("how it was launched is being read")
+            return
+        if "launches" in self.further.unread:
+            yield from self._unread("launches", "launches")
+            return
+        found = self.further.launch(name, category)
+        if found is None:
+            yield from self.title("the trace does not say how it was launched")
+            return
+        if found.occupancy is not None:
+            text = f"estimated occupancy {found.occupancy:.0f} %, mean over its launches by time"
+            yield line((text, ""))
+        yield from self.title("grid and block", "launches")
+        for grid, block, count in found.shapes[:MOST_ROWS]:
+            yield self.row(f"{_sizes(grid)}  x  {_sizes(block)}", [format_count(count)], None)
+        if len(found.shapes) > MOST_ROWS:
+            yield line((f"{len(found.shapes) - MOST_ROWS} more", "dim"))
+
+    def places(self, detail: Detail, one: str) -> Iterator[LinkedLine]:
+        """Where it is on the timeline."""
+        yield from self.title("on the timeline", "lasts", "begins", cell=WIDE)
+        longest = detail.longest
+        named = [(f"longest {one}", longest[0])]
+        named += [(f"{place}. longest", row) for place, row in enumerate(longest[1:], 2)]
+        named += [(f"first {one}", int(detail.rows[0])), (f"last {one}", int(detail.rows[-1]))]
+        for words, row in named:
+            start = int(self.trace.start[row])
+            track = printable(lane_label(self.trace.tracks[int(self.trace.track[row])]))
+            cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
+            yield self.row(f"{words}  ({track})", cells, ToRow(row), cell=WIDE)
+
+    def _unread(self, what: str, key: str) -> Iterator[LinkedLine]:
+        yield line(("", ""))
+        words = printable(f"{what} not read: {self.further.unread[key]}")
+        yield from (line(*each) for each in wrap(words, self.width, "dim"))
+
+    def _missing(self, what: str, key: str, option: str) -> Iterator[LinkedLine]:
+        """Why a section is empty."""
+        if key in self.further.unread:
+            yield from self._unread(what, key)
+        elif getattr(self.further, key) is None:
+            yield from self.title(f"{what} are being read")
+        else:
+            yield from self.title(f"{what} were not recorded: --{option} records them")
+
+
+def _joined(facts: Sequence[str], width: int) -> list[str]:
+    """Facts in as few rows as hold them, none of them broken."""
+    rows: list[str] = []
+    for fact in facts:
+        if rows and len(rows[-1]) + 3 + len(fact) <= width:
+            rows[-1] = f"{rows[-1]}   {fact}"
+        else:
+            rows.append(fact)
+    return rows
+
+
+def _occupancy(shapes: LaunchShapes | None) -> str:
+    if shapes is None or shapes.occupancy is None:
+        return MISSING
+    return f"{shapes.occupancy:.0f} %"
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    """``256x1x1``, without trailing ones: ``256``."""
+    kept = list(sizes)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "x".join(str(size) for size in kept)

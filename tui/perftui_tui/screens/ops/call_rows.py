@@ -1,0 +1,149 @@
+"""The tree of calls as rows of a table: what is opened, what a filter leaves, and the way down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.call_paths import CallPaths, PathNode
+from perftui.analysis.kinds import Mask
+from perftui.trace.model import Int64
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.units import format_count
+from perftui_tui.screens.ops.op_tables import NO_OPERATORS, short_label
+from perftui_tui.tables.columns import count_column, share_columns, time_column
+from perftui_tui.tables.rows import LEFT, Column, TableData
+
+MOST_ROWS = 5_000
+"""Rows of a filtered tree: so many are built in 0.1 s, and nobody reads more."""
+
+OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
+_ASCII = str.maketrans("▾▸", "-+")
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A node on screen, and which row is above it."""
+
+    node: PathNode
+    parent: int
+    is_open: bool
+    matches: bool
+
+
+def visible_nodes(paths: CallPaths, opened: set[Path], needle: str = "") -> list[Visible]:
+    """Nodes below opened ones; with a ``needle`` those that contain it, and the way there."""
+    if not needle:
+        return _walked(paths, opened, None, None)
+    low = needle.casefold()
+    groups = np.array([low in label.casefold() for label in paths.calls.labels], dtype=bool)
+    return _walked(paths, opened, groups, paths.leading_to(groups))
+
+
+def _walked(
+    paths: CallPaths, opened: set[Path], groups: Mask | None, leading: Mask | None
+) -> list[Visible]:
+    found: list[Visible] = []
+    waiting = [(node, -1, False) for node in reversed(paths.roots())]
+    while waiting and len(found) < MOST_ROWS:
+        node, parent, below_match = waiting.pop()
+        matches = groups is not None and bool(groups[node.path[-1]])
+        leads = leading is None or bool(leading[node.rows].any())
+        if not leads and not below_match:
+            continue
+        below = paths.below(node) if node.path in opened or leading is not None else ()
+        further = [each for each in below if leading is not None and leading[each.rows].any()]
+        is_open = node.path in opened or bool(further)
+        below_match = node.path in opened and (matches or below_match)
+        found.append(Visible(node, parent, is_open and bool(below), matches))
+        row = len(found) - 1
+        if is_open:
+            waiting += [(each, row, below_match) for each in reversed(below)]
+    return found
+
+
+def top_path(paths: CallPaths, start: PathNode | None) -> list[PathNode]:
+    """From ``start``, or the top root, down to a leaf, always to the callee with the most time."""
+    device = bool(paths.calls.launched.any())
+    found = [] if start is None else [start]
+    below = paths.below(start) if start else paths.roots()
+    while below:
+        node = max(below, key=lambda each: each.device_total if device else each.cpu_total)
+        if device and not node.device_total and found:
+            break
+        found.append(node)
+        below = paths.below(node)
+    return found
+
+
+def tree_table(
+    paths: CallPaths, shown: Sequence[Visible], ascii_only: bool = False, needle: str = ""
+) -> TableData:
+    """The columns of the group table, for the nodes that are ``shown``."""
+    roots = paths.roots()
+    device = any(node.device_total for node in roots)
+    nodes = [each.node for each in shown]
+    top = np.array([each.parent < 0 for each in shown], dtype=bool)
+    columns = [
+        _names(shown, ascii_only, needle),
+        count_column("calls", _column(nodes, "calls"), summed=False),
+        time_column("self CPU", _column(nodes, "cpu_self"), 3 if device else 0),
+        _total("total CPU", _column(nodes, "cpu_total"), top, 4 if device else 0),
+    ]
+    if device:
+        columns += [
+            time_column("self GPU", _column(nodes, "device_self"), 5),
+            _total("total GPU", _column(nodes, "device_total"), top, 0),
+        ]
+    total = "device_total" if device else "cpu_total"
+    values = _column(nodes, total)
+    whole = sum(getattr(node, total) for node in roots)
+    columns += share_columns(values, whole, ascii_only, parts=np.where(top, values, 0))
+    return TableData(
+        names=[each.node.label for each in shown],
+        columns=tuple(columns),
+        sort_column=5 if device else 3,
+        empty=f"no call's name contains '{printable(needle)}'" if needle else hint(NO_OPERATORS),
+        ids=[node.path for node in nodes],
+        parents=np.array([each.parent for each in shown], np.int64),
+    )
+
+
+def _column(nodes: Sequence[PathNode], name: str) -> Int64:
+    return np.array([getattr(node, name) for node in nodes], np.int64)
+
+
+def _total(title: str, values: Int64, top: Mask, optional: int) -> Column:
+    """What overlaps below one another is added up at the top alone."""
+    return time_column(title, values, optional, summed=np.where(top, values, 0))
+
+
+def _names(shown: Sequence[Visible], ascii_only: bool, needle: str) -> Column:
+    texts = [_text(each, ascii_only) for each in shown]
+    matches = sum(each.matches for each in shown)
+    cut = f", the first {format_count(MOST_ROWS)}" if len(shown) >= MOST_ROWS else ""
+
+    def total(rows: Int64) -> str:
+        if needle:
+            return f"{format_count(matches)} match{cut}"
+        paths = "path" if len(rows) == 1 else "paths"
+        return f"{format_count(len(rows))} {paths} shown{cut}"
+
+    names = [printable(each.node.label) for each in shown]
+
+    def spelled(row: int) -> str:
+        """In a file the depth stays, as blanks, and the marks do not."""
+        return " " * (len(shown[row].node.path) - 1) + names[row]
+
+    return Column("call", names, texts.__getitem__, align=LEFT, total=total, exact=spelled)
+
+
+def _text(shown: Visible, ascii_only: bool) -> str:
+    mark = OPEN if shown.is_open else CLOSED if shown.node.calls_others else LEAF
+    mark = mark.translate(_ASCII) if ascii_only else mark
+    return f"{' ' * (len(shown.node.path) - 1)}{mark}{short_label(shown.node.label)}"

@@ -1,0 +1,133 @@
+"""What the Ops screen has to show of a trace, without the screen."""
+
+from __future__ import annotations
+
+from perftui.analysis.arguments import Cancelled
+from perftui.analysis.call_groups import By
+from perftui.analysis.kernel_metrics import join_kernels
+from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.trace.errors import TraceError
+from perftui.trace.ncu.model import KernelMetrics
+from perftui.trace.text import printable
+from perftui_tui.look.units import format_ns
+from perftui_tui.screens.ops.call_facts import CallFacts, Progress
+from perftui_tui.screens.ops.call_tree_state import CallTreeState
+from perftui_tui.screens.ops.op_tables import group_table, kernel_table
+from perftui_tui.tables.rows import TableData
+from perftui_tui.widgets.row_view import RowView
+
+_TITLES = {
+    By.NAME: ("op", "ops"),
+    By.SHAPE: ("op and shapes of its inputs", "groups"),
+    By.MODULE: ("module", "modules"),
+    By.LINE: ("function at", "lines"),
+}
+"""Of the first column, and what its rows are."""
+
+_NOT_RECORDED = {
+    By.SHAPE: "shapes were not recorded: --shapes records them (record_shapes=True in torch)",
+    By.MODULE: "modules were not marked: --modules marks them (with_stack=True in torch)",
+    By.LINE: "no lines were recorded: --stacks records them (with_stack=True in torch)",
+}
+
+
+class OpsContent:
+    """Tables and trees of one trace; those that take long are worked out on threads."""
+
+    def __init__(self, analysis: TraceAnalysis, metrics: KernelMetrics | None) -> None:
+        self.facts = CallFacts(analysis)
+        self.trees: dict[By, CallTreeState] = {}
+        joined = join_kernels(metrics, analysis.kernels).kernels if metrics else ()
+        self._measured = {kernel.row: kernel for kernel in joined}
+        self._problems: dict[By, str] = {}
+        self._launches_failed = False
+        self._made: dict[By | str, TableData] = {}
+
+    @property
+    def analysis(self) -> TraceAnalysis:
+        """What is shown."""
+        return self.facts.analysis
+
+    @property
+    def lacks_launches(self) -> bool:
+        """Whether launches of kernels can still be read from the file."""
+        known = self.facts.known_launches is not None or self._launches_failed
+        return not known and len(self.analysis.kernels) > 0
+
+    def read_launches(self, progress: Progress) -> bool:
+        """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
+        try:
+            self.facts.launches(progress)
+        except TraceError:
+            # The page of a kernel says so; the table has the columns that it has.
+            self._launches_failed = True
+        except Cancelled:
+            return False
+        return True
+
+    def kernels(self) -> TableData:
+        """The kernels, with all that is known of them so far."""
+        launches = self.facts.known_launches
+        key = "kernels" if launches is None else "kernels and launches"
+        if key not in self._made:
+            self._made[key] = kernel_table(
+                self.analysis.kernels, RowView.ascii_only, launches, self._measured
+            )
+        return self._made[key]
+
+    def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
+        """The operators as a table or a tree; None where that has to be worked out first."""
+        table = self.facts.known_table(by)
+        if by in self._problems:
+            return TableData((), (), empty=printable(self._problems[by]))
+        if table is None:
+            return None
+        if not is_tree or (not len(table) and by is not By.NAME):
+            if by not in self._made:
+                self._made[by] = _groups(table, by)
+            return self._made[by]
+        if by not in self.trees:
+            paths = self.facts.known_paths(by)
+            if paths is None:
+                return None
+            self.trees[by] = CallTreeState(paths)
+        self.trees[by].needle = needle
+        return self.trees[by].table(RowView.ascii_only)
+
+    def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
+        """Complete ``operators``, on a thread; False where ``progress`` returned False."""
+        try:
+            self.facts.table(by, progress)
+            if is_tree:
+                self.facts.paths(by, progress)
+        except TraceError as error:
+            self._problems[by] = str(error)
+        except Cancelled:
+            return False
+        return True
+
+    def longest(self, by: By, row: int, *, is_tree: bool) -> int:
+        """Row of the trace of the longest call in a row of the table, or of the tree."""
+        if is_tree:
+            rows = self.trees[by].shown[row].node.rows
+            return int(rows[self.analysis.trace.duration[rows].argmax()])
+        table = self.facts.known_table(by)
+        return int((self.analysis.ops if table is None else table).first_row[row])
+
+    def outside(self, by: By) -> str:
+        """Device time that belongs to no operator, so that the sum agrees with the whole."""
+        analysis = self.analysis
+        table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
+        rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
+        return f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
+
+
+def _groups(table: OpTable, by: By) -> TableData:
+    if not len(table) and by is not By.NAME:
+        return TableData((), (), empty=_NOT_RECORDED[by])
+    return group_table(table, *_TITLES[by], RowView.ascii_only)
+
+
+def figures_of(data: TableData, row: int) -> tuple[str, ...]:
+    """All cells of a row as text, also those that do not fit the screen."""
+    return tuple(f"{c.title} {c.text(row)}" for c in data.columns[1:] if c.bar is None)

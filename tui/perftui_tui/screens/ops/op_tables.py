@@ -1,0 +1,133 @@
+"""The operator and kernel tables as columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from perftui.analysis.kernel_launches import LaunchShapes
+from perftui.analysis.kernel_metrics import JoinedKernel
+from perftui.analysis.model import KernelTable, OpTable
+from perftui.analysis.tensor_cores import TensorCores, tensor_cores
+from perftui.trace.categories import KERNEL
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.units import MISSING
+from perftui_tui.tables.columns import (
+    Texts,
+    count_column,
+    name_column,
+    percent_column,
+    share_columns,
+    text_column,
+    time_column,
+)
+from perftui_tui.tables.rows import RIGHT, Column, TableData
+
+_DIRECTORIES = re.compile(r"^.*[/\\](?=[^/\\]+[/\\][^/\\]+:\d+ )")
+"""Of a line of code, all but the last."""
+
+NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a window of steps"
+NO_KERNELS = "no GPU activity in this trace: recorded on the CPU only, or without CUDA activities"
+
+
+def group_table(table: OpTable, title: str, things: str, ascii_only: bool = False) -> TableData:
+    """Groups of calls: sorted by device time where a GPU was used, else by CPU self time."""
+    device = bool(table.device_self.sum())
+    share_of = table.device_self if device else table.cpu_self
+    columns = [
+        name_column(title, Texts(len(table), lambda row: short_label(table.names[row])), things),
+        count_column("calls", table.calls),
+        time_column("self CPU", table.cpu_self, 3 if device else 0, summed=table.cpu_self),
+        time_column("total CPU", table.cpu_total, 4),
+    ]
+    if device:
+        columns += [
+            time_column("self GPU", table.device_self, summed=table.device_self),
+            time_column("total GPU", table.device_total, 5),
+        ]
+    columns += share_columns(share_of, int(share_of.sum()), ascii_only)
+    by = 4 if device else 2
+    return TableData(table.names, tuple(columns), sort_column=by, empty=hint(NO_OPERATORS))
+
+
+def kernel_table(
+    kernels: KernelTable,
+    ascii_only: bool = False,
+    launches: Mapping[int, LaunchShapes] | None = None,
+    measured: Mapping[int, JoinedKernel] | None = None,
+) -> TableData:
+    """Kernels, copies and sets, longest in sum first. ``launches`` and ``measured`` tell more of
+    lines of the table."""
+    count = len(kernels)
+    columns = [
+        name_column("kernel", Texts(count, lambda row: printable(kernels.names[row])), "kernels"),
+        text_column("kind", Texts(count, lambda row: _kind(kernels.categories[row])), 6, 9),
+        count_column("calls", kernels.calls),
+        time_column("total", kernels.total, summed=kernels.total),
+        time_column("min", kernels.shortest, 7),
+        time_column("p50", kernels.median, 4),
+        time_column("max", kernels.longest, 6),
+        text_column("tensor", Texts(count, lambda row: _tensor(kernels, row)), 6, 3),
+        *_measured(kernels, measured or {}),
+        *_occupancy(kernels, launches or {}, measured or {}),
+        text_column(
+            "stream", Texts(count, lambda row: _streams(kernels.streams[row])), 8, 10, RIGHT
+        ),
+        *share_columns(kernels.total, int(kernels.total.sum()), ascii_only),
+    ]
+    ids = list(zip(kernels.categories, kernels.names, strict=True))
+    return TableData(kernels.names, tuple(columns), sort_column=3, empty=NO_KERNELS, ids=ids)
+
+
+def short_label(label: str) -> str:
+    """A line of code with one directory, and anything else as it is; safe to show."""
+    return _DIRECTORIES.sub("", printable(label), count=1)
+
+
+def _kind(category: str) -> str:
+    return category.removeprefix("gpu_")
+
+
+def _tensor(kernels: KernelTable, row: int) -> str:
+    if kernels.categories[row] != KERNEL:
+        return TensorCores.NONE.value
+    return tensor_cores(kernels.names[row]).value
+
+
+def _measured(kernels: KernelTable, measured: Mapping[int, JoinedKernel]) -> list[Column]:
+    """What limits them, measured by ncu; no columns without its report."""
+    if not measured:
+        return []
+    found = [measured.get(row) for row in range(len(kernels))]
+    limits = [each.limit.value if each and each.limit else MISSING for each in found]
+    return [
+        percent_column("compute", [each.compute if each else None for each in found], 5),
+        percent_column("memory", [each.memory if each else None for each in found], 5),
+        text_column("limit", limits, 18, 8),
+    ]
+
+
+def _occupancy(
+    kernels: KernelTable,
+    launches: Mapping[int, LaunchShapes],
+    measured: Mapping[int, JoinedKernel],
+) -> list[Column]:
+    """The occupancy measured by ncu, else the profiler's estimate."""
+    rows = range(len(kernels))
+    if any(each.occupancy is not None for each in measured.values()):
+        known = [measured[row].occupancy if row in measured else None for row in rows]
+        return [percent_column("occupancy", known, 8)]
+    if any(each.occupancy is not None for each in launches.values()):
+        known = [launches[row].occupancy if row in launches else None for row in rows]
+        return [percent_column("est. occ", known, 8)]
+    return []
+
+
+def _streams(streams: Sequence[tuple[int, int]]) -> str:
+    """Device and stream; of several the first, and how many more."""
+    if not streams:
+        return MISSING
+    device, stream = streams[0]
+    more = f" +{len(streams) - 1}" if len(streams) > 1 else ""
+    return f"{device}:{stream}{more}"

@@ -1,0 +1,80 @@
+"""The Ops screen: the operators and kernels of the newest window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from textual import on
+from textual.widget import Widget
+
+from perftui.analysis.model import TraceAnalysis
+from perftui_tui.keys.keymap import hint
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.ops.view import OpsView
+from perftui_tui.screens.ops.window_note import window_note
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.tables.csv_files import folder_for
+
+
+class OpsScreen(RunScreen):
+    """Tables of operators and kernels, and what is opened of them."""
+
+    NAME = "ops"
+    HELP = (
+        "Operators with their self and total time on the CPU and the GPU, or kernels. Self leaves "
+        "out what an operator calls; device time is that of the kernels it launched. "
+        "{ops.group(1)} tells operators apart by name, shapes, module or line (that of the "
+        "function where torch names no other), {ops.tree} shows who calls whom as a tree, "
+        "{ops.kernels} the kernels. {ops.table.open} opens a row: its kernels, callers, shapes and "
+        "places on the timeline; {ops.detail.leave} leads back. {ops.filter} filters, "
+        "{ops.table.sort(-1)} and {ops.table.sort(1)} (or a click on a title) choose the column to "
+        "sort by, {ops.table.reverse} reverses, {ops.save} saves the table. Whether a kernel uses "
+        "tensor cores is told by its name, the occupancy is the profiler's estimate, unless --ncu "
+        "gave a measured one."
+    )
+
+    _shown: tuple[TraceAnalysis | None, str] | None = None
+    """What the tables hold: they are built anew only for another window."""
+
+    def body(self) -> Iterable[Widget]:
+        """The tables."""
+        yield OpsView(id="ops-view")
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Hand over a window once."""
+        shown = (snapshot.analysis, window_note(snapshot))
+        if shown != self._shown:
+            self._shown = shown
+            self.query_one(OpsView).show(*shown, self.session.kernel_metrics)
+
+    def part_with_keys(self) -> Widget:
+        """The table, or the page over it."""
+        return self.query_one(OpsView)
+
+    @on(OpsView.OperatorOpened)
+    def _opened(self, event: OpsView.OperatorOpened) -> None:
+        analysis = self.snapshot.analysis if self.snapshot else None
+        if analysis is not None:
+            start = int(analysis.trace.start[event.row])
+            end = start + int(analysis.trace.duration[event.row])
+            self.session.go_to_place(start, end, event.row)
+            self.notify(hint("{app.return} leads back"), timeout=3)
+
+    @on(OpsView.SaveWanted)
+    def _save(self, event: OpsView.SaveWanted) -> None:
+        folder = folder_for(self.session.target)
+        stem = (
+            event.stem
+            if self.session.target.is_dir()
+            else f"{_stem(self.session.target)}-{event.stem}"
+        )
+        self.save(event.text, folder, stem)
+
+
+def _stem(trace: Path) -> str:
+    """The name of a trace without the endings that traces have."""
+    name = trace.name
+    for ending in (".gz", ".json", ".trace", ".pt", ".sqlite"):
+        name = name.removesuffix(ending)
+    return name or "trace"

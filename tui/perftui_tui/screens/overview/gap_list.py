@@ -1,0 +1,99 @@
+"""The longest gaps of a device, each with its cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.message import Message
+from textual.reactive import reactive
+
+from perftui_tui.look.rows import Row, crop, row
+from perftui_tui.look.units import format_ns
+from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.reading.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import Gap, TraceAnalysis
+
+LISTED = 50
+"""Gaps that can be reached from the list; the timeline has them all."""
+
+CAUSE_WIDTH = 15
+NUMBER_WIDTH = 8
+
+
+def gap_rows(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
+    """One row for each gap, longest first: duration, cause, when, and what the host did."""
+    analysis = snapshot.analysis
+    gaps = analysis.gaps[:LISTED] if analysis else ()
+    if analysis is None or not gaps:
+        return [row(("no gap between device activities in this trace", "dim"))]
+    many = len({gap.device for gap in gaps}) > 1
+    return [crop(_gap(gap, analysis, at == selected, many), cells) for at, gap in enumerate(gaps)]
+
+
+def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -> Row:
+    mark = (">", "accent") if selected else (" ", "")
+    device = f"  GPU {gap.device}" if name_device else ""
+    return row(
+        mark,
+        (f"{format_ns(gap.duration):>{NUMBER_WIDTH}}", "bold" if selected else ""),
+        f"  {gap.cause.value:<{CAUSE_WIDTH}}",
+        (f"  at {format_ns(gap.start):<{NUMBER_WIDTH}}{device}", "dim"),
+        (f"  {_host(gap, analysis)}", "dim"),
+    )
+
+
+def _host(gap: Gap, analysis: TraceAnalysis) -> str:
+    """The op in which the launching thread was meanwhile; empty where it is not known."""
+    from perftui.trace.model import NONE
+
+    name = analysis.trace.name_of(gap.operator_row) if gap.operator_row != NONE else ""
+    phase = gap.phase.replace("_", " ")
+    return "  ".join(part for part in (phase, name) if part and part != gap.cause.value)
+
+
+class GapList(SnapshotPane):
+    """The gaps, of which one is selected; a click on one opens it."""
+
+    selected: reactive[int] = reactive(0, init=False, repaint=False)
+    """Which gap, from 0, the longest."""
+
+    class Opened(Message):
+        """The person wants to see the selected gap on the timeline."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(self._draw_gaps, id=id, title="Largest gaps")
+
+    @property
+    def gap(self) -> Gap | None:
+        """The selected gap; None where the trace has none."""
+        gaps = self._gaps()
+        return gaps[min(self.selected, len(gaps) - 1)] if gaps else None
+
+    def move(self, step: int) -> None:
+        """Select the next gap (1) or the one before (-1)."""
+        self.selected = max(0, min(len(self._gaps()) - 1, self.selected + step))
+
+    def watch_selected(self) -> None:
+        """Mark another gap, and keep it in sight."""
+        self._redraw()
+        top, height = self.scroll_offset.y, self.content_size.height
+        if not top <= self.selected < top + height:
+            self.scroll_to(y=max(0, self.selected - height + 1), animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the gap that was clicked."""
+        place = event.get_content_offset(self)
+        at = self.scroll_offset.y + place.y if place is not None else len(self._gaps())
+        if at < len(self._gaps()):
+            self.selected = at
+            self.post_message(self.Opened())
+
+    def _gaps(self) -> tuple[Gap, ...]:
+        snapshot = self._snapshot
+        return snapshot.analysis.gaps[:LISTED] if snapshot and snapshot.analysis else ()
+
+    def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
+        return gap_rows(snapshot, self.selected, cells - 1)

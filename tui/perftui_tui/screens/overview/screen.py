@@ -1,0 +1,257 @@
+"""The first screen: what the bottleneck is, what it costs, and what to press."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.containers import Container, Vertical
+from textual.widget import Widget
+
+from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.look.rows import Row
+from perftui_tui.panes.findings import findings
+from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
+from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.reading.output_tail import Output
+from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.overview.activity import activity, activity_height
+from perftui_tui.screens.overview.gap_list import GapList
+from perftui_tui.screens.overview.gpu import gpu
+from perftui_tui.screens.overview.headline import headline
+from perftui_tui.screens.overview.meters import (
+    METERS,
+    draw_meter,
+    gpu_or_operators,
+    shows_operators,
+)
+from perftui_tui.screens.overview.top_ops import kernels, operators, top_ops
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.widgets.loading import loading_rows
+from perftui_tui.widgets.log_tail import LogTail
+from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Exporting
+
+MOST_FINDING_ROWS = 10
+"""Of a trace, border included; the Diagnosis screen has all."""
+
+CRAMPED_BELOW = 20
+"""Rows of the screen below which a finding needs that of the parts without names, and the log's."""
+
+CHARTS = {
+    "Step time": "step",
+    "GPU": "gpu",
+    "Data loader": "loader",
+    "CPU": "cpu",
+    "Disk": "disk",
+    "Network": "network",
+}
+"""The chart that a click on each pane opens."""
+
+NOT_PLAYED = "what is printed carries no times, so it is not played: {app.show('log')} shows it"
+
+
+class OverviewScreen(RunScreen):
+    """Headline, step breakdown, meters, findings, and the script's last lines."""
+
+    NAME = "overview"
+    HELP = (
+        "The first two lines name the bottleneck and the next thing to do. The bar is one step, "
+        "split into parts that sum to it; those without room for their name are below it. Each "
+        "meter shows now, history and a word: LOW, OK, HIGH, EMPTY or FULL; steps are EVEN, or "
+        "UNEVEN where one in twenty takes half as long again. Findings are ordered by what they "
+        "cost in each step; ≤1.61x is the best speed-up that removing one could give."
+    )
+    BINDINGS = bindings("overview")
+
+    DEFAULT_CSS = """
+    OverviewScreen {
+        #headline { height: 2; max-height: 5; overflow: hidden hidden; }
+        #step-bar { height: 3; }
+        #dashboard { height: 1fr; }
+        #meters { height: 6; }
+        .meter { height: 1; overflow: hidden hidden; }
+        #findings { height: 1fr; min-height: 3; border: round $chart; }
+        #trace { height: 1fr; display: none; }
+        #trace-panes { height: 1fr; }
+        #trace-panes > Vertical { height: 1fr; width: 1fr; }
+        #trace-panes SnapshotPane { height: 1fr; min-height: 3; border: round $chart; }
+        #activity { overflow: hidden hidden; }
+        #top-ops { display: none; border: round $chart; }
+        #log-tail { height: 1; }
+        &.-short.-played #log-tail { display: none; }
+        &.-cramped #log-tail { display: none; }
+    }
+    OverviewScreen.-tall {
+        #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
+        #dashboard.-vertical { layout: vertical; }
+        .meter { height: 1fr; border: round $chart; }
+        #findings { min-height: 6; }
+        #log-tail { height: 5; border: round $chart; }
+    }
+    OverviewScreen.-tall.-narrow #meters { grid-size: 2 3; }
+    OverviewScreen.-trace {
+        #dashboard, #log-tail { display: none; }
+        #trace { display: block; }
+    }
+    /* One column holds what matters most: the verdict names the first finding already. */
+    OverviewScreen.-short.-narrow.-gpu { #trace-findings, #operators { display: none; } }
+    OverviewScreen.-trace.-cpu { #gaps, #kernels { display: none; } }
+    OverviewScreen.-normal, OverviewScreen.-wide {
+        #trace-panes { layout: horizontal; }
+    }
+    OverviewScreen.-tall.-wide {
+        #dashboard { layout: horizontal; }
+        #meters { width: 3fr; height: 1fr; }
+        #lists { width: 2fr; height: 1fr; }
+        #top-ops { display: block; height: 1fr; }
+    }
+    """
+
+    def body(self) -> Iterable[Widget]:
+        """Everything between header and footer, top to bottom."""
+        yield SnapshotPane(headline, id="headline")
+        yield SnapshotPane(step_bar, id="step-bar", chart="parts")
+        meters = [self._meter(name, read) for name, read in METERS.items()]
+        lists = Vertical(
+            SnapshotPane(findings, id="findings", title="Findings"),
+            SnapshotPane(top_ops, id="top-ops", title="Top ops"),
+            id="lists",
+        )
+        yield Container(Vertical(*meters, id="meters"), lists, id="dashboard")
+        yield LogTail(id="log-tail")
+        yield Vertical(*self._trace_body(), id="trace")
+
+    def _meter(self, name: str, read: Callable[[Snapshot], Meter]) -> SnapshotPane:
+        draw, at = self._drawing(read), f"meter-{read.__name__}"
+        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=CHARTS[name])
+
+    def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
+        """How one meter is drawn; beside the list of operators the GPU keeps its place."""
+        plain = draw_meter(read)
+        if read is not gpu:
+            return plain
+
+        def draw(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+            wide = self.has_class("-wide")
+            return (plain if wide else gpu_or_operators)(snapshot, cells, height)
+
+        return draw
+
+    def _trace_body(self) -> Iterable[Widget]:
+        """What a trace has in place of meters and output."""
+        yield SnapshotPane(activity, id="activity")
+        waits = Vertical(
+            SnapshotPane(findings, id="trace-findings", title="Findings"), GapList(id="gaps")
+        )
+        work = Vertical(
+            SnapshotPane(kernels, id="kernels", title="Top kernels"),
+            SnapshotPane(operators, id="operators", title="Top operators"),
+        )
+        yield Container(waits, work, id="trace-panes")
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Titles and the log's end."""
+        self._choose_panes(snapshot)
+        self._fit_rows()
+        self._title_findings(snapshot)
+        pane = self.query_one("#meter-gpu", SnapshotPane)
+        listed = not self.has_class("-wide") and shows_operators(snapshot, pane.content_size.height)
+        title = "Top operators" if listed else "GPU"
+        if pane.border_title != title:
+            pane.border_title = title
+        self.show_output(self.session.output)
+
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Heights and titles depend on the width."""
+        self.redraw()
+
+    def _fit_rows(self) -> None:
+        """The height of the headline, which depends on the width."""
+        is_cramped = self.size.height < CRAMPED_BELOW
+        self.set_class(is_cramped, "-cramped")
+        sentence, bar = (self.query_one(n, SnapshotPane) for n in ("#headline", "#step-bar"))
+        sentence.styles.height = len(sentence.rows) or 2
+        bar.styles.height = 3 if is_cramped else len(bar.rows) or 3
+
+    def loading_progress(self, path: Path, done: float | Exporting) -> None:
+        """Show the progress in place of the headline: only traces take that long to read."""
+        super().loading_progress(path, done)
+        self.set_class(True, "-trace")
+        sentence = self.query_one("#headline", SnapshotPane)
+        sentence.rows = loading_rows(path.name, done, sentence.content_size.width)
+
+    def _choose_panes(self, snapshot: Snapshot) -> None:
+        """A trace has no meters and no output, but devices, gaps and kernels."""
+        is_trace = snapshot.phase is Phase.TRACE
+        has_gpu = snapshot.analysis is not None and snapshot.analysis.has_gpu
+        self.set_class(is_trace, "-trace")
+        self.set_class(is_trace and has_gpu, "-gpu")
+        self.set_class(is_trace and not has_gpu, "-cpu")
+        self.query_one("#activity").styles.height = activity_height(snapshot)
+        if is_trace and has_gpu:
+            # As high as it is long: what is left shows more gaps.
+            self._fit_findings("#trace-findings", snapshot, MOST_FINDING_ROWS)
+        elif not is_trace:
+            # Beside the meters operators share the height with them.
+            beside = self.has_class("-tall") and self.has_class("-wide")
+            self._fit_findings("#findings", snapshot, self.size.height // 2 if beside else 0)
+
+    def _fit_findings(self, name: str, snapshot: Snapshot, most: int) -> None:
+        """Set the height to the number of rows, at most ``most``; 0 leaves it to the layout."""
+        pane = self.query_one(name, SnapshotPane)
+        rows = findings(snapshot, pane.content_size.width or self.size.width, 0)
+        if most:
+            pane.styles.height = min(most, len(rows) + 2)
+        elif pane.styles.inline.has_rule("height"):
+            # Taking away what is not there would paint it anew.
+            pane.styles.height = None
+
+    def _title_findings(self, snapshot: Snapshot) -> None:
+        count = len(snapshot.diagnosis.findings)
+        title = f"Findings ({count})" if count else "Findings"
+        key = shown_key("app.show('diagnosis')")
+        opens = f"{key} opens Diagnosis"
+        for name in ("#findings", "#trace-findings"):
+            pane = self.query_one(name, SnapshotPane)
+            if pane.border_title != title:
+                pane.border_title = title
+            if pane.border_subtitle != opens:
+                pane.border_subtitle = opens
+        gaps = self.query_one(GapList)
+        words = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
+        if gaps.border_subtitle != words:
+            gaps.border_subtitle = words
+
+    def show_output(self, output: Output) -> None:
+        """The end of the log; empty while a run is played, since output has no times."""
+        is_played = self.snapshot is not None and self.snapshot.as_of is not None
+        self.query_one(LogTail).show(Output(lines=(hint(NOT_PLAYED),)) if is_played else output)
+
+    def action_why(self) -> None:
+        """Open the evidence of the first finding."""
+        self.session.follow("diagnosis")
+
+    def action_select_gap(self, step: int) -> None:
+        """Select another gap of the list."""
+        self.query_one(GapList).move(step)
+
+    @on(GapList.Opened)
+    def action_show_gap(self) -> None:
+        """Show the selected gap on the timeline."""
+        gap = self.query_one(GapList).gap
+        if gap is None:
+            self.notify("no gap between device activities has been recorded", severity="warning")
+        else:
+            self.session.go_to_place(gap.start, gap.end)
+
+    def action_try_fix(self) -> None:
+        """Offer the best fix of the first finding."""
+        top = self.snapshot.diagnosis.top if self.snapshot else None
+        self.session.trials.offer(top)

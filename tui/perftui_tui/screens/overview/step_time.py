@@ -1,0 +1,69 @@
+"""Step time: every training step, from zero to the slowest usual one."""
+
+from __future__ import annotations
+
+from perftui_tui.charts.axis import usual_top
+from perftui_tui.look.format import fine_percent, share
+from perftui_tui.look.units import format_ns
+from perftui_tui.panes.meter import Meter
+from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
+
+UNSTEADY_RATIO = 1.5
+"""p95 over p50 from which steps are called uneven: one in twenty takes half as long again."""
+
+
+def step_time(snapshot: Snapshot) -> Meter:
+    """Durations of the newest steps; the note has the overhead of perftui."""
+    values = snapshot.step_ms
+    if not values:
+        return Meter("Step", absent="no training step yet")
+    top = usual_top(values)
+    breakdown = snapshot.breakdown
+    word, style = ("", "")
+    if breakdown is not None and breakdown.mean.count > 1:
+        even = breakdown.mean.p95 < UNSTEADY_RATIO * breakdown.mean.p50
+        word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
+    reading = format_ns(values[-1] * 1e6)
+    usual = sorted(values)[(len(values) - 1) // 2]
+    slow = tuple(value >= SLOW_RATIO * usual for value in values)
+    return Meter(
+        "Step",
+        reading,
+        word,
+        style,
+        values,
+        high=top,
+        limit=_scale(top),
+        notes=tuple(note for note in (_overhead(snapshot), _slow(slow)) if note),
+        total=snapshot.train_steps,
+        marked=slow,
+    )
+
+
+def _slow(slow: tuple[bool, ...]) -> str:
+    """How many of the steps that are charted are slow."""
+    count = sum(slow)
+    return f"! {count} slow (from {SLOW_RATIO:g}x the median)" if count else ""
+
+
+def _overhead(snapshot: Snapshot) -> str:
+    """What recording has cost so far, and what it may cost: the first window is paid back later."""
+    recording = snapshot.recording
+    if recording is None:
+        return ""
+    if recording.budget is None:
+        return f"perftui {share(recording.cost, recording.whole)}"
+    cost = fine_percent(100 * recording.cost / recording.whole)
+    if recording.at_most > recording.budget * recording.whole:
+        # Steps scatter: whether the budget was kept is not known, but how much it was at most.
+        cost = f"≤{fine_percent(100 * recording.at_most / recording.whole)}"
+    return f"perftui {cost} of {100 * recording.budget:g} %"
+
+
+def _scale(milliseconds: float) -> str:
+    """The top of the axis in five cells: ``341ms``, ``12.5s``."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f}ms"
+    return (
+        f"{milliseconds / 1000:.1f}s" if milliseconds < 100_000 else f"{milliseconds / 1000:.0f}s"
+    )

@@ -1,0 +1,165 @@
+"""The bar under a screen while a saved run is played: time, step, speed, and where to go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from perftui_tui.keys.keymap import bindings, shown_key
+from perftui_tui.look.format import elapsed
+from perftui_tui.look.rows import Row, Span, crop, fit, row, width
+from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from perftui_tui.actions.playback import Playback, Position
+
+SHORTEST = 10
+"""The fewest cells of the bar itself; text is dropped before it gets shorter."""
+
+
+def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, int]:
+    """The row, the column at which the bar itself begins, and its cells."""
+    mark = "▶" if position.playing else "▏▏"
+    begin = position.stops.start
+    style = "key" if has_keys else "accent"
+    words = [
+        (f" {mark} {position.speed:g}x ", style),
+        (f" {_step_label(position)} ", "bold"),
+        (f" {elapsed(position.at - begin)} of {elapsed(position.stops.end - begin)} ", ""),
+    ]
+    while len(words) > 1 and width(tuple(words)) + SHORTEST > cells:
+        words.pop()
+    left = width(tuple(words))
+    whose = "screen" if has_keys else "bar"
+    other = row((f" {shown_key('app.playback')} keys to the {whose} ", "dim"))
+    if left + width(other) + 2 * SHORTEST > cells:
+        other = ()
+    room = max(1, cells - left - width(other) - 1)
+    knob = min(room - 1, round(position.share * (room - 1)))
+    bar: tuple[Span, ...] = (
+        ("━" * knob, "accent"),
+        ("●", "bold"),
+        ("─" * (room - 1 - knob), "dim"),
+    )
+    return fit(crop((*words, *bar, *other), cells), cells), left, room
+
+
+def _step_label(position: Position) -> str:
+    stops, number = position.stops, position.step
+    if position.is_end:
+        return "the end"
+    if not number:
+        return "before the first step"
+    last = int(stops.index[-1])
+    if stops.summed and number < len(stops.index):
+        now, following = int(stops.index[number - 1]), int(stops.index[number])
+        if following > now + 1 and position.at > int(stops.ends[number - 1]):
+            return f"steps {now + 1:,} to {following - 1:,} are kept as sums"
+    return f"step {int(stops.index[number - 1]):,} of {last:,}"
+
+
+class PlaybackBar(RowView, can_focus=True):
+    """Draws ``bar_row``. While it has the focus its keys move through the run; a click or a drag
+    on the bar goes there."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app.bar")
+    DEFAULT_CSS = """
+    PlaybackBar { height: 1; display: none; background: $panel; overflow: hidden hidden; }
+    """
+
+    def __init__(self, playback: Playback) -> None:
+        super().__init__(id="playback")
+        self._playback = playback
+        self._position: Position | None = None
+        self._left, self._cells = 0, 1
+        self._before: Widget | None = None
+        """What had the keys."""
+
+    def show(self, position: Position | None) -> None:
+        """Draw ``position``; without one the bar goes."""
+        had_keys = self._position is not None and position is None and self.has_focus
+        self._position = position
+        self.display = position is not None
+        if had_keys:
+            self._give_keys_back()
+        self._redraw()
+
+    def take_keys(self, before: Widget | None = None) -> None:
+        """Take the keys from what has them, or would have them: ``before``."""
+        if not self.has_focus:
+            self._before = self.screen.focused or before
+            self.focus()
+
+    def _give_keys_back(self) -> None:
+        if self._before is None:
+            self.screen.set_focus(None)
+        else:
+            self._before.focus()
+
+    def change_keys(self) -> None:
+        """Take the keys, or give them back."""
+        if self.has_focus:
+            self._give_keys_back()
+        else:
+            self.take_keys()
+
+    def on_resize(self) -> None:
+        """Draw at the new width."""
+        self._redraw()
+
+    def on_focus(self) -> None:
+        """Show who has the keys: that is known once this has been handled."""
+        self.call_later(self._redraw)
+
+    def on_blur(self) -> None:
+        """Show who has the keys."""
+        self.call_later(self._redraw)
+
+    def _redraw(self) -> None:
+        if self._position is not None and self.size.width:
+            drawn, self._left, self._cells = bar_row(
+                self._position, self.size.width, self.has_focus
+            )
+            self.rows = [drawn]
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Go where the bar is pressed, and on with the mouse."""
+        if self._left <= event.x < self._left + self._cells:
+            self.capture_mouse()
+            self._go(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow the mouse while it is pressed."""
+        if self.app.mouse_captured is self:
+            self._go(event.x)
+
+    def on_mouse_up(self) -> None:
+        """Let go."""
+        self.release_mouse()
+
+    def _go(self, x: int) -> None:
+        last = max(1, self._cells - 1)
+        self._playback.seek_share(min(max((x - self._left) / last, 0.0), 1.0))
+
+    def action_play(self) -> None:
+        """Play or hold."""
+        self._playback.toggle()
+
+    def action_step(self, count: int) -> None:
+        """So many steps on or back."""
+        self._playback.step(count)
+
+    def action_faster(self, by: int) -> None:
+        """Change the speed."""
+        self._playback.faster(by)
+
+    def action_edge(self, share: int) -> None:
+        """The start (0) or the end (1)."""
+        self._playback.seek_share(share)
+
+    def action_leave(self) -> None:
+        """Play no more."""
+        self._playback.end()

@@ -1,0 +1,1 @@
+"""The Ranks screen: the ranks of a distributed training side by side."""

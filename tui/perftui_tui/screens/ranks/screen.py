@@ -1,0 +1,123 @@
+"""The Ranks screen: every rank of a training side by side, and the one the others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import on
+from textual.widget import Widget
+
+from perftui.facts.ranks import RankRow, RankTable
+from perftui_tui.keys.keymap import bindings
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
+from perftui_tui.screens.ranks.table import RanksView, rank_table
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.widgets.row_view import RowView
+
+NO_RANK = "no rank has written anything yet: they are known from their first steps"
+ONE_TRACE = (
+    "one trace was opened: perftui DIR, on the directory with the traces of all ranks, compares "
+    "them"
+)
+
+FRAME_ROWS = 3
+"""The border around the bars, and what their colours mean."""
+
+TABLE_ROWS = 3
+"""The header of the table, its last row, and a blank."""
+
+
+class RanksScreen(RunScreen):
+    """A table of ranks with the parts of their steps, and a bar for each."""
+
+    NAME = "ranks"
+    HELP = (
+        "The mean steady step of every rank and its parts, side by side on one scale. Ranks that "
+        "reduce gradients together take equally long, since the fast ones wait for the slow one: "
+        "it is the rank whose steps are longest without the part in which ranks wait (backward, "
+        "or exposed communication in a trace). It is called a straggler from 5 % of a step on. "
+        "Comm is the communication that nothing hid, a step, in the newest profiled window of the "
+        "rank, once a run is over. "
+        "{ranks.table.open} shows a rank on all screens."
+    )
+    BINDINGS = bindings("ranks")
+
+    DEFAULT_CSS = """
+    RanksScreen {
+        #rank-verdict { height: auto; max-height: 5; overflow: hidden hidden; }
+        #ranks-table { height: 1fr; }
+        #rank-bars { border: round $chart; overflow: hidden hidden; display: none; }
+    }
+    """
+
+    def body(self) -> Iterable[Widget]:
+        """Headline, table, bars."""
+        bars = RowView(id="rank-bars")
+        bars.border_title = "Mean step of each rank"
+        yield RowView(id="rank-verdict")
+        yield RanksView(id="ranks-table")
+        yield bars
+
+    def on_screen_resume(self) -> None:
+        """Catch up, and read the ranks' traces where there are any."""
+        super().on_screen_resume()
+        self.session.rank_traces.read()
+
+    def part_with_keys(self) -> Widget:
+        """The table."""
+        return self.query_one(RanksView)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw the ranks of the run, or those of the directory of traces."""
+        traces = self.session.rank_traces
+        if snapshot.run is not None:
+            self.session.rank_traces.read()
+            self._draw(snapshot.ranks, snapshot.rank_number, NO_RANK, traces.doing)
+        elif traces.has_several:
+            self._draw(traces.table, traces.rank_of(snapshot.source), traces.doing, traces.doing)
+        else:
+            self._draw(None, None, ONE_TRACE, "")
+
+    def _draw(self, table: RankTable | None, shown: int | None, empty: str, doing: str) -> None:
+        verdict, bars = (
+            self.query_one("#rank-verdict", RowView),
+            self.query_one("#rank-bars", RowView),
+        )
+        rows = rank_headline(table, self.size.width, doing)
+        verdict.styles.height = max(1, min(5, len(rows)))
+        verdict.rows = rows
+        windows = self._windows()
+        self.query_one(RanksView).show(rank_table(table or RankTable(), shown, empty, windows))
+        count = len(table.rows) if table else 0
+        bars.display = count > 0 and self.has_class("-tall")
+        half = self.size.height // 2
+        bars.styles.height = min(count + FRAME_ROWS, half)
+        # The bars stand under the table, as long as both fit.
+        fits = bars.display and count + TABLE_ROWS <= half
+        self.query_one(RanksView).styles.height = count + TABLE_ROWS if fits else "1fr"
+        bars.rows = rank_bars(table, bars.content_size.width, min(count + 1, half - 2))
+
+    def _windows(self) -> dict[int, RankRow]:
+        """Each rank of a run, from its newest window."""
+        traces = self.session.rank_traces
+        if self.snapshot is None or self.snapshot.run is None or traces.table is None:
+            return {}
+        return {row.rank: row for row in traces.table.rows}
+
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Draw at the new width."""
+        self.redraw()
+
+    @on(VirtualTable.RowSelected)
+    def _row_selected(self, event: VirtualTable.RowSelected) -> None:
+        event.stop()
+        snapshot = self.snapshot
+        if snapshot is None:
+            return
+        if snapshot.run is not None and snapshot.ranks is not None:
+            self.session.show_rank(snapshot.ranks.rows[event.row].rank)
+        elif snapshot.run is None:
+            self.session.rank_traces.open(event.row)

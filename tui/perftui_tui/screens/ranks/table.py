@@ -1,0 +1,128 @@
+"""The ranks of a training as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from textual.binding import BindingType
+
+from perftui.facts.ranks import RankRow, RankTable
+from perftui.trace.model import Int64
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.format import share
+from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
+from perftui_tui.reading.step_breakdown import NAMES
+from perftui_tui.tables.rows import LEFT, Column, TableData
+from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.widgets.row_view import RowView
+
+SLOWEST = "SLOWEST"
+COMMUNICATION = "exposed communication"
+TIME_CELLS = 9
+MOST_PARTS = 10
+"""Of the numbers in which columns go on a narrow screen, the last that is a part's by its size."""
+
+
+class RanksView(VirtualTable):
+    """One row for each rank; ``enter`` shows it on all screens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("ranks.table")
+
+
+def rank_table(
+    table: RankTable,
+    shown: int | None,
+    empty: str,
+    windows: Mapping[int, RankRow] | None = None,
+) -> TableData:
+    """The columns: each part of a step side by side. The rank that is ``shown`` is marked.
+
+    ``windows`` are what the profiled windows say of ranks, where their own clocks tell the rest.
+    """
+    rows = table.rows
+    slowest = table.straggler.rank if table.straggler else None
+    names = [f"rank {row.rank} {row.host}" for row in rows]
+    mark = ">" if RowView.ascii_only else "▶"
+    titles = [f"{mark if row.rank == shown else ' '} {row.rank}" for row in rows]
+    numbers = np.array([row.rank for row in rows], np.int64)
+    columns = [
+        Column("rank", numbers, titles.__getitem__, 7, LEFT),
+        _times("step", [row.mean for row in rows], rows),
+        _times("p50", [row.p50 for row in rows], rows, 16),
+        _times("p95", [row.p95 for row in rows], rows, 15),
+        *_parts(rows),
+        Column(
+            "may wait",
+            np.array([row.waits / row.mean if row.mean else -1.0 for row in rows]),
+            lambda at: share(rows[at].waits, rows[at].mean),
+            8,
+            optional=13,
+        ),
+    ]
+    columns += _communication(rows, windows or {})
+    if slowest is not None:
+        marks = [SLOWEST if row.rank == slowest else "" for row in rows]
+        columns.insert(1, Column("", marks, marks.__getitem__, len(SLOWEST), LEFT))
+    if any(row.peak_memory is not None for row in rows):
+        memory = [row.peak_memory if row.peak_memory is not None else -1 for row in rows]
+        columns.append(
+            Column(
+                "memory",
+                np.array(memory, np.int64),
+                lambda at: format_bytes(rows[at].peak_memory),
+                9,
+                optional=14,
+            )
+        )
+    counts = np.array([row.steps for row in rows], np.int64)
+    columns.append(Column("steps", counts, lambda at: format_count(rows[at].steps), 7, optional=12))
+    hosts = [printable(row.host) for row in rows]
+    columns.append(Column("host", hosts, hosts.__getitem__, 0, LEFT, optional=17))
+    return TableData(names, tuple(columns), sort_column=0, descending=False, empty=empty)
+
+
+def _communication(rows: Sequence[RankRow], windows: Mapping[int, RankRow]) -> list[Column]:
+    """Exposed communication by the windows, where any of them has some."""
+    known = [windows.get(row.rank) for row in rows]
+    values = [one.part(COMMUNICATION) if one else -1 for one in known]
+    if max(values, default=0) <= 0:
+        return []
+
+    def text(at: int) -> str:
+        return MISSING if values[at] < 0 else format_ns(values[at])
+
+    return [Column("comm", np.array(values, np.int64), text, TIME_CELLS, optional=11)]
+
+
+def _parts(rows: Sequence[RankRow]) -> list[Column]:
+    """A column for each part that takes any time, in the order of the step; on a narrow screen the
+    smallest go first, but two stay."""
+    names = dict.fromkeys(name for row in rows for name, _ in row.parts)
+    used = [name for name in names if any(row.part(name) for row in rows)]
+    rare = ("loader_start", "profiler", "other", "optimizer")
+    largest = sorted(used, key=lambda name: -sum(row.part(name) for row in rows))
+    return [
+        _times(
+            NAMES.get(name, name).replace("exposed ", ""),
+            [row.part(name) for row in rows],
+            rows,
+            18 + rare.index(name)
+            if name in rare
+            else min(max(largest.index(name) - 1, 0), MOST_PARTS),
+        )
+        for name in used
+    ]
+
+
+def _times(title: str, values: Sequence[int], rows: Sequence[RankRow], optional: int = 0) -> Column:
+    keys: Int64 = np.array(values, np.int64)
+    return Column(
+        title[:13],
+        keys,
+        lambda at: format_ns(values[at]) if rows[at].mean else MISSING,
+        max(TIME_CELLS, min(13, len(title) + 2)),
+        optional=optional,
+    )

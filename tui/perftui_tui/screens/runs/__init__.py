@@ -1,0 +1,1 @@
+"""The Runs screen: recorded runs to open, name and delete."""

@@ -1,0 +1,292 @@
+"""The Runs screen: what was recorded, to open, name and delete."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import bindings
+from perftui_tui.look.units import ASCII_TEXT
+from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.screens.runs.table import RunTable, run_table
+from perftui_tui.tables.virtual import VirtualTable
+from perftui_tui.widgets.row_view import RowView
+
+if TYPE_CHECKING:
+    from perftui_tui.reading.snapshot import Snapshot
+
+REFRESH_SECONDS = 3.0
+"""Seconds between two listings of the directory while the screen is shown."""
+
+
+class RunsScreen(RunScreen):
+    """All runs of the directory of the one on screen."""
+
+    NAME = "runs"
+    HELP = (
+        "Every run in the directory of the one on screen, newest first; the one on screen is "
+        "marked. Step is the mean of the steady steps, the verdict is what costs most of it. "
+        "{runs.table.open} shows a run on all screens; one that lives is watched, and leaving it "
+        "does not end it. A name stays with the run. Deleting asks first, and never deletes a run "
+        "that lives."
+    )
+    BINDINGS = bindings("runs")
+
+    DEFAULT_CSS = """
+    RunsScreen {
+        #runs-title { height: 1; color: $text-muted; }
+        #runs-input { height: 1; border: none; padding: 0; display: none; }
+        #runs-detail { height: auto; max-height: 3; color: $text; }
+    }
+    RunsScreen.-typing #runs-input { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lister = RunLister()
+        self._list: RunList | None = None
+        self._stopped = threading.Event()
+        self._is_reading = False
+        self._naming: Path | None = None
+        """The run whose name is being typed; None while a filter is."""
+
+    def body(self) -> Iterable[Widget]:
+        """Title, input, table, and all of the selected run."""
+        yield Static(id="runs-title", markup=False)
+        yield Input(id="runs-input")
+        yield RunTable(id="runs-table")
+        yield Static(id="runs-detail", markup=False)
+
+    def on_mount(self) -> None:
+        """Look at the directory now and then."""
+        self._input.cursor_blink = False
+        super().on_mount()
+        self.set_interval(REFRESH_SECONDS, self._refresh_list)
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self._stopped.set()
+
+    def on_screen_resume(self) -> None:
+        """Catch up, and look at the directory."""
+        super().on_screen_resume()
+        self._refresh_list()
+
+    def part_with_keys(self) -> Widget:
+        """The table."""
+        return self._table
+
+    def show(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the list is of the directory
+        """Mark the run that is shown now."""
+        self._draw()
+
+    @property
+    def _table(self) -> RunTable:
+        return self.query_one("#runs-table", RunTable)
+
+    @property
+    def _input(self) -> Input:
+        return self.query_one("#runs-input", Input)
+
+    # The list
+
+    def _refresh_list(self) -> None:
+        if self._is_reading or self.app.screen is not self or not self.is_composed:
+            return
+        self._is_reading = True
+        directory = runs_beside(self.session.target)
+        newest = self.session.newest
+        sparing = newest is not None and newest.phase.is_live
+
+        def read() -> None:
+            try:
+                self._lister.read(directory, self._receive, self._stopped, sparing=sparing)
+            finally:
+                self._is_reading = False
+
+        self.session.on_thread(read)
+
+    def _receive(self, runs: RunList) -> None:
+        if not self._stopped.is_set():
+            self.app.call_from_thread(self._take, runs)
+
+    def _take(self, runs: RunList) -> None:
+        self._list = runs
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_composed:
+            return
+        if self._list is None:
+            self.query_one("#runs-title", Static).update("reading the directory of runs")
+            return
+        title = printable(f"Runs in {shown_directory(self._list.directory)}")
+        self.query_one("#runs-title", Static).update(_drawn(title))
+        self._table.show(run_table(self._list, self.session.target))
+        self._show_detail()
+
+    @on(VirtualTable.RowHighlighted)
+    def _row_highlighted(self, event: VirtualTable.RowHighlighted) -> None:
+        event.stop()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        one = self._selected
+        self.query_one("#runs-detail", Static).update(_drawn(_detail(one)) if one else "")
+
+    @property
+    def _selected(self) -> Listed | None:
+        row = self._table.selected_row
+        return None if self._list is None or row is None else self._list.runs[row]
+
+    # Opening
+
+    @on(VirtualTable.RowSelected)
+    def _row_selected(self, event: VirtualTable.RowSelected) -> None:
+        event.stop()
+        one = self._selected
+        if one is None:
+            return
+        if one.entry.manifest is None:
+            self.session.warn(f"this run cannot be opened: {one.entry.problem}")
+        elif one.entry.root == self.session.target:
+            self.session.action_show("overview")
+        else:
+            self.session.open_run(one.entry.root, is_live=not one.entry.manifest.status.is_over)
+            self.session.action_show("overview")
+
+    # Naming
+
+    def action_rename(self) -> None:
+        """Type a name for the selected run."""
+        one = self._selected
+        if one is None or one.entry.manifest is None:
+            self.session.warn("there is no run to name")
+            return
+        self._naming = one.entry.root
+        self._type("name of the run; empty takes it away", one.entry.manifest.name or "")
+
+    def action_filter(self) -> None:
+        """Type what runs must contain."""
+        self._naming = None
+        self._type("part of a name, an id or a script", "")
+
+    def _type(self, placeholder: str, value: str) -> None:
+        self._input.placeholder = placeholder
+        self._input.value = value
+        self.add_class("-typing")
+        self._input.focus()
+
+    def action_close_input(self) -> None:
+        """Show all runs again."""
+        was_filter, self._naming = self._naming is None, None
+        self.remove_class("-typing")
+        if was_filter:
+            self._input.value = ""
+            self._table.filter("")
+        self._table.focus()
+
+    @on(Input.Changed, "#runs-input")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._naming is None:
+            self._table.filter(event.value)
+            self._show_detail()
+
+    @on(Input.Submitted, "#runs-input")
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        root, self._naming = self._naming, None
+        self._table.focus()
+        if root is not None:
+            self.remove_class("-typing")
+            self._on_disk(lambda: _rename(root, event.value))
+
+    # Deleting
+
+    def action_delete(self) -> None:
+        """Ask whether the selected run is to be deleted."""
+        from perftui_tui.dialogs.delete_run import YES, DeleteRunDialog
+
+        one = self._selected
+        if one is None:
+            self.session.warn("there is no run to delete")
+            return
+        if one.entry.root == self.session.target:
+            self.session.warn("this run is on screen: open another one first")
+            return
+        if one.entry.manifest is not None and not one.entry.manifest.status.is_over:
+            self.session.warn("this run still goes on: only one that is over can be deleted")
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer == YES:
+                self._on_disk(lambda: _delete(one.entry.root))
+
+        self.session.ask(DeleteRunDialog(one.entry), answered)
+
+    def _on_disk(self, work: Callable[[], str]) -> None:
+        """Do it on a thread, warn where it fails, and list again."""
+
+        def done() -> None:
+            problem = work()
+            self.app.call_from_thread(self._done, problem)
+
+        self.session.on_thread(done)
+
+    def _done(self, problem: str) -> None:
+        if problem:
+            self.session.warn(problem)
+        self._refresh_list()
+
+
+def shown_directory(directory: Path) -> str:
+    """Where the runs are, from the user's home where that is shorter."""
+    home = Path.home()
+    return f"~/{directory.relative_to(home)}" if directory.is_relative_to(home) else str(directory)
+
+
+def _drawn(text: str) -> str:
+    return text.translate(ASCII_TEXT) if RowView.ascii_only else text
+
+
+def _detail(one: Listed) -> str:
+    import shlex
+
+    from perftui.run.history import recorded_where
+
+    manifest = one.entry.manifest
+    if manifest is None:
+        return printable(one.entry.problem or "")
+    command = printable(shlex.join(manifest.command))
+    changes = "".join(f"   with {override.fix}" for override in manifest.overrides if override.fix)
+    where = f"   {printable(heard)}" if (heard := recorded_where(one.entry)) else ""
+    return f"{command}   in {printable(manifest.cwd)} on {printable(manifest.host)}{changes}{where}"
+
+
+def _rename(root: Path, name: str) -> str:
+    from perftui.run.naming import rename_run
+
+    try:
+        rename_run(root, name)
+    except OSError as error:
+        return f"the name cannot be kept: {error}"
+    return ""
+
+
+def _delete(root: Path) -> str:
+    from perftui.run.removal import NotRemovableError, delete_run
+
+    try:
+        delete_run(root)
+    except (NotRemovableError, OSError) as error:
+        return f"{root.name} was not deleted: {error}"
+    return ""

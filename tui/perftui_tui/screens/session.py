@@ -1,0 +1,49 @@
+"""What the screens use of the app, so that none of them has to import it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from perftui_tui.actions.host import Host
+
+if TYPE_CHECKING:
+    from perftui.analysis.model import TraceAnalysis
+    from perftui.trace.ncu.model import KernelMetrics
+    from perftui_tui.actions.baseline import Baseline
+    from perftui_tui.actions.playback import Playback
+    from perftui_tui.actions.rank_traces import RankTraces
+    from perftui_tui.actions.source_fixes import SourceFixes
+    from perftui_tui.actions.trials import Trials
+    from perftui_tui.reading.output_tail import Output
+
+
+class Session(Host, Protocol):
+    """The app, as far as screens need it."""
+
+    is_replay: bool
+    paused: bool
+    output: Output
+    preview: TraceAnalysis | None
+    kernel_metrics: KernelMetrics | None
+    trail: tuple[str, ...]
+    baseline: Baseline
+    playback: Playback
+    rank_traces: RankTraces
+    source_fixes: SourceFixes
+    trials: Trials
+
+    def open_run(self, root: Path, *, is_live: bool) -> None:
+        """Show another recorded run."""
+
+    def show_rank(self, rank: int) -> None:
+        """Show another rank of the run on all screens."""
+
+    def follow(self, name: str) -> None:
+        """Go to a screen; ``backspace`` leads back."""
+
+    def go_to_place(self, start: int, end: int, row: int | None = None) -> None:
+        """Show ``start`` to ``end`` (ns since the trace's start) on the timeline."""
+
+    def take_place(self) -> tuple[int, int, int | None] | None:
+        """The place to show on the timeline, returned once."""

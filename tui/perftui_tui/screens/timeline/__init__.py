@@ -1,0 +1,1 @@
+"""The Timeline screen: threads and streams over time."""

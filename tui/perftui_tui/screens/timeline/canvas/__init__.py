@@ -1,0 +1,1 @@
+"""The widget that draws the timeline, and its rows of cells."""

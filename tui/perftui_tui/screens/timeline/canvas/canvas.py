@@ -1,0 +1,182 @@
+"""The timeline as it is drawn: rows of a state, repainted where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from perftui_tui.look.palette import palette
+from perftui_tui.look.units import ASCII_TEXT
+from perftui_tui.screens.timeline.canvas.colours import COMPONENTS, component_css
+from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
+from perftui_tui.screens.timeline.canvas.phase_row import Phases
+from perftui_tui.screens.timeline.canvas.rows import track_rows
+from perftui_tui.screens.timeline.canvas.throttle import Throttle
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
+from perftui_tui.screens.timeline.model.cells import Row
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.widgets.row_view import RowView
+
+
+class TimelineCanvas(Widget):
+    """Draws a ``TimelineState``, and posts what is selected in it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    DEFAULT_CSS = f"""
+    TimelineCanvas {{
+        height: 1fr;
+        & > .timeline--label {{ color: $text-muted; }}
+        & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
+        & > .timeline--muted {{ color: $text-muted; }}
+        & > .timeline--view {{ color: $primary; text-style: bold; }}
+        & > .timeline--pointer {{ color: $accent; text-style: bold; }}
+        & > .timeline--step {{ color: $text; }}
+        & > .timeline--gap {{ color: $warning; }}
+        & > .timeline--selected {{ color: $foreground; text-style: bold; }}
+        & > .timeline--linked {{ color: $accent; text-style: bold; }}
+        & > .timeline--arrow {{ color: $accent; text-style: bold; }}
+        & > .timeline--mark {{ color: $primary; text-style: bold; }}
+        & > .timeline--match {{ color: $warning; text-style: bold; }}
+        & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
+        &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
+        {component_css()}
+    }}
+    """
+
+    @dataclass(eq=False)
+    class SelectionChanged(Message):
+        """Another event or gap is selected; None at first."""
+
+        selected: Selection | None
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._state: TimelineState | None = None
+        self._phases: Phases = {}
+        self._scene: Scene | None = None
+        self._head: list[HeadRow] = []
+        self.most_rows: int | None = None
+        """Rows that the canvas may take, and takes where it needs them; all it has if None."""
+        self._rows: list[Row] = []
+        self._styles: dict[str, Style] = {}
+        self._throttle = Throttle(self._rebuild, self.set_timer)
+
+    @property
+    def state(self) -> TimelineState | None:
+        """Where the person is; None before a trace is shown."""
+        return self._state
+
+    @property
+    def rows(self) -> list[Row]:
+        """What is on screen, top to bottom."""
+        return self._rows
+
+    def show(self, state: TimelineState | None, phases: Phases | None = None) -> None:
+        """Show another trace and its phases, or none."""
+        self._state, self._phases = state, phases or {}
+        self._make_scene()
+        self.changed()
+
+    def _make_scene(self) -> None:
+        if self._state is None:
+            self._scene = None
+            return
+        state = self._state
+        # What has tracks of its own is not said twice.
+        has_overview = any(track.is_overview for track in state.tracks)
+        self._scene = Scene(
+            state.trace,
+            KindsOfTrace(state.trace),
+            state.gaps,
+            () if has_overview else state.steps,
+            Glyphs(RowView.ascii_only, colours=not self.app.no_color),
+            {} if has_overview else self._phases,
+            minimap_index(state.tracks),
+        )
+
+    def set_room(self, rows: int) -> None:
+        """Take at most so many rows, and no more than there is to show."""
+        if rows != self.most_rows:
+            self.most_rows = rows
+            self._rebuild()
+
+    def changed(self) -> None:
+        """Draw the changed state soon, and post what is selected."""
+        self._throttle.request()
+        self.post_message(self.SelectionChanged(self._state.selected if self._state else None))
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        self._rebuild()
+
+    def notify_style_update(self) -> None:
+        """Forget colours of the old theme."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    def _rebuild(self) -> None:
+        """Make the rows and repaint those that differ from what is on screen."""
+        old, self._rows = self._rows, self._make_rows()
+        if self.most_rows is not None and self._rows:
+            height = min(len(self._rows), self.most_rows)
+            if self.styles.height is None or self.styles.height.value != height:
+                self.styles.height = height
+        if len(old) != len(self._rows):
+            self.refresh()
+            return
+        changed = [
+            y for y, (one, other) in enumerate(zip(old, self._rows, strict=True)) if one != other
+        ]
+        # No region at all would repaint everything.
+        if changed:
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+
+    def _make_rows(self) -> list[Row]:
+        state, scene, size = self._state, self._scene, self.size
+        if state is None or scene is None or not size.width:
+            return []
+        self._head = head_rows(scene, state, size.width)
+        room = max((self.most_rows or size.height) - len(self._head), 1)
+        if room != state.track_rows:
+            state.resized(room)
+        rows = [*(each.row for each in self._head), *track_rows(scene, state, size.width)]
+        return [_in_ascii(row) for row in rows] if RowView.ascii_only else rows
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the screen."""
+        row = self._rows[y] if y < len(self._rows) else ()
+        strip = Strip([Segment(text, self._style(name)) for text, name in row])
+        return strip.adjust_cell_length(self.size.width, self.rich_style)
+
+    def _style(self, name: str) -> Style:
+        if name not in self._styles:
+            self._styles[name] = self._make_style(name)
+        return self._styles[name]
+
+    def _make_style(self, name: str) -> Style:
+        """The style of a kind or mark; ``-edge`` and ``-name`` of it are drawn in reverse."""
+        if not name:
+            return self.rich_style
+        if name.startswith("part-"):
+            return palette(self.app.theme_variables)[name]
+        plain = name.removesuffix("-edge").removesuffix("-name")
+        if name.startswith("phase-"):
+            ground = palette(self.app.theme_variables)[f"part-{plain.removeprefix('phase-')}"]
+            if name.endswith("-name"):
+                return ground
+            return self.rich_style + Style(color=ground.bgcolor, reverse=plain != name)
+        style = self.get_component_rich_style(f"timeline--{plain}")
+        return style + Style(reverse=True) if plain != name else style
+
+
+def _in_ascii(row: Row) -> Row:
+    return tuple((text.translate(ASCII_TEXT), style) for text, style in row)

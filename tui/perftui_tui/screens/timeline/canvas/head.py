@@ -1,0 +1,217 @@
+"""The rows above the tracks: minimap, ruler, steps, phases, gaps, and what is marked or found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from perftui.analysis.lane_index import LaneIndex
+from perftui.analysis.lanes import THREAD, Lane
+from perftui.analysis.model import Step
+from perftui.trace.model import Trace
+from perftui_tui.charts.axis import exact_ns, ruler
+from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
+from perftui_tui.look.units import format_count, format_ns
+from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnTracks
+from perftui_tui.screens.timeline.canvas.phase_row import Phases, phase_cells
+from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
+from perftui_tui.screens.timeline.model.cells import BLANK, Cell, Row, merged, put
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, bracketed, largest_gap_row
+from perftui_tui.screens.timeline.model.matches import Matches
+from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.viewport import Viewport
+
+MINIMAP, RULER, STEPS, PHASES, GAPS = "minimap", "ruler", "steps", "phases", "gaps"
+RANGE, FOUND = "range", "found"
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What stays while the view moves."""
+
+    trace: Trace
+    kinds: KindsOfTrace
+    gaps: DeviceGaps
+    steps: tuple[Step, ...]
+    glyphs: Glyphs
+    phases: Phases = field(default_factory=dict)
+    whole: LaneIndex | None = None
+    """What the minimap shows the busy time of."""
+
+    @cached_property
+    def drawn(self) -> DrawnTracks:
+        """The tracks as they were drawn last."""
+        return DrawnTracks(self.trace, self.kinds, self.glyphs)
+
+
+@dataclass(frozen=True)
+class HeadRow:
+    """One row, and which it is."""
+
+    name: str
+    row: Row
+
+
+_LABEL = re.compile(r"\S+(?: \S+)*")
+"""Words of the ruler with one blank between them belong together."""
+
+
+def label_width(width: int) -> int:
+    """Cells for the names of the tracks on a screen ``width`` wide."""
+    return min(max(width // 5, 12), 28)
+
+
+def minimap_index(tracks: Sequence[Lane]) -> LaneIndex | None:
+    """What the minimap shows: the first device, else the depth of a thread with the most events."""
+    if not tracks:
+        return None
+    first = next((track for track in tracks if not track.is_overview), tracks[0])
+    if first.kind != THREAD:
+        return first.index
+    deeper = [track for track in tracks if track.track == first.track]
+    # A step is open all the time: the depth with most events tells more.
+    return max(deeper, key=lambda track: len(track.index)).index
+
+
+def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
+    """Rows of ``width`` cells, without empty ones."""
+    labels = label_width(width)
+    columns = max(width - labels, 1)
+    view, glyphs = state.view, scene.glyphs
+    span, least = format_ns(view.span), exact_ns(state.threshold)
+    rows = [
+        (MINIMAP, (f"view {span}", span), minimap(scene.whole, view, columns, glyphs)),
+        (RULER, ("",), _ruler(view, columns, state.selected, glyphs)),
+    ]
+    if scene.steps:
+        rows.append((STEPS, ("steps",), _steps(scene, view, columns)))
+    if scene.phases:
+        rows.append((PHASES, ("phases",), phase_cells(scene.phases, view, columns, glyphs)))
+    gaps = _gaps(scene, state.track, view, columns, state.threshold)
+    rows.append((GAPS, (f"gaps>{least}", f">{least}"), gaps))
+    if state.marks != TimeMarks():
+        rows.append((RANGE, ("marks",), _range(state.marks, view, columns, glyphs)))
+    if state.matches is not None:
+        words = _match_label(state.matches, state.selected)
+        rows.append((FOUND, words, _found(state.matches, view, columns, glyphs)))
+    return [HeadRow(name, _labelled(words, labels, cells)) for name, words, cells in rows]
+
+
+def _labelled(words: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
+    """Cells behind the first of ``words`` that fits: a number that is cut is a wrong one."""
+    label = next((each for each in words if len(each) < width), "")
+    return ((label.ljust(width), "label"), *merged(cells))
+
+
+def minimap(index: LaneIndex | None, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+    """How busy all of the trace is, and which part of it is in view."""
+    levels = [0] * columns
+    ramp = ASCII_LEVELS if glyphs.ascii_only else LOWER_EIGHTHS
+    if index is not None:
+        busy = index.busy(view.first, view.last, columns).tolist()
+        width = (view.last - view.first) / columns
+        levels = [filled_steps(part / width, len(ramp) - 1) for part in busy]
+    whole = Viewport.whole(view.first, view.last)
+    first, last = whole.column(view.start, columns), whole.column(view.end - 1, columns)
+    cells: list[Cell] = [
+        (ramp[level], "view" if first <= at <= last else "muted") for at, level in enumerate(levels)
+    ]
+    if view.span < view.last - view.first:
+        put(cells, first, "[", "view")
+        put(cells, last, "]" if last > first else "|", "view")
+    return cells
+
+
+def _ruler(view: Viewport, columns: int, mark: Selection | None, glyphs: Glyphs) -> list[Cell]:
+    cells: list[Cell] = [BLANK] * columns
+    text = ruler(view.start, view.end, columns, glyphs.ascii_only)
+    if mark is None:
+        put(cells, 0, text, "muted")
+        return cells
+    place = view.column((mark.start + mark.end) // 2, columns)
+    put(cells, 0, _without_label_at(text, place), "muted")
+    put(cells, place, "v" if glyphs.ascii_only else "▼", "pointer")
+    return cells
+
+
+def _without_label_at(text: str, place: int) -> str:
+    """``text`` with the label that covers ``place`` blanked: half a label is a wrong number."""
+    for label in _LABEL.finditer(text):
+        if label.start() <= place < label.end():
+            return text[: label.start()] + " " * len(label.group()) + text[label.end() :]
+    return text
+
+
+def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
+    """Where each step begins, with its number and duration where they fit."""
+    cells: list[Cell] = [BLANK] * columns
+    bar = "|" if scene.glyphs.ascii_only else "│"
+    for step in scene.steps:
+        if step.end > view.start and step.start < view.end:
+            first = view.column(step.start, columns)
+            room = min(view.column(step.end, columns), columns) - max(first, 0) - 1
+            put(cells, first, bar, "muted")
+            put(cells, max(first, -1) + 1, _step_label(step, room), "step")
+    return cells
+
+
+def _step_label(step: Step, room: int) -> str:
+    size = format_ns(step.duration)
+    for words in (f"step {step.index} {size}", f"{step.index} {size}", f"{step.index}"):
+        if len(words) < room:
+            return words
+    return ""
+
+
+def _gaps(scene: Scene, track: Lane, view: Viewport, columns: int, threshold: int) -> list[Cell]:
+    largest = track.index.largest_gap(view.start, view.end, columns)
+    text = largest_gap_row(largest, threshold, scene.glyphs.ascii_only)
+    return [(glyph, "gap") for glyph in text]
+
+
+def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+    cells: list[Cell] = [BLANK] * columns
+    if marks.range is None:
+        place = view.column(marks.first or 0, columns)
+        words = f" {exact_ns(marks.first or 0)}"
+        put(cells, place, "|" if glyphs.ascii_only else "├", "mark")
+        fits = place + 1 + len(words) <= columns
+        put(cells, place + 1 if fits else place - len(words), words, "mark")
+        return cells
+    start, end = marks.range
+    first, last = view.column(start, columns), view.column(max(end - 1, start), columns)
+    low, high = max(first, 0), min(last, columns - 1)
+    room = high - low + 1
+    size = f" {format_ns(end - start)} "
+    if room < 1:
+        left, right = "<>" if glyphs.ascii_only else "◄►"
+        words = f"{left}{size}" if last < 0 else f"{size}{right}"
+        put(cells, 0 if last < 0 else columns - len(words), words, "mark")
+        return cells
+    words = size if len(size) + 2 <= room else ""
+    if room == 1:
+        put(cells, low, "|" if glyphs.ascii_only else "│", "mark")
+    else:
+        text = bracketed(words, room, first < 0, last >= columns, glyphs.ascii_only)
+        put(cells, low, text, "mark")
+    if not words:
+        put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
+    return cells
+
+
+def _match_label(matches: Matches, selected: Selection | None) -> tuple[str, ...]:
+    place = matches.place(selected.row) if selected is not None else None
+    count = format_count(len(matches))
+    of_all = () if place is None else (f"found {place + 1:,}/{count}", f"{place + 1:,}/{count}")
+    return *of_all, f"found {count}", count, "found"
+
+
+def _found(matches: Matches, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+    begun = matches.begin_in(view.start, view.end, columns).tolist()
+    glyph = "v" if glyphs.ascii_only else "▾"
+    return [(glyph, "match-mark") if count else BLANK for count in begun]

@@ -1,0 +1,122 @@
+"""The tracks of the timeline as rows of text, with what is drawn across them."""
+
+from __future__ import annotations
+
+import re
+
+from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
+from perftui.trace.text import printable
+from perftui_tui.screens.timeline.canvas.head import Scene, label_width
+from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of
+from perftui_tui.screens.timeline.model.cells import Cell, Row, merged, narrow, put
+from perftui_tui.screens.timeline.model.gap_labels import draw_gaps
+from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.track_groups import ShownTrack
+from perftui_tui.screens.timeline.model.viewport import Viewport
+
+_DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", PHASES: "  phases"}
+"""What tracks below the first of a stream hold; below the first of a thread are deeper calls."""
+
+_RANK = re.compile(r"^rank (\d+) ")
+_STREAM = re.compile(r" stream (\d+)$")
+_THREAD = re.compile(r"(?<!\S)thread (\d+)")
+_NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
+
+
+def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
+    """The tracks that are on screen; the selected one has labels in its gaps.
+
+    Over them lie the marks, and the arrow between the selected event and its launch.
+    """
+    labels = label_width(width)
+    shown, view = state.on_screen(), state.view
+    tracks = [_track(scene, state, each, max(width - labels, 1)) for each in shown]
+    launch = launch_of(state)
+    if launch is not None and state.selected is not None:
+        other = launch.other(state.selected)
+        for each, cells in zip(shown, tracks, strict=True):
+            if each.track is other.track:
+                _emphasise(cells, view, other, "linked")
+        draw_arrow(tracks, shown, launch, view, scene.glyphs.ascii_only)
+    for cells in tracks:
+        _draw_marks(cells, view, state.marks, scene.glyphs.ascii_only)
+    return [
+        (_label(scene, state, each, labels), *merged(cells))
+        for each, cells in zip(shown, tracks, strict=True)
+    ]
+
+
+def _label(scene: Scene, state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, str]:
+    selected = shown.track is state.track
+    text = _track_label(shown, width, selected, scene.glyphs.ascii_only, state.is_pinned(shown))
+    return text, "selected-label" if selected else "label"
+
+
+def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
+    track, view, glyphs, selected = shown.track, state.view, scene.glyphs, state.selected
+    cells = scene.drawn.cells(track, view, columns, state.matches)
+    # Between phases a rank may be at work.
+    if (track is state.track and track.kind != PHASES) or track.kind == WHOLE:
+        threshold = state.threshold
+        draw_gaps(cells, scene.trace, track, view, scene.gaps, threshold, glyphs.ascii_only)
+    if selected is not None and selected.track is track:
+        _emphasise(cells, view, selected, "selected")
+    return cells
+
+
+def _track_label(
+    shown: ShownTrack, width: int, selected: bool, ascii_only: bool, pinned: bool
+) -> str:
+    pointer = (">" if ascii_only else "▶") if selected else "^" if pinned else " "
+    track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
+    if shown.leads and track.depth:
+        folded = f" d{track.depth}{folded}"
+    room = width - 2 - len(folded)
+    deeper = _DEEPER.get(track.kind, f"  depth {track.depth}")
+    if len(deeper) > room:
+        deeper = f"  d{track.depth}" if track.kind not in _DEEPER else deeper.removesuffix("ping")
+    name = track_name(track, room) if shown.leads else deeper
+    if len(name) > room:
+        name = name[: room - 1] + ("~" if ascii_only else "…")
+    return f"{pointer}{name}{folded}".ljust(width)
+
+
+def track_name(track: Lane, room: int) -> str:
+    """The name of a track, shortened to ``room`` cells where that can be done: streams, threads and
+    ranks differ by their numbers alone, which a cut would take away."""
+    name = narrow(printable(track.label))
+    if len(name) > room:
+        name = _RANK.sub(r"r\1 ", name)
+    if len(name) > room and track.kind in (DEVICE, MARKS):
+        name = _STREAM.sub(r" s\1", name).replace(" no stream", " s?")
+    if len(name) > room and track.kind == THREAD:
+        name = _THREAD.sub(r"t\1", name)
+        name = _NAME_OF_THREAD.sub("", name) if len(name) > room else name
+    return name
+
+
+def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) -> None:
+    """Draw an interval in the style ``name``, keeping the characters.
+
+    Of a gap these are its words; what shares a column with its ends is not selected.
+    """
+    first = max(view.column(mark.start, len(cells)), 0)
+    last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
+    for index in range(first, last + 1):
+        glyph, style = cells[index]
+        if mark.is_gap and style != "gap":
+            continue
+        suffix = style[style.rindex("-") :] if style.endswith(("-name", "-edge")) else ""
+        cells[index] = (glyph, f"{name}{suffix}")
+
+
+def _draw_marks(cells: list[Cell], view: Viewport, marks: TimeMarks, ascii_only: bool) -> None:
+    """A line through what is idle at each mark."""
+    for time in {marks.first, marks.second} - {None}:
+        column = view.column(time or 0, len(cells))
+        if column == len(cells) and time == view.end:
+            column -= 1
+        if 0 <= column < len(cells) and cells[column][0] == " ":
+            put(cells, column, "|" if ascii_only else "│", "mark")

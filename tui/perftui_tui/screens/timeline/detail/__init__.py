@@ -1,0 +1,1 @@
+"""The text below the timeline, about what is selected."""

@@ -1,0 +1,178 @@
+"""Everything that is known about one event, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from perftui.analysis.lanes import lane_label
+from perftui.analysis.launches import Launches, rows_inside
+from perftui.trace.categories import DERIVED
+from perftui.trace.model import NONE, Trace
+from perftui.trace.text import printable
+from perftui_tui.charts.axis import exact_ns
+from perftui_tui.look.units import format_bytes, format_ns
+from perftui_tui.screens.timeline.detail.lines import Line, Place, cut
+from perftui_tui.screens.timeline.model.event_kinds import kind_of
+from perftui_tui.screens.timeline.model.navigation import Selection, place_of
+from perftui_tui.screens.timeline.model.phase_labels import phase_label
+
+_LONGEST_NAME = 60
+"""Characters of a name among others: C++ names of kernels fill whole lines."""
+
+_LONGEST_TITLE = 78
+"""Characters of the name itself: a row of a screen of the usual width."""
+
+_SHORT_VALUE = 60
+"""Characters of an argument that shares a line with others."""
+
+_LONGEST_VALUE = 2_000
+"""Characters of one argument: those of whole models run to many thousands."""
+
+_STACKS = ("call stack", "stack", "python stack")
+"""Arguments that are frames, one behind the other."""
+
+_FIRST = ("input dims", "input type", "concrete inputs", "input strides", "module hierarchy")
+"""Arguments that are shown first."""
+
+
+def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[Line]:
+    """Name, figures, launch and callers of an event; no text that a terminal acts on."""
+    row = selected.row
+    name, category = trace.name_of(row), trace.categories[int(trace.category[row])]
+    derived = category in DERIVED
+    kind = kind_of(category, name).word
+    facts = [
+        category if derived else f"{printable(category) or 'no category'} ({kind})",
+        printable(lane_label(trace.tracks[int(trace.track[row])])),
+        f"start {exact_ns(int(trace.start[row]))}",
+        f"duration {exact_ns(int(trace.duration[row]))}",
+        *_figures(trace, selected),
+    ]
+    callers = caller_names(trace, row, launches)
+    title = phase_label(name) if derived else printable(name)
+    # In full after the figures, which it would push off a small screen.
+    is_long = len(title) > _LONGEST_TITLE
+    return [
+        Line(cut(title, _LONGEST_TITLE), "bold"),
+        Line("  ".join(facts), facts=True),
+        *_launch(trace, row, launches),
+        *([Line(f"in {' < '.join(printable(c) for c in callers)}")] if callers else []),
+        *([Line(f"in full: {title}")] if is_long else []),
+    ]
+
+
+def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
+    row = selected.row
+    track = trace.tracks[int(trace.track[row])]
+    if not track.is_device and trace.categories[int(trace.category[row])] not in DERIVED:
+        yield f"self {format_ns(self_time(trace, row))}"
+    before, after = gaps_around(selected)
+    if before is not None:
+        yield f"gap before {format_ns(before)}"
+    if after is not None:
+        yield f"gap after {format_ns(after)}"
+    if trace.bytes[row] != NONE:
+        yield format_bytes(int(trace.bytes[row]))
+    if trace.correlation[row] != NONE:
+        yield f"correlation {int(trace.correlation[row])}"
+
+
+def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
+    """The other end of the arrow, and how long the work waited for its turn."""
+    if trace.tracks[int(trace.track[row])].is_device:
+        call = launches.launching(row)
+        if call != NONE:
+            where = printable(lane_label(trace.tracks[int(trace.track[call])]))
+            waited = int(trace.start[row] - trace.start[call])
+            text = f"launched by {_name(trace, call)} ({where}), {_later(waited)}  [ goes there"
+            yield Line(text, "accent", place=_place(trace, call))
+        return
+    work = launches.launched(row)
+    if len(work):
+        first = int(work[0])
+        where = printable(lane_label(trace.tracks[int(trace.track[first])]))
+        more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
+        call = launches.launching(first)
+        waited = int(trace.start[first] - trace.start[row if call == NONE else call])
+        text = f"launched {_name(trace, first)}{more} ({where}), {_later(waited)}  ] goes there"
+        yield Line(text, "accent", place=_place(trace, first))
+
+
+def _later(waited: int) -> str:
+    """Clocks of host and device are joined by the driver, and off by a microsecond or two."""
+    if waited < 0:
+        return f"began {format_ns(-waited)} before the call, by its clock"
+    return f"began {format_ns(waited)} after the call"
+
+
+def _name(trace: Trace, row: int) -> str:
+    return cut(printable(trace.name_of(row)), _LONGEST_NAME)
+
+
+def _place(trace: Trace, row: int) -> Place:
+    start = int(trace.start[row])
+    return Place(start, start + int(trace.duration[row]), row)
+
+
+def self_time(trace: Trace, row: int) -> int:
+    """Nanoseconds of ``row`` that are in none of the calls it made.
+
+    Calls of one thread that nest do not overlap each other, so their times can be subtracted.
+    """
+    inside = slice(row, row + rows_inside(trace, row))
+    children = trace.duration[inside][trace.parent[inside] == row]
+    return int(trace.duration[row]) - int(children.sum())
+
+
+def gaps_around(selected: Selection) -> tuple[int | None, int | None]:
+    """Idle nanoseconds on the track before and after an event; None at the ends of the track."""
+    index = selected.track.index
+    place = place_of(selected.track, selected.row)
+    before = int(index.start[place] - index.end[place - 1]) if place else None
+    last = place + 1 == len(index)
+    return before, None if last else int(index.start[place + 1] - index.end[place])
+
+
+def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
+    """Names of the callers, innermost first; of device activity, the call that launched it."""
+    names = []
+    if trace.tracks[int(trace.track[row])].is_device:
+        row = launches.launching(row)
+        if row == NONE:
+            return []
+        names.append(trace.name_of(row))
+    while (row := int(trace.parent[row])) != NONE:
+        names.append(trace.name_of(row))
+    return names
+
+
+def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
+    """Shapes first, short arguments together, long ones for themselves, stacks by frame."""
+    ordered = sorted(arguments.items(), key=lambda item: _importance(item[0]))
+    lines: list[Line] = []
+    short: list[str] = []
+    for key, value in ordered:
+        text = f"{printable(key)}={printable(cut(str(value), _LONGEST_VALUE))}"
+        if key.lower() in _STACKS and str(value):
+            lines += _frames(key, str(value))
+        elif key.lower() in _FIRST or len(text) > _SHORT_VALUE:
+            lines.append(Line(text))
+        else:
+            short.append(text.replace("  ", " "))
+    shapes = [line for line in lines if line.text.split("=")[0].lower() in _FIRST]
+    rest = [line for line in lines if line not in shapes]
+    together = [Line("  ".join(short), facts=True)] if short else []
+    return [*shapes, *together, *rest]
+
+
+def _importance(key: str) -> int:
+    low = key.lower()
+    return _FIRST.index(low) if low in _FIRST else len(_FIRST)
+
+
+def _frames(key: str, stack: str) -> Iterator[Line]:
+    yield Line(f"{printable(key)}:", "dim")
+    for frame in cut(stack, _LONGEST_VALUE).replace("\n", ";").split(";"):
+        if frame.strip():
+            yield Line(f"  {printable(frame.strip())}")

@@ -1,0 +1,46 @@
+"""Detail of a selection that is shown a moment later, as it takes longer to work out."""
+
+from __future__ import annotations
+
+from perftui.analysis.lanes import lane_label
+from perftui.analysis.measure import measure
+from perftui.trace.errors import TraceError
+from perftui.trace.model import Trace
+from perftui.trace.text import printable
+from perftui_tui.look.units import format_ns
+from perftui_tui.screens.timeline.detail.event import argument_lines
+from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.measure import name_rows
+from perftui_tui.screens.timeline.detail.name import name_lines
+from perftui_tui.screens.timeline.model.navigation import Selection
+
+
+def further_lines(trace: Trace, selected: Selection) -> list[Line]:
+    """Arguments of an event and others of its name; what the CPU did during idle time."""
+    if selected.is_gap:
+        return _meanwhile(trace, selected)
+    return [*_arguments(trace, selected.row), *name_lines(trace, selected.row)]
+
+
+def _arguments(trace: Trace, row: int) -> list[Line]:
+    try:
+        return argument_lines(trace.read_arguments(row))
+    except (OSError, TraceError) as error:
+        return argument_lines({"arguments cannot be read": error})
+
+
+def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
+    # Of several ranks what another one did is not why this one idled.
+    rank = trace.tracks[selected.track.track].rank
+    found = measure(trace, selected.start, selected.end, rank)
+    on_cpu = [one for one in found.names if not one.on_device]
+    if not on_cpu:
+        return [Line("nothing was recorded on any CPU thread meanwhile", "dim")]
+    facts = ["meanwhile on the CPU"]
+    if found.threads:
+        busiest = found.threads[0]
+        where = printable(lane_label(trace.tracks[busiest.track]))
+        facts.append(f"{where} in operators and calls for {format_ns(busiest.time)}")
+    else:
+        facts.append("no operator and no call")
+    return [Line("  ".join(facts), "bold", facts=True), *name_rows(on_cpu)]

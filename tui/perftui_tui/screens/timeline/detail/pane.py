@@ -1,0 +1,67 @@
+"""The detail below the timeline: text that scrolls, with lines that lead somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.message import Message
+
+from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, plain_text
+from perftui_tui.widgets.row_view import RowView
+
+
+class DetailPane(RowView):
+    """Shows lines; a click on one that leads somewhere posts ``Chosen``."""
+
+    @dataclass(eq=False)
+    class Chosen(Message):
+        """A line was clicked that leads to a place in the trace."""
+
+        place: Place
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._lines: tuple[Line, ...] = ()
+        self._places: list[Place | None] = []
+
+    @property
+    def text(self) -> str:
+        """The whole text, on screen or not."""
+        return plain_text(self._lines)
+
+    def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:
+        """Show ``lines`` from the first on, or, with ``further`` ones of the same, from where the
+        reader is. How many rows stay empty."""
+        self._lines = tuple(lines)
+        self._lay_out()
+        if not further:
+            self.scroll_to(y=0, animate=False, immediate=True)
+        return self.content_size.height - len(self.rows)
+
+    def on_resize(self) -> None:
+        """Lay out for the new width."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        # A column is kept for the scrollbar, so that it moves no text when it comes.
+        found = laid_out(self._lines, self.size.width - 1)
+        self._places = [place for _, place in found]
+        self.rows = [line for line, _ in found]
+
+    def scroll_page(self, pages: int) -> bool:
+        """Scroll by so many pages, less a line; False where there is no more."""
+        before = self.scroll_offset.y
+        step = max(1, self.size.height - 1)
+        self.scroll_to(y=before + pages * step, animate=False, immediate=True)
+        return self.scroll_offset.y != before
+
+    def on_click(self, event: events.Click) -> None:
+        """Go where the clicked line leads."""
+        clicked = event.get_content_offset(self)
+        at = self.scroll_offset.y + clicked.y if clicked is not None else len(self._places)
+        place = self._places[at] if at < len(self._places) else None
+        if place is not None:
+            event.stop()
+            self.post_message(self.Chosen(place))

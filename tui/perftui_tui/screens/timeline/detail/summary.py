@@ -1,0 +1,163 @@
+"""Where to look in a trace while nothing is selected: slow steps, long gaps, long operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from perftui.analysis.lanes import device_label
+from perftui.analysis.model import Gap, Step, TraceAnalysis
+from perftui.analysis.recorded_steps import ONLY_STEPS
+from perftui.analysis.slow_steps import median_duration, slow_steps
+from perftui.trace.model import NONE
+from perftui.trace.text import printable
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.units import format_count, format_ns, format_percent
+from perftui_tui.screens.timeline.detail.lines import Line, Place, cut
+from perftui_tui.screens.timeline.model.phase_labels import phase_label
+
+HINT = (
+    "click an event, or press {timeline.event(1)} for the next event, {timeline.gap(1)} for the "
+    "next gap, {timeline.largest_gap} for the largest gap"
+)
+
+MOST = 8
+"""Lines of each kind."""
+
+_LONGEST_NAME = 60
+
+
+def summary_lines(analysis: TraceAnalysis) -> list[Line]:
+    """Slow steps, long gaps and long operators, the longest first; each line leads to its place."""
+    lines = [Line(hint(HINT), "dim"), *_steps(analysis)]
+    if ONLY_STEPS in analysis.trace.metadata:
+        return lines
+    if not analysis.has_tables:
+        return [*lines, Line("gaps and their causes follow when all of it has been read", "dim")]
+    return [
+        *lines,
+        *_gaps(analysis),
+        *(() if analysis.ranks else _breakdown(analysis)),
+        *(_kernels(analysis) if analysis.has_gpu else ()),
+        *_operators(analysis),
+    ]
+
+
+def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
+    steps = analysis.steps
+    if not steps:
+        return
+    if analysis.ranks:
+        yield from _steps_by_rank(analysis)
+        return
+    median = median_duration(steps)
+    slow = sorted(slow_steps(steps), key=lambda step: -step.duration)
+    count = f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}"
+    slower = f"{format_count(len(slow))} slow" if slow else "none a tenth slower"
+    keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow")
+    yield Line(f"{count}, median {format_ns(median)}, {slower}  {keys}", "bold")
+    for step in slow[:MOST]:
+        yield _step(step, median)
+
+
+def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
+    """The slowest ranks first; each leads to its slowest step."""
+    keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow, of the rank selected")
+    yield Line(f"steps by rank, the slowest first  {keys}", "bold")
+    found = [(rank, analysis.steps_of(rank)) for rank in analysis.ranks]
+    medians = {rank: median_duration(steps) for rank, steps in found if steps}
+    slowest = sorted(((r, s) for r, s in found if s), key=lambda each: -medians[each[0]])
+    for rank, steps in slowest[:MOST]:
+        longest = max(steps, key=lambda step: step.duration)
+        slow = len(slow_steps(steps))
+        facts = [
+            f"{format_ns(medians[rank]):>10}",
+            f"rank {rank}",
+            f"{format_count(len(steps))} {'step' if len(steps) == 1 else 'steps'}",
+            f"{format_count(slow)} slow" if slow else "none a tenth slower",
+        ]
+        yield Line("  ".join(facts), place=Place(longest.start, longest.end, longest.row))
+    left = len(slowest) - MOST
+    if left > 0:
+        yield Line(f"{'':>10}  and {left} {'rank' if left == 1 else 'ranks'} less slow", "dim")
+
+
+def _step(step: Step, median: int) -> Line:
+    over = format_percent(step.duration / median - 1)
+    text = f"{format_ns(step.duration):>10}  step {step.index}, {over} above the median"
+    return Line(text, place=Place(step.start, step.end, step.row))
+
+
+def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
+    if not analysis.gaps:
+        return
+    yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
+    many = bool(analysis.ranks) or len({gap.device for gap in analysis.gaps}) > 1
+    for gap in analysis.gaps[:MOST]:
+        text = _gap(analysis, gap, many)
+        yield Line(text, place=Place(gap.start, gap.end))
+
+
+def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
+    facts = [f"{format_ns(gap.duration):>10}", f"{gap.cause.value:<15}"]
+    facts += [device_label(analysis.trace, gap.device)] if many else []
+    facts.append(f"at {format_ns(gap.start)}")
+    facts += [phase_label(printable(gap.phase))] if gap.phase else []
+    if gap.operator_row != NONE:
+        facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
+    return "  ".join(facts)
+
+
+def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
+    """The mean step by part, as the overview's bar has it."""
+    steps = [each for each in analysis.budgets if each.step.duration]
+    total = sum(each.step.duration for each in steps)
+    if not total:
+        return
+    what = "the trace" if steps[0].step.index < 0 else "a step, on average"
+    mean = total / len(steps)
+    yield Line(f"{what}: {format_ns(mean)}", "bold")
+    sums: dict[str, int] = {}
+    for each in steps:
+        for name, time in each.parts:
+            sums[name] = sums.get(name, 0) + time
+    for name, time in sorted(sums.items(), key=lambda item: -item[1]):
+        if time:
+            size = format_ns(time / len(steps))
+            yield Line(
+                f"{size:>10}  {format_percent(time / total):>7}  {phase_label(name)}", one_row=True
+            )
+
+
+def _operators(analysis: TraceAnalysis) -> Iterator[Line]:
+    ops = analysis.ops
+    if not len(ops):
+        return
+    yield Line("operators by their own time on the CPU", "bold")
+    for at in np.argsort(-ops.cpu_self, kind="stable")[:MOST].tolist():
+        name = cut(printable(ops.names[at]), _LONGEST_NAME)
+        calls = _calls(int(ops.calls[at]))
+        text = f"{format_ns(int(ops.cpu_self[at])):>10}  {name}  {calls}"
+        yield Line(text, place=_longest(analysis, int(ops.first_row[at])))
+
+
+def _kernels(analysis: TraceAnalysis) -> Iterator[Line]:
+    kernels = analysis.kernels
+    if not len(kernels):
+        return
+    yield Line("GPU activity by time", "bold")
+    for at in np.argsort(-kernels.total, kind="stable")[:MOST].tolist():
+        name = cut(printable(kernels.names[at]), _LONGEST_NAME)
+        calls = _calls(int(kernels.calls[at]))
+        text = f"{format_ns(int(kernels.total[at])):>10}  {name}  {calls}"
+        yield Line(text, place=_longest(analysis, int(kernels.first_row[at])))
+
+
+def _calls(count: int) -> str:
+    return f"{format_count(count)} {'call' if count == 1 else 'calls'}"
+
+
+def _longest(analysis: TraceAnalysis, row: int) -> Place:
+    start = int(analysis.trace.start[row])
+    return Place(start, start + int(analysis.trace.duration[row]), row)

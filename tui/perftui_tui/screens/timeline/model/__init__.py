@@ -1,0 +1,1 @@
+"""What the timeline shows, without any widget: tracks, selection, window, labels."""

@@ -1,0 +1,149 @@
+"""Idle time: as labels on a track, and as the largest gap of each column."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.lanes import Lane
+from perftui.analysis.model import Gap
+from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.text import printable
+from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS
+from perftui_tui.look.units import format_ns
+from perftui_tui.screens.timeline.model.cells import Cell, narrow, put
+from perftui_tui.screens.timeline.model.viewport import Viewport
+
+THRESHOLDS = (1_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+"""Nanoseconds from which idle time counts as a gap; the person moves along these."""
+
+_STEPS_PER_DECADE = 2
+
+
+@dataclass(frozen=True)
+class IdleTime:
+    """A time without events on a track; the edges of the trace bound the first and the last."""
+
+    start: int
+    end: int
+
+    @property
+    def duration(self) -> int:
+        """How long it is."""
+        return self.end - self.start
+
+
+def idle_around(track: Lane, time: int, view: Viewport) -> IdleTime:
+    """The gap of ``track`` around ``time``; ``view`` has the ends of the trace."""
+    index = track.index
+    after = int(np.searchsorted(index.start, np.int64(time), side="right"))
+    start = int(index.end[after - 1]) if after else view.first
+    return IdleTime(start, int(index.start[after]) if after < len(index) else view.last)
+
+
+class DeviceGaps:
+    """The gaps of each device by time. Those of one device do not overlap."""
+
+    def __init__(self, gaps: Sequence[Gap]) -> None:
+        self._gaps: dict[int, list[Gap]] = {}
+        for gap in sorted(gaps, key=lambda gap: gap.start):
+            self._gaps.setdefault(gap.device, []).append(gap)
+
+    def over(self, device: int, start: int, end: int) -> Gap | None:
+        """The gap of ``device`` over more than half of ``start`` to ``end``, None without one.
+
+        One stream may wait while others of the device work: that is no idle device.
+        """
+        gaps = self._gaps.get(device, [])
+        # What covers more than half of a stretch covers its middle.
+        place = bisect_right(gaps, (start + end) // 2, key=lambda gap: gap.start) - 1
+        if place < 0:
+            return None
+        gap = gaps[place]
+        overlap = min(gap.end, end) - max(gap.start, start)
+        return gap if 2 * overlap > end - start else None
+
+    def cause(self, device: int, idle: IdleTime) -> str:
+        """Why ``device`` idled over more than half of ``idle``; empty where it did not."""
+        gap = self.over(device, idle.start, idle.end)
+        return gap.cause.value if gap else ""
+
+    def meanwhile(self, device: int, idle: IdleTime) -> int:
+        """The row of what the launching thread was in over most of the gap; NONE if not known."""
+        gap = self.over(device, idle.start, idle.end)
+        return gap.operator_row if gap else NONE
+
+
+def draw_gaps(
+    cells: list[Cell],
+    trace: Trace,
+    track: Lane,
+    view: Viewport,
+    gaps: DeviceGaps,
+    threshold: int,
+    ascii_only: bool,
+) -> None:
+    """Write each gap of at least ``threshold`` into the blank cells that it leaves on a track."""
+    device = trace.tracks[track.track].device
+    for first, last in _blank_runs(cells):
+        if last - first < 2:
+            continue
+        idle = idle_around(track, view.time((first + last) // 2, len(cells)), view)
+        if idle.duration < threshold:
+            continue
+        open_left, open_right = idle.start < view.start, idle.end > view.end
+        row = gaps.meanwhile(device, idle)
+        inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
+        words = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
+        text = bracketed(words, last - first + 1, open_left, open_right, ascii_only)
+        put(cells, first, text, "gap")
+
+
+def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
+    """The longest label that fits in ``width`` cells with its brackets; empty where none does.
+
+    ``inside`` is the operator or range that the host was in meanwhile.
+    """
+    size = format_ns(idle.duration)
+    known = (f" idle {size} {cause} ",) if cause else ()
+    more = (f" idle {size} {cause} in {inside} ",) if cause and inside else ()
+    candidates: tuple[str, ...] = (*more, *known, f" idle {size} ", f" {size} ")
+    return next((words for words in candidates if len(words) + 2 <= width), "")
+
+
+def bracketed(words: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
+    """``label`` between lines to both ends; an open end goes on outside."""
+    line, left, right = "-<>" if ascii_only else "─├┤"
+    middle = words.center(width - 2, line)
+    return (line if open_left else left) + middle + (line if open_right else right)
+
+
+def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
+    """First and last cell of each run of blanks."""
+    start = None
+    for index, (glyph, _) in enumerate([*cells, ("x", "")]):
+        if glyph == " " and start is None:
+            start = index
+        elif glyph != " " and start is not None:
+            yield start, index - 1
+            start = None
+
+
+def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
+    """The largest gap of each column on a logarithmic scale from ``threshold``, two steps a decade.
+
+    A gap narrower than a column, which the track itself can only hint at, stands out here.
+    """
+    ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
+    top = len(ramp) - 1
+    return "".join(ramp[min(_level(gap, threshold), top)] for gap in largest.tolist())
+
+
+def _level(gap: int, threshold: int) -> int:
+    if gap < threshold:
+        return 0
+    return 1 + int(_STEPS_PER_DECADE * math.log10(gap / threshold))

@@ -1,0 +1,156 @@
+"""From one event or gap of the timeline to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.model import Gap, Step
+from perftui.trace.model import NONE, Int64, Trace
+from perftui_tui.screens.timeline.model.viewport import Viewport
+
+_AT_ONCE = 1 << 16
+"""Names that are compared in one go: the next of the same name is mostly near."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """An event, or a gap (``row`` is NONE), on its track."""
+
+    start: int
+    end: int
+    row: int
+    track: Lane
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is idle time."""
+        return self.row == NONE
+
+
+def event(trace: Trace, track: Lane, row: int) -> Selection:
+    """The event of ``row`` on ``track``."""
+    start = int(trace.start[row])
+    return Selection(start, start + int(trace.duration[row]), row, track)
+
+
+def neighbour(
+    trace: Trace, track: Lane, selected: Selection | None, view: Viewport, step: int
+) -> Selection | None:
+    """The next (1) or previous (-1) event of ``track`` from the selection, or the view's edge.
+
+    None at the end of the track.
+    """
+    index = track.index
+    time = _from(selected, view, step)
+    if step > 0:
+        place = int(np.searchsorted(index.start, np.int64(time), side="right"))
+    else:
+        place = int(np.searchsorted(index.start, np.int64(time), side="left")) - 1
+    if selected is not None and selected.track is track and not selected.is_gap:
+        place = place_of(track, selected.row) + step
+    return event(trace, track, int(index.rows[place])) if 0 <= place < len(index) else None
+
+
+def _from(selected: Selection | None, view: Viewport, step: int) -> int:
+    """Where a search begins: the selection, while it is in view."""
+    if selected is not None and selected.end > view.start and selected.start < view.end:
+        return selected.start
+    return view.start - 1 if step > 0 else view.end
+
+
+def next_gap(
+    track: Lane, selected: Selection | None, view: Viewport, threshold: int, step: int
+) -> Selection | None:
+    """The next (1) or previous (-1) gap of at least ``threshold`` on ``track``, None at its end."""
+    time = _from(selected, view, step)
+    search = track.index.next_gap if step > 0 else track.index.previous_gap
+    gap = search(time, threshold)
+    return None if gap is None else Selection(*gap, NONE, track)
+
+
+def largest_gap(
+    track: Lane, device: int, gaps: Sequence[Gap], selected: Selection | None
+) -> Selection | None:
+    """The largest gap: of the whole device where ``track`` is on one, else of the track alone.
+
+    From a gap of the device that is selected, the next smaller one. ``gaps`` are longest first.
+    """
+    own = [gap for gap in gaps if gap.device == device]
+    if device == NONE or not own:
+        return _largest_of(track)
+    place = 0
+    if selected is not None and selected.is_gap:
+        times = (selected.start, selected.end)
+        same = [i for i, gap in enumerate(own) if (gap.start, gap.end) == times]
+        place = (same[0] + 1) % len(own) if same else 0
+    return Selection(own[place].start, own[place].end, NONE, track)
+
+
+def _largest_of(track: Lane) -> Selection | None:
+    gaps: Int64 = track.index.start[1:] - track.index.end[:-1]
+    if not len(gaps) or gaps.max() <= 0:
+        return None
+    place = int(np.argmax(gaps))
+    return Selection(int(track.index.end[place]), int(track.index.start[place + 1]), NONE, track)
+
+
+def place_of(track: Lane, row: int) -> int:
+    """Where the event of ``row`` is on its track."""
+    if track.kind == WHOLE:
+        return int(np.argmax(track.index.rows == row))
+    return int(np.searchsorted(track.index.rows, np.int32(row)))
+
+
+def same_name(trace: Trace, row: int, step: int) -> int:
+    """The next (1) or previous (-1) row of the same thread or stream with the name of ``row``.
+
+    NONE where there is no further one.
+    """
+    trace_track, name = trace.track[row], trace.name[row]
+    if step > 0:
+        stop = int(np.searchsorted(trace.track, trace_track, side="right"))
+        for begin in range(row + 1, stop, _AT_ONCE):
+            found = np.flatnonzero(trace.name[begin : min(begin + _AT_ONCE, stop)] == name)
+            if len(found):
+                return begin + int(found[0])
+        return NONE
+    first = int(np.searchsorted(trace.track, trace_track, side="left"))
+    for behind in range(row, first, -_AT_ONCE):
+        begin = max(behind - _AT_ONCE, first)
+        found = np.flatnonzero(trace.name[begin:behind] == name)
+        if len(found):
+            return begin + int(found[-1])
+    return NONE
+
+
+def next_step(
+    steps: Sequence[Step], selected: Selection | None, view: Viewport, step: int
+) -> Step | None:
+    """The first of ``steps`` that begins after where the person is (1), or the last before (-1).
+
+    That is the selection while it is in view, else the middle of the view; of all of the trace, its
+    beginning and its end.
+    """
+    if selected is not None and selected.end > view.start and selected.start < view.end:
+        time = selected.start
+    elif view.span == view.last - view.first:
+        time = view.first - 1 if step > 0 else view.last
+    else:
+        time = (view.start + view.end) // 2
+    if step > 0:
+        return next((one for one in steps if one.start > time), None)
+    return next((one for one in reversed(steps) if one.start < time), None)
+
+
+def track_of(tracks: Sequence[Lane], trace: Trace, row: int) -> Lane | None:
+    """The timeline track that shows ``row`` among the events of its thread or stream."""
+    for track in tracks:
+        if track.track == trace.track[row] and track.kind != WHOLE:
+            place = place_of(track, row)
+            if place < len(track.index) and track.index.rows[place] == row:
+                return track
+    return None

@@ -1,0 +1,271 @@
+"""The state of the timeline: the view, the track, the selection, what is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.launches import Launches
+from perftui.analysis.model import Step, TraceAnalysis
+from perftui.analysis.slow_steps import slow_steps
+from perftui.trace.model import NONE
+from perftui_tui.screens.timeline.model import navigation
+from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
+from perftui_tui.screens.timeline.model.matches import Matches
+from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.track_list import TrackList
+from perftui_tui.screens.timeline.model.track_order import TrackOrder
+from perftui_tui.screens.timeline.model.viewport import Viewport
+
+_PAN_SHARE = 5
+"""A pan moves the view by this part of it."""
+
+_CLOSER = 10
+"""Of all of the trace, a click on the minimap shows this part."""
+
+_SEEN_SHARE = 40
+"""A gap shorter than this part of the view cannot be seen: the view closes in on it."""
+
+_USUAL_THRESHOLD = 2
+"""Place in ``THRESHOLDS`` to begin with: gaps from 50 µs on are worth a look."""
+
+
+class TimelineState(TrackList):
+    """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
+
+    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` says
+    what is hidden, moved and pinned; ``launches`` are found here where they are not given.
+    """
+
+    def __init__(
+        self,
+        analysis: TraceAnalysis,
+        tracks: Sequence[Lane],
+        order: TrackOrder | None = None,
+        launches: Launches | None = None,
+    ) -> None:
+        super().__init__(analysis.trace, tracks, order)
+        self.analysis = analysis
+        self.gaps = DeviceGaps(analysis.gaps)
+        self.launches = launches or Launches(analysis.trace)
+        last = int((self.trace.start + self.trace.duration).max())
+        self.view = Viewport.whole(int(self.trace.start.min()), last)
+        self.selected: Selection | None = None
+        self.marks = TimeMarks()
+        self.matches: Matches | None = None
+        self._threshold = _USUAL_THRESHOLD
+        self._steps: dict[int, tuple[Step, ...]] = {}
+
+    @property
+    def threshold(self) -> int:
+        """Nanoseconds from which idle time counts as a gap."""
+        return THRESHOLDS[self._threshold]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps: of several ranks those of the rank whose track is selected."""
+        rank = self.trace.tracks[self.track.track].rank
+        if rank not in self._steps:
+            self._steps[rank] = self.analysis.steps_of(rank)
+        return self._steps[rank]
+
+    def zoom(self, factor: float, anchor: int | None = None) -> None:
+        """Zoom about ``anchor``, or about the selection while it is in view, or the middle."""
+        self.view = self.view.zoomed(factor, self._anchor() if anchor is None else anchor)
+
+    def _anchor(self) -> int:
+        if self.selected is not None:
+            middle = (self.selected.start + self.selected.end) // 2
+            if self.view.start <= middle <= self.view.end:
+                return middle
+        return (self.view.start + self.view.end) // 2
+
+    def pan(self, steps: int) -> None:
+        """Move by a fifth of the view."""
+        self.view = self.view.panned(steps * max(self.view.span // _PAN_SHARE, 1))
+
+    def show(self, start: int, end: int) -> None:
+        """Show an interval of equal length, moved inside the trace."""
+        self.view = self.view.showing(start, end)
+
+    def centre_on(self, column: int, columns: int) -> None:
+        """Move to a column of a picture of the whole trace; from the whole, close in on it."""
+        whole = Viewport.whole(self.view.first, self.view.last)
+        time, span = whole.time(column, columns), self.view.span
+        if span == whole.span:
+            span //= _CLOSER
+        self.view = self.view.showing(time - span // 2, time + span - span // 2)
+
+    def to_edge(self, direction: int) -> None:
+        """Move to the beginning (-1) or the end (1) of the trace, keeping the zoom."""
+        self.view = self.view.panned(direction * (self.view.last - self.view.first))
+
+    def whole(self) -> None:
+        """Show all of the trace."""
+        self.view = Viewport.whole(self.view.first, self.view.last)
+
+    def fit(self) -> None:
+        """Show the selection as large as it goes; where it is so already, all of the trace."""
+        if self.selected is None:
+            self.whole()
+            return
+        fitted = self.view.fitted(self.selected.start, self.selected.end)
+        if fitted == self.view:
+            self.whole()
+        else:
+            self.view = fitted
+
+    def change_threshold(self, step: int) -> None:
+        """Count only longer (1) or also shorter (-1) gaps."""
+        self._threshold = min(max(self._threshold + step, 0), len(THRESHOLDS) - 1)
+
+    def select(self, selection: Selection | None) -> bool:
+        """Select and bring into view, unfolding its thread; False where there is nothing."""
+        if selection is None:
+            return False
+        self.selected = selection
+        self.unfold(selection.track)
+        self.view = self.view.revealing(selection.start, selection.end)
+        return True
+
+    def select_row(self, row: int) -> bool:
+        """Select the event of a trace row."""
+        track = None if row == NONE else navigation.track_of(self.tracks, self.trace, row)
+        return track is not None and self.select(navigation.event(self.trace, track, row))
+
+    def next_event(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event of the track."""
+        return self.select(
+            navigation.neighbour(self.trace, self.track, self.selected, self.view, step)
+        )
+
+    def next_gap(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) gap of the track, close enough to be seen."""
+        gap = navigation.next_gap(self.track, self.selected, self.view, self.threshold, step)
+        return self.select(gap) and self._close_in()
+
+    def largest_gap(self) -> bool:
+        """Select the largest gap of the track's device; again, the next smaller."""
+        device = self.trace.tracks[self.track.track].device
+        gaps = self.analysis.gaps
+        gap = navigation.largest_gap(self.track, device, gaps, self.selected)
+        return self.select(gap) and self._close_in()
+
+    def _close_in(self) -> bool:
+        selected = self.selected
+        if selected is not None and (selected.end - selected.start) * _SEEN_SHARE < self.view.span:
+            self.view = self.view.fitted(selected.start, selected.end).zoomed(
+                5, (selected.start + selected.end) // 2
+            )
+        return True
+
+    def follow_launch(self, step: int) -> bool:
+        """From a call to what it launched (1), from a kernel to the call that launched it (-1)."""
+        if self.selected is None or self.selected.is_gap:
+            return False
+        if step < 0:
+            return self.select_row(self.launches.launching(self.selected.row))
+        launched = self.launches.launched(self.selected.row)
+        return bool(len(launched)) and self.select_row(int(launched[0]))
+
+    def same_name(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event of the selected one's name and thread."""
+        if self.selected is None or self.selected.is_gap:
+            return False
+        return self.select_row(navigation.same_name(self.trace, self.selected.row, step))
+
+    def next_step(self, step: int) -> bool:
+        """Show the next (1) or previous (-1) step."""
+        return self._show_step(self.steps, step)
+
+    def next_slow_step(self, step: int) -> bool:
+        """Show the next (1) or previous (-1) step that is slower than the others."""
+        return self._show_step(slow_steps(self.steps), step)
+
+    def _show_step(self, steps: Sequence[Step], step: int) -> bool:
+        found = navigation.next_step(steps, self.selected, self.view, step)
+        if found is None:
+            return False
+        if not self.select_row(found.row):
+            self.selected = None
+        self.view = self.view.fitted(found.start, found.end)
+        return True
+
+    def mark(self) -> None:
+        """Set a mark at the selection, or in the middle of the view."""
+        if self.selected is not None:
+            self.marks = self.marks.marked(self.selected.start, self.selected.end)
+        else:
+            middle = (self.view.start + self.view.end) // 2
+            self.marks = self.marks.marked(middle, middle)
+
+    def mark_selection(self) -> None:
+        """Set both marks around the selection, or around the view where nothing is selected."""
+        around = self.selected or self.view
+        self.marks = TimeMarks(around.start, around.end)
+
+    def mark_range(self, first: int, second: int) -> None:
+        """Set both marks, clipped to the trace."""
+        low, high = self.view.first, self.view.last
+        self.marks = TimeMarks(min(max(first, low), high), min(max(second, low), high))
+
+    def clear(self) -> bool:
+        """Take away the marks; else what a search found; else the selection. False where there is
+        none of them."""
+        if self.marks != TimeMarks():
+            self.marks = TimeMarks()
+        elif self.matches is not None:
+            self.matches = None
+        elif self.selected is not None:
+            self.selected = None
+        else:
+            return False
+        return True
+
+    def jump(self, start: int, end: int, row: int | None) -> None:
+        """Show ``start`` to ``end`` and select the gap that these bound, or ``row``."""
+        track = self._track_of_known_gap(start, end)
+        if track is not None or row is None or not self.select_row(row):
+            track = track or self._idle_track(start, end)
+            self.select(Selection(start, end, NONE, track))
+        self.view = self.view.fitted(start, end)
+
+    def _track_of_known_gap(self, start: int, end: int) -> Lane | None:
+        """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
+        for gap in self.analysis.gaps:
+            if (gap.start, gap.end) == (start, end):
+                trace_tracks = self.trace.tracks
+                whole = (track for track in self.tracks if track.kind == WHOLE)
+                device = next(
+                    (w for w in whole if trace_tracks[w.track].device == gap.device), None
+                )
+                return device or navigation.track_of(self.tracks, self.trace, gap.next_row)
+        return None
+
+    def _idle_track(self, start: int, end: int) -> Lane:
+        """The track on which the interval is idle: the selected one, or the first that is."""
+        for track in (self.track, *self.tracks):
+            if int(track.index.busy(start, max(end, start + 1), 1)[0]) == 0:
+                return track
+        return self.track
+
+    def next_match(self, step: int) -> bool:
+        """Select the next (1) or previous (-1) event that the search found, round the end."""
+        if self.matches is None:
+            return False
+        selected = self.selected
+        here = self.view.start if selected is None else selected.start
+        return self.select_row(
+            self.matches.beside(NONE if selected is None else selected.row, here, step)
+        )
+
+    def select_at(self, track: Lane, start: int, end: int) -> None:
+        """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there."""
+        self.track = track
+        row = int(track.index.dominant(start, max(end, start + 1), 1)[0])
+        if row != NONE:
+            self.selected = navigation.event(self.trace, track, row)
+        else:
+            idle = idle_around(track, (start + end) // 2, self.view)
+            self.selected = Selection(idle.start, idle.end, NONE, track)

@@ -1,0 +1,70 @@
+"""Which tracks are shown: the depths of one thread fold together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from perftui.analysis.lanes import WHOLE, Lane
+
+FEWEST_DEPTHS = 3
+"""Depths of a thread that stay shown however low the screen is."""
+
+
+@dataclass(frozen=True)
+class ShownTrack:
+    """One track on screen. The last of a thread has the count of depths that are folded away."""
+
+    track: Lane
+    leads: bool = True
+    """Whether it is the first of its thread or stream on screen."""
+    hidden: int = 0
+    """Depths of its thread that are not shown."""
+
+
+def depth_limit(tracks: Sequence[Lane], rows: int) -> int:
+    """The most depths a thread may have for all tracks to fit in ``rows``."""
+    depths = [len(list(group)) for _, group in groupby(tracks, key=_group)]
+    limit = max(depths, default=FEWEST_DEPTHS)
+    while limit > FEWEST_DEPTHS and sum(min(depth, limit) for depth in depths) > rows:
+        limit -= 1
+    return limit
+
+
+def shown_tracks(
+    tracks: Sequence[Lane], rows: int, open_trace_tracks: Mapping[int, bool]
+) -> list[ShownTrack]:
+    """The tracks to show, in order.
+
+    ``open_trace_tracks`` says of a thread, by its place in ``Trace.tracks``, to show all its depths
+    or only the first. Of others as many are shown as fit, those with most events: recorded Python
+    stacks begin with a dozen frames that never change.
+    """
+    limit = depth_limit(tracks, rows)
+    shown = []
+    for (trace_track, whole), group in groupby(tracks, key=_group):
+        members = list(group)
+        kept = _kept(members, limit, None if whole else open_trace_tracks.get(trace_track))
+        hidden = len(members) - len(kept)
+        for place, track in enumerate(kept):
+            last = place + 1 == len(kept)
+            shown.append(ShownTrack(track, leads=place == 0, hidden=hidden if last else 0))
+    return shown
+
+
+def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
+    if len(members) == 1:
+        return members
+    if opened is None:
+        return _fullest(members, limit)
+    return members if opened else members[:1]
+
+
+def _fullest(tracks: list[Lane], limit: int) -> list[Lane]:
+    fullest = sorted(tracks, key=lambda track: -len(track.index))[:limit]
+    return sorted(fullest, key=lambda track: track.depth)
+
+
+def _group(track: Lane) -> tuple[int, bool]:
+    return track.track, track.kind == WHOLE

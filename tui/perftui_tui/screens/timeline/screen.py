@@ -1,0 +1,73 @@
+"""The Timeline screen: what ran when, in the newest window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.widget import Widget
+
+from perftui.analysis.model import TraceAnalysis
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.screens.run_screen import RunScreen
+from perftui_tui.screens.timeline.ranks import RankTrace, ranks_of_files, ranks_of_run
+from perftui_tui.screens.timeline.view import TimelineView
+
+
+class TimelineScreen(RunScreen):
+    """Tracks for threads and streams."""
+
+    NAME = "timeline"
+    HELP = (
+        "One track for each CPU thread, GPU stream and GPU of the newest profiled window. Zoomed "
+        "out, a column is as high as it was busy; zoomed in, events have their names. "
+        "{timeline.zoom(1)} and {timeline.zoom(-1)} zoom, {timeline.pan(-1)} and {timeline.pan(1)} "
+        "pan (or the mouse: wheel, drag, click); {timeline.gap(1)} goes to the next gap, "
+        "{timeline.largest_gap} to the largest, {timeline.event(1)} and {timeline.event(-1)} step "
+        "through events, {timeline.same_name(1)} and {timeline.same_name(-1)} through those of one "
+        "name, {timeline.slow_step(1)} to the next slow step, {timeline.follow(1)} and "
+        "{timeline.follow(-1)} from a call to its kernel and back, {timeline.fit} fits, "
+        "{timeline.whole} shows all. {timeline.mark} sets a mark, a second {timeline.mark} "
+        "measures in between (or drag on the ruler, or with shift). {timeline.hide} hides, "
+        "{timeline.reorder(1)} and {timeline.reorder(-1)} move and {timeline.pin} pins a track, "
+        "{timeline.search.all_ranks} shows all ranks. {timeline.search.search} searches. Below is "
+        "all that is known of what is selected: {timeline.search.scroll_detail(1)} scrolls it, "
+        "{timeline.search.copy_detail} copies it."
+    )
+
+    def body(self) -> Iterable[Widget]:
+        """The tracks."""
+        yield TimelineView(id="timeline-view")
+
+    def on_screen_resume(self) -> None:
+        """Catch up, also with a trace that is being read."""
+        super().on_screen_resume()
+        if self.session.preview is not None:
+            self.show_preview(self.session.preview)
+
+    def part_with_keys(self) -> Widget:
+        """The tracks."""
+        return self.query_one(TimelineView)
+
+    def show_preview(self, analysis: TraceAnalysis) -> None:
+        """Draw the tracks of what has been read so far."""
+        self.query_one(TimelineView).show(analysis)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Hand over the window; the same again leaves the view where it is."""
+        view = self.query_one(TimelineView)
+        view.run = snapshot.run
+        view.ranks = self._ranks(snapshot)
+        view.show(snapshot.analysis)
+        if snapshot.run is not None and snapshot.analysis is None:
+            view.show_steps(snapshot.run)
+        place = self.session.take_place()
+        if place is not None:
+            view.jump(*place)
+
+    def _ranks(self, snapshot: Snapshot) -> tuple[RankTrace, ...]:
+        """The traces that can be shown beside the one of the snapshot, itself among them."""
+        if snapshot.run is None:
+            return ranks_of_files(self.session.ranks)
+        if snapshot.analysis is None:
+            return ()
+        return ranks_of_run(snapshot.run, snapshot.analysis.trace.path)

@@ -1,0 +1,169 @@
+"""The kinds of columns that tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import overload
+
+import numpy as np
+
+from perftui.trace.model import Int64
+from perftui_tui.charts.blocks import LEFT_EIGHTHS, filled_steps
+from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
+from perftui_tui.tables.rows import LEFT, RIGHT, Column
+
+
+class Texts(Sequence[str]):
+    """Text made when it is asked for: a hundred thousand rows at once would block the screen for
+    seconds."""
+
+    def __init__(self, count: int, make: Callable[[int], str]) -> None:
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+    def __getitem__(self, row: int | slice) -> str | Sequence[str]:
+        if isinstance(row, slice):
+            return [self._make(each) for each in range(self._count)[row]]
+        return self._make(range(self._count)[row])
+
+
+TIME_WIDTH = 10
+MARK = 2
+"""A blank and the mark of the order behind the title of the column it is sorted by."""
+
+SHARE_WIDTH = 7
+_BAR, _WIDEST_BAR = 10, 40
+
+
+def name_column(title: str, names: Sequence[str], things: str, whole: int | None = None) -> Column:
+    """Names, with how many ``things`` there are (of ``whole``, where some are left out).
+
+    ``things`` are several of them, with an s at the end."""
+    known = len(names) if whole is None else whole
+
+    def total(rows: Int64) -> str:
+        shown, every = format_count(len(rows)), format_count(known)
+        what = things.removesuffix("s") if known == 1 else things
+        return f"{every} {what}" if len(rows) == known else f"{shown} of {every} {what}"
+
+    return Column(title, names, names.__getitem__, align=LEFT, total=total)
+
+
+def text_column(
+    title: str, words: Sequence[str], width: int, optional: int, align: str = LEFT
+) -> Column:
+    """A column of short text."""
+    wide = max(width, len(title) + MARK)
+    return Column(title, words, words.__getitem__, wide, align=align, optional=optional)
+
+
+def count_column(title: str, counts: Int64, optional: int = 1, *, summed: bool = True) -> Column:
+    """A number of things."""
+
+    def total(rows: Int64) -> str:
+        return format_count(int(counts[rows].sum()))
+
+    return Column(
+        title,
+        counts,
+        lambda row: format_count(int(counts[row])),
+        width=8,
+        total=total if summed else None,
+        optional=optional,
+        exact=lambda row: int(counts[row]),
+    )
+
+
+def time_column(
+    title: str, times: Int64, optional: int = 0, *, summed: Int64 | None = None
+) -> Column:
+    """Durations; ``summed`` is what to add up: the same where rows do not overlap."""
+
+    def total(rows: Int64) -> str:
+        return format_ns(0 if summed is None else int(summed[rows].sum()))
+
+    return Column(
+        title,
+        times,
+        lambda row: format_ns(int(times[row])),
+        width=max(TIME_WIDTH, len(title) + MARK),
+        total=None if summed is None else total,
+        optional=optional,
+        exact=lambda row: int(times[row]),
+        unit="ns",
+    )
+
+
+def percent_column(title: str, values: Sequence[float | None], optional: int) -> Column:
+    """Per cent as they are given; a dash where nothing is known."""
+    keys = np.array([-1.0 if value is None else value for value in values])
+
+    def text(row: int) -> str:
+        value = values[row]
+        return MISSING if value is None else f"{value:.0f} %"
+
+    return Column(
+        title,
+        keys,
+        text,
+        width=max(6, len(title) + MARK),
+        align=RIGHT,
+        optional=optional,
+        exact=lambda row: values[row],
+        unit="%",
+    )
+
+
+def share_columns(
+    values: Int64,
+    whole: int,
+    ascii_only: bool = False,
+    *,
+    parts: Int64 | None = None,
+) -> tuple[Column, Column]:
+    """Each value as a part of ``whole``, in figures and as a bar beside them. ``parts`` are what
+    adds up to the whole, where the values overlap."""
+    added = values if parts is None else parts
+    draw = ascii_bar if ascii_only else block_bar
+
+    def fraction(value: int) -> float:
+        return value / whole if whole else 0.0
+
+    figures = Column(
+        "share",
+        values,
+        lambda row: format_percent(fraction(int(values[row]))),
+        width=SHARE_WIDTH,
+        total=lambda rows: format_percent(fraction(int(added[rows].sum()))),
+        exact=lambda row: fraction(int(values[row])),
+    )
+    bar = Column(
+        "",
+        values,
+        lambda row: "",  # noqa: ARG005 - it is drawn
+        width=_BAR,
+        align=LEFT,
+        bar=lambda row, width: draw(fraction(int(values[row])), width),
+        widest=_WIDEST_BAR,
+        optional=2,
+    )
+    return figures, bar
+
+
+def block_bar(fraction: float, width: int) -> str:
+    """``fraction`` of ``width`` cells, filled from the left to an eighth of a cell."""
+    steps = filled_steps(fraction, width * 8)
+    full, rest = divmod(steps, 8)
+    return ("█" * full + (LEFT_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def ascii_bar(fraction: float, width: int) -> str:
+    """``fraction`` of ``width`` cells, filled from the left."""
+    return ("#" * filled_steps(fraction, width)).ljust(width)

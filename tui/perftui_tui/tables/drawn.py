@@ -1,0 +1,108 @@
+"""The lines of a table, of which only those on screen are drawn: its length costs nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.segment import Segment
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.look.rows import plain, wrap
+from perftui_tui.tables.rows import EMPTY, TableData, column_widths, fit, row_text, shown_columns
+from perftui_tui.widgets.row_view import RowView
+
+
+class DrawnTable(ScrollView):
+    """Draws what ``VirtualTable`` holds, in the colours of its component classes."""
+
+    cursor: reactive[int] = reactive(0, repaint=False)
+    """Position of the selected row in the shown order."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self._data = EMPTY
+        self._order = np.zeros(0, np.int64)
+        self._sort_column = 0
+        self._descending = True
+        self._needle = ""
+        none: list[int] = []
+        self._laid_out = (EMPTY, 0, (none, none))
+
+    def _shown(self) -> list[int]:
+        return self._layout_for(self._data, self.scrollable_content_region.width)[0]
+
+    def _widths(self) -> list[int]:
+        return self._layout_for(self._data, self.scrollable_content_region.width)[1]
+
+    def _layout_for(self, data: TableData, width: int) -> tuple[list[int], list[int]]:
+        """Columns that are shown and their cells: the same for all rows of a frame."""
+        known_data, known_width, layout = self._laid_out
+        if known_data is not data or known_width != width:
+            shown = shown_columns(data.columns, width)
+            layout = shown, column_widths(data.columns, shown, width)
+            self._laid_out = data, width, layout
+        return layout
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the screen: header, row or sums."""
+        width = self.size.width
+        if y == 0:
+            return self._header().extend_cell_length(width, self.rich_style)
+        if y == self.size.height - 1:
+            return self._line(self._sums(), "virtual-table--sums")
+        position = y - 1 + self.scroll_offset.y
+        if position < len(self._order):
+            return self._row(int(self._order[position]), position == self.cursor)
+        lines = self._empty(width)
+        return self._line(lines[y - 1] if y <= len(lines) else "", "virtual-table--empty")
+
+    def _line(self, text: str, component: str) -> Strip:
+        style = self.get_component_rich_style(component) if component else self.rich_style
+        text = text.translate(ASCII_GLYPHS) if RowView.ascii_only else text
+        return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
+
+    def _header(self) -> Strip:
+        arrow = ("v" if self._descending else "^") if RowView.ascii_only else None
+        arrow = arrow or ("▼" if self._descending else "▲")
+        segments = []
+        for index, width in zip(self._shown(), self._widths(), strict=True):
+            column, is_sorted = self._data.columns[index], index == self._sort_column
+            title = f"{column.title} {arrow}" if is_sorted else column.title
+            component = f"virtual-table--{'sorted' if is_sorted else 'header'}"
+            style = self.get_component_rich_style(component)
+            segments.append(Segment(row_text([title], [width], [column.align]) + " ", style))
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    def _row(self, row: int, is_selected: bool) -> Strip:
+        """Text in one style, but for bars, which look the same in every row."""
+        component = "virtual-table--cursor" if is_selected else ""
+        style = self.get_component_rich_style(component) if component else self.rich_style
+        bar_style = self.get_component_rich_style("virtual-table--bar")
+        segments = []
+        cells: list[str] = []
+        for index, width in zip(self._shown(), self._widths(), strict=True):
+            column = self._data.columns[index]
+            if column.bar is None:
+                cells.append(fit(column.text(row), width, column.align) + " ")
+                continue
+            segments.append(Segment("".join(cells), style))
+            segments.append(Segment(column.bar(row, width).ljust(width) + " ", bar_style))
+            cells.clear()
+        segments.append(Segment("".join(cells), style))
+        if RowView.ascii_only:
+            segments = [Segment(text.translate(ASCII_GLYPHS), own) for text, own, _ in segments]
+        return Strip(segments).adjust_cell_length(self.size.width, style)
+
+    def _sums(self) -> str:
+        columns = [self._data.columns[index] for index in self._shown()]
+        texts = ["" if c.total is None else c.total(self._order) for c in columns]
+        return row_text(texts, self._widths(), [column.align for column in columns])
+
+    def _empty(self, width: int) -> list[str]:
+        """Why there is no row, in as many lines as that takes."""
+        if len(self._order):
+            return []
+        none = f"no name contains '{self._needle}'"
+        return [plain(line) for line in wrap(none if len(self._data) else self._data.empty, width)]

@@ -1,0 +1,178 @@
+"""A table of columns as rows of text: order, filter, widths and cells, without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from rich.cells import cell_len, set_cell_size
+
+from perftui.trace.model import Int64
+
+LEFT = "left"
+RIGHT = "right"
+GAP = 1
+"""Blank cells between columns."""
+
+ROOMY = 30
+"""Cells in which the names of most operators can be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column: what it sorts by and how a row of it reads."""
+
+    title: str
+    keys: npt.NDArray[np.int64] | npt.NDArray[np.float64] | Sequence[str]
+    text: Callable[[int], str]
+    width: int = 0
+    """Cells; 0 takes what the others leave (one column only)."""
+    align: str = RIGHT
+    total: Callable[[Int64], str] | None = None
+    """Text under the column for the rows that are shown; None where a sum means nothing."""
+    optional: int = 0
+    """On a narrow screen the column with the highest number goes first; 0 always stays."""
+    bar: Callable[[int, int], str] | None = None
+    """Draws a row in so many cells. Such a column keeps its colours on the selected row, is sorted
+    by the one before it and stays out of files."""
+    widest: int = 0
+    """Cells that it grows to where the flexible column has enough."""
+    exact: Callable[[int], object] | None = None
+    """What a saved table has for a row; None: its text."""
+    unit: str = ""
+    """Of ``exact``, for the title in a file."""
+
+    @cached_property
+    def ranks(self) -> Int64:
+        """Of words, the place of each row in their order, in any case; equal words share one."""
+        folded = [str(key).casefold() for key in self.keys]
+        places = {word: place for place, word in enumerate(sorted(set(folded)))}
+        return np.array([places[word] for word in folded], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class TableData:
+    """Columns over the same rows. ``names`` identify the rows, and are what a filter searches."""
+
+    names: Sequence[str]
+    columns: tuple[Column, ...]
+    sort_column: int = 0
+    descending: bool = True
+    empty: str = "nothing recorded"
+    """Why there are no rows."""
+    ids: Sequence[Hashable] = ()
+    """Identify rows whose names are not their own; empty where ``names`` do."""
+    parents: Int64 | None = None
+    """Of a tree the row above each, -1 at the top; rows below one stay below it in any order, and
+    are not filtered here. A row stands behind the one above it."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def id_of(self, row: int) -> Hashable:
+        """What identifies the row."""
+        return self.ids[row] if self.ids else self.names[row]
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """Names as a filter compares them."""
+        return [name.casefold() for name in self.names]
+
+
+EMPTY = TableData((), ())
+
+
+def ordered_rows(data: TableData, column: int, descending: bool, needle: str = "") -> Int64:
+    """Rows whose name contains ``needle`` (any case), sorted by a column; equal keys keep order."""
+    keys = _sort_keys(data, column, descending)
+    if data.parents is not None:
+        return _in_tree(data.parents, keys)
+    rows = matching_rows(data, needle)
+    return rows[np.argsort(keys[rows], kind="stable")]
+
+
+def _sort_keys(
+    data: TableData, column: int, descending: bool
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    if not data.columns:
+        return np.zeros(len(data), np.int64)
+    chosen = data.columns[column]
+    keys = chosen.keys if isinstance(chosen.keys, np.ndarray) else chosen.ranks
+    return -keys if descending else keys
+
+
+def _in_tree(parents: Int64, keys: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Int64:
+    """Rows from the top down, those below one parent in the order of their keys."""
+    below: dict[int, list[int]] = {}
+    for row in np.argsort(keys, kind="stable").tolist():
+        below.setdefault(int(parents[row]), []).append(row)
+    found: list[int] = []
+    waiting = below.get(-1, [])[::-1]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += below.get(found[-1], [])[::-1]
+    return np.asarray(found, np.int64)
+
+
+def matching_rows(data: TableData, needle: str) -> Int64:
+    """Rows whose name contains ``needle``, in any case."""
+    if not needle:
+        return np.arange(len(data), dtype=np.int64)
+    low = needle.casefold()
+    return np.asarray([row for row, name in enumerate(data.folded) if low in name], np.int64)
+
+
+def shown_columns(columns: Sequence[Column], width: int, flexible: int = 24) -> list[int]:
+    """Columns that fit ``width`` while the flexible one keeps ``flexible`` cells, in order."""
+    shown = list(range(len(columns)))
+    while _needed(columns, shown, flexible) > width:
+        spare = [index for index in shown if columns[index].optional]
+        if not spare:
+            break
+        shown.remove(max(spare, key=lambda index: columns[index].optional))
+    return shown
+
+
+def _needed(columns: Sequence[Column], shown: Sequence[int], flexible: int) -> int:
+    return sum((columns[index].width or flexible) + GAP for index in shown) - GAP
+
+
+def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -> list[int]:
+    """Cells of each shown column. The flexible one takes what is left, at least one cell; where it
+    has more than ``ROOMY``, columns that can grow take half of that."""
+    rest = width - _needed(columns, shown, 0)
+    grown = {}
+    for index in shown:
+        spare = max(rest - ROOMY, 0) // 2
+        more = min(max(columns[index].widest - columns[index].width, 0), spare)
+        grown[index] = columns[index].width + more if columns[index].width else 0
+        rest -= more
+    return [grown[index] or max(rest, 1) for index in shown]
+
+
+def fit(text: str, width: int, align: str) -> str:
+    """``text`` in exactly ``width`` cells, cut with an ellipsis where it is longer."""
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + "…" if width > 1 else "…" * width
+    blank = " " * (width - length)
+    return blank + text if align == RIGHT else text + blank
+
+
+def row_text(texts: Sequence[str], widths: Sequence[int], aligns: Sequence[str]) -> str:
+    """Cells of one row, joined."""
+    cells = (fit(*cell) for cell in zip(texts, widths, aligns, strict=True))
+    return (" " * GAP).join(cells)
+
+
+def column_at(widths: Sequence[int], x: int) -> int | None:
+    """Which of the shown columns is at cell ``x``; a gap belongs to the column before it."""
+    start = 0
+    for position, width in enumerate(widths):
+        if start <= x < start + width + GAP:
+            return position
+        start += width + GAP
+    return None

@@ -1,0 +1,216 @@
+"""A table of which rows are selected, sorted and filtered by keys and mouse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+
+from perftui.trace.model import Int64
+from perftui_tui.tables.drawn import DrawnTable
+from perftui_tui.tables.rows import TableData, column_at, ordered_rows
+
+_FRAME_ROWS = 2
+"""The header above the rows and the sums below them, which do not scroll."""
+
+
+class VirtualTable(DrawnTable, can_focus=True):
+    """Rows of a ``TableData`` under a header and over a line of sums.
+
+    Order, filter and selection are kept when new data of the same columns is shown; the selection
+    follows the row's name. The text of a cell is only asked for while it is on screen. Each screen
+    with a table derives its own, with the keys of its scope.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "virtual-table--header",
+        "virtual-table--sorted",
+        "virtual-table--cursor",
+        "virtual-table--sums",
+        "virtual-table--empty",
+        "virtual-table--bar",
+    }
+    DEFAULT_CSS = """
+    VirtualTable {
+        height: 1fr;
+        scrollbar-size: 0 1;
+        overflow-x: hidden;
+        & > .virtual-table--header { text-style: bold; color: $text-muted; }
+        & > .virtual-table--sorted { text-style: bold; color: $text; }
+        & > .virtual-table--cursor { background: $panel; text-style: bold; }
+        & > .virtual-table--sums { text-style: bold; }
+        & > .virtual-table--empty { color: $text-muted; }
+        & > .virtual-table--bar { color: $secondary; }
+        &:focus > .virtual-table--cursor { color: $background; background: $primary; }
+    }
+    """
+
+    @dataclass(eq=False)
+    class RowMessage(Message):
+        """Something happened to one row of ``table``."""
+
+        table: VirtualTable
+        row: int
+        """Row of the data, whatever the order on screen."""
+
+        @property
+        def control(self) -> VirtualTable:
+            """The table that sent the message."""
+            return self.table
+
+    class RowHighlighted(RowMessage):
+        """The selection moved to a row."""
+
+    class RowSelected(RowMessage):
+        """A row was opened with ``enter`` or by a click on the selection."""
+
+    def show(self, data: TableData) -> None:
+        """Replace the data; order, filter and selection stay where the columns are the same."""
+        row = self.selected_row
+        selected = None if row is None else self._data.id_of(row)
+        self._keep_order(data)
+        self._data = data
+        self._reorder(next((row for row in range(len(data)) if data.id_of(row) == selected), None))
+
+    def _keep_order(self, data: TableData) -> None:
+        """The order stays where the same kind of rows has the column that they are sorted by."""
+        before = [column.title for column in self._data.columns]
+        after = [column.title for column in data.columns]
+        if before and before[:1] == after[:1] and before[self._sort_column] in after:
+            self._sort_column = after.index(before[self._sort_column])
+        else:
+            self._sort_column, self._descending = data.sort_column, data.descending
+
+    def filter(self, needle: str) -> None:
+        """Show only rows whose name contains ``needle``, in any case."""
+        self._needle = needle
+        self._reorder(self.selected_row)
+
+    @property
+    def data(self) -> TableData:
+        """What is shown."""
+        return self._data
+
+    @property
+    def order(self) -> Int64:
+        """Rows of the data as they are shown, without those that a filter leaves out."""
+        return self._order
+
+    def select(self, row: int) -> None:
+        """Put the cursor on a row of the data, if it is shown."""
+        places = np.flatnonzero(self._order == row)
+        if len(places):
+            self._select(int(places[0]))
+
+    @property
+    def selected_row(self) -> int | None:
+        """Row of the data under the cursor."""
+        return int(self._order[self.cursor]) if 0 <= self.cursor < len(self._order) else None
+
+    @property
+    def selected_name(self) -> str | None:
+        """Name of the row under the cursor."""
+        row = self.selected_row
+        return None if row is None else self._data.names[row]
+
+    def _reorder(self, selected: int | None) -> None:
+        self._order = ordered_rows(self._data, self._sort_column, self._descending, self._needle)
+        self.virtual_size = Size(0, len(self._order) + _FRAME_ROWS)
+        places = np.flatnonzero(self._order == (-1 if selected is None else selected))
+        self.cursor = int(places[0]) if len(places) else 0
+        self._reveal()
+        self._announce(self.RowHighlighted)
+        self.refresh()
+
+    def _announce(self, message: type[RowMessage]) -> None:
+        row = self.selected_row
+        if row is not None:
+            self.post_message(message(self, row))
+
+    def _body_height(self) -> int:
+        return max(self.size.height - _FRAME_ROWS, 1)
+
+    def _reveal(self) -> None:
+        """Scroll the selection into view; before the first layout there is nowhere to scroll."""
+        if self.size.height == 0:
+            return
+        top, body = self.scroll_offset.y, self._body_height()
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+        elif self.cursor >= top + body:
+            self.scroll_to(y=self.cursor - body + 1, animate=False, immediate=True)
+
+    def on_resize(self) -> None:
+        """Keep the selection in view."""
+        self._reveal()
+
+    def _select(self, position: int) -> None:
+        last = len(self._order) - 1
+        position = min(max(position, 0), max(last, 0))
+        if position != self.cursor:
+            before, top = self.cursor, self.scroll_offset.y
+            self.cursor = position
+            self._reveal()
+            self._announce(self.RowHighlighted)
+            if self.scroll_offset.y != top:
+                self.refresh()
+                return
+            for changed in (before, position):
+                if 0 <= changed - top < self._body_height():
+                    self.refresh(Region(0, changed - top + 1, self.size.width, 1))
+
+    def action_move(self, rows: int) -> None:
+        """Move the selection by ``rows``."""
+        self._select(self.cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the selection by a screenful."""
+        self._select(self.cursor + pages * self._body_height())
+
+    def action_edge(self, direction: int) -> None:
+        """Select the first (-1) or last (1) row."""
+        self._select(0 if direction < 0 else len(self._order) - 1)
+
+    def action_open(self) -> None:
+        """Open the selected row."""
+        self._announce(self.RowSelected)
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next (1) or previous (-1) column on screen."""
+        shown = [index for index in self._shown() if self._data.columns[index].bar is None]
+        if shown:
+            place = shown.index(self._sort_column) if self._sort_column in shown else 0
+            self.sort_by(shown[(place + step) % len(shown)])
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._descending = not self._descending
+        self._reorder(self.selected_row)
+
+    def sort_by(self, column: int) -> None:
+        """Sort by a column: numbers largest first, text from A; again reverses the order."""
+        if column == self._sort_column:
+            self._descending = not self._descending
+        else:
+            self._descending = isinstance(self._data.columns[column].keys, np.ndarray)
+        self._sort_column = column
+        self._reorder(self.selected_row)
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the header that was clicked, select a row, open the selected one."""
+        if event.y == 0:
+            place = column_at(self._widths(), event.x)
+            if place is not None:
+                index = self._shown()[place]
+                self.sort_by(index - 1 if self._data.columns[index].bar else index)
+            return
+        position = event.y - 1 + self.scroll_offset.y
+        if not 1 <= event.y <= self._body_height() or position >= len(self._order):
+            return
+        if position == self.cursor:
+            self._announce(self.RowSelected)
+        self._select(position)

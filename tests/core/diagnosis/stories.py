@@ -17,8 +17,8 @@ def diagnosed(story: TraceBuilder, run: RunSnapshot | None = None) -> Diagnosis:
     return diagnosis(Facts(run, story.analysis()))
 
 
-def found(diagnosis: Diagnosis, rule: str) -> Finding | None:
-    return next((finding for finding in diagnosis.findings if finding.rule == rule), None)
+def found(judged: Diagnosis, rule: str) -> Finding | None:
+    return next((finding for finding in judged.findings if finding.rule == rule), None)
 
 
 def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -> Finding:
@@ -28,9 +28,9 @@ def finding_of(story: TraceBuilder, rule: str, run: RunSnapshot | None = None) -
     return finding
 
 
-def reasons(diagnosis: Diagnosis) -> dict[str, str]:
+def reasons(judged: Diagnosis) -> dict[str, str]:
     """Why rules say nothing."""
-    return {each.rule: each.reason for each in diagnosis.abstentions}
+    return {each.rule: each.reason for each in judged.abstentions}
 
 
 def training() -> TraceBuilder:

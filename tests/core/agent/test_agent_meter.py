@@ -39,7 +39,7 @@ class Agent:
         self.meter = Meter()
         self.failure: BaseException | None = None
 
-    def keeps(self, error: BaseException) -> bool:
+    def guards(self, error: BaseException) -> bool:
         self.failure = error
         return isinstance(error, Exception)
 

@@ -111,7 +111,7 @@ def test_nothing_is_asked_of_torch_before_the_script_uses_the_gpu(
     cuda: Cuda, tmp_path: Path
 ) -> None:
     snapshots = armed(cuda, tmp_path)
-    assert not snapshots.look(GIB, 1, 1)
+    assert not snapshots.observe(GIB, 1, 1)
     assert (cuda.history, cuda.observe, cuda.taken) == ({}, None, 0)
 
     cuda.use()
@@ -125,7 +125,7 @@ def test_a_peak_is_written_as_torch_writes_it_for_its_owner_only(
 ) -> None:
     snapshots = armed(cuda, tmp_path)
     cuda.use()
-    assert snapshots.look(3 * GIB, 4, 1)
+    assert snapshots.observe(3 * GIB, 4, 1)
 
     (note,) = notes(tmp_path, "memory_snapshot")
     path = tmp_path / note["file"]
@@ -147,7 +147,7 @@ def test_only_a_peak_that_is_clearly_higher_is_another(cuda: Cuda, tmp_path: Pat
 
     taken = []
     for peak in (100, 100, 105, 106, 111, 112):
-        taken.append(snapshots.look(peak, 1, next(later)))
+        taken.append(snapshots.observe(peak, 1, next(later)))
         take(tmp_path)
     assert taken == [True, False, False, True, False, True]
 
@@ -156,7 +156,7 @@ def test_snapshots_that_nobody_takes_are_not_piled_up(cuda: Cuda, tmp_path: Path
     snapshots = armed(cuda, tmp_path)
     cuda.use()
     for peak in range(1, 6):
-        snapshots.look(peak * GIB, 1, peak << 62)
+        snapshots.observe(peak * GIB, 1, peak << 62)
 
     assert len(files(tmp_path)) == 2
     (warning,) = notes(tmp_path, "warning")
@@ -170,11 +170,11 @@ def test_snapshots_are_as_rare_as_they_are_slow(
     cuda.use()
     second = 1_000_000_000
     monkeypatch.setattr(memory_snapshots, "perf_counter_ns", lambda: 102 * second)
-    assert snapshots.look(GIB, 1, 100 * second)
+    assert snapshots.observe(GIB, 1, 100 * second)
 
     due = 102 * second + 100 * 2 * second
-    assert not snapshots.look(2 * GIB, 2, due - 1)
-    assert snapshots.look(2 * GIB, 3, due)
+    assert not snapshots.observe(2 * GIB, 2, due - 1)
+    assert snapshots.observe(2 * GIB, 3, due)
     assert due - 102 * second > LEAST_PAUSE_NS
 
 
@@ -183,7 +183,7 @@ def test_memory_that_runs_out_is_kept_beside_the_peak_and_nothing_is_raised(
 ) -> None:
     snapshots = armed(cuda, tmp_path)
     cuda.use()
-    snapshots.look(3 * GIB, 4, 1)
+    snapshots.observe(3 * GIB, 4, 1)
     cuda.run_out(5 * GIB)
 
     note = notes(tmp_path, "memory_snapshot")[1]
@@ -217,7 +217,7 @@ def test_a_snapshot_that_is_too_large_is_given_up_whole(
     snapshots = armed(cuda, tmp_path)
     cuda.use()
     cuda.snapshot = {"segments": [bytes(500_000), b"x" * 600_000]}
-    snapshots.look(GIB, 1, 1)
+    snapshots.observe(GIB, 1, 1)
 
     assert files(tmp_path) == []
     (warning,) = notes(tmp_path, "warning")
@@ -237,13 +237,13 @@ def test_a_torch_that_cannot_record_is_said_and_the_first_use_succeeds(
 
     (warning,) = notes(tmp_path, "warning")
     assert warning["message"] == "no GPU memory is snapshot: TypeError: unknown option"
-    assert not snapshots.look(GIB, 1, 1)
+    assert not snapshots.observe(GIB, 1, 1)
 
 
 def test_a_spool_that_is_gone_stops_no_training(cuda: Cuda, tmp_path: Path) -> None:
     snapshots = armed(cuda, tmp_path / "gone")
     cuda.use()
-    snapshots.look(GIB, 1, 1)
+    snapshots.observe(GIB, 1, 1)
     cuda.run_out(GIB)
 
 

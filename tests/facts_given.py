@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from perftui.facts.fact import Fact, Facts
+from perftui_tui.reading.snapshot import Phase, Snapshot
+
+
+def knowing(given: dict[Fact[Any], Any], phase: Phase = Phase.LIVE) -> Snapshot:
+    """What the app draws of a run of which these facts are known."""
+    facts = facts_with(Facts(None), given)
+    return Snapshot(Path("run"), phase, "train.py", 0, facts=facts)
 
 
 def facts_with(facts: Facts, given: dict[Fact[Any], Any]) -> Facts:

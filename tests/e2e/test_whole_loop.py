@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.facts.overrides import Arrival, applied_overrides
+from perftui.facts.overrides import Arrival, overrides_of
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 
@@ -78,7 +78,7 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     first, second = runs_of(tmp_path)
     assert first.manifest.status.is_over
     assert second.manifest.parent == first.manifest.run_id
-    (applied,) = applied_overrides(second)
+    (applied,) = overrides_of(second)
     assert applied.arrival is Arrival.APPLIED
     assert applied.values["num_workers"] >= 1
     # A batch sleeps 16 ms, so two workers halve the wait; the rest is room for a busy machine.

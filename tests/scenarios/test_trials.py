@@ -10,9 +10,10 @@ import pytest
 
 from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.effect import missed
-from perftui.experiments.figures import run_figures
-from perftui.facts.overrides import Arrival, applied_overrides
-from perftui.facts.settings import settings
+from perftui.facts.fact import Facts
+from perftui.facts.overrides import Arrival, overrides_of
+from perftui.facts.settings import settings_of
+from perftui.facts.steps import step_count
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Expected, Override, Status
@@ -93,23 +94,23 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     script = str(tmp_path / "train.py")
 
     tried = recorded(tmp_path, source, Override("optimizer", FUSED, script, LINE, "fused"))
-    (applied,) = applied_overrides(tried)
+    (applied,) = overrides_of(tried)
     assert (applied.arrival, applied.place) == (Arrival.APPLIED, f"train.py:{LINE}")
     assert applied.values == FUSED
     assert _fused(before) == (None, LINE)
     assert _fused(tried) == (True, LINE)
-    assert missed(run_figures(tried)) == ""
+    assert missed(Facts(tried)) == ""
     # The same training: nothing else than the fused step differs.
     assert output(before).split() == ["loss", output(tried).split()[1], "None"]
     assert output(tried).split()[2] == "True"
-    assert run_figures(before).step_count == run_figures(tried).step_count == 60
+    assert step_count(Facts(before)) == step_count(Facts(tried)) == 60
 
     written = (Expected("optimizer", FUSED, script, LINE),)
     patched = recorded(tmp_path, OPTIMIZER.format(more=" fused=True"), expected=written)
-    assert missed(run_figures(patched)) == ""
+    assert missed(Facts(patched)) == ""
 
     unreached = Override("optimizer", FUSED, script, LINE + 5, "fused")
-    found = compare(before, recorded(tmp_path, source, unreached))
+    found = compare(Facts(before), Facts(recorded(tmp_path, source, unreached)))
     assert (found.verdict, found.reason) == (
         Verdict.INCONCLUSIVE,
         f"fused=True did not reach the training: nothing was made at train.py:{LINE + 5}",
@@ -122,8 +123,8 @@ def test_workers_that_make_more_batches_of_the_same_data_are_not_called_faster(
     before = recorded(tmp_path, SHARDS)
     workers = Override("DataLoader", {"num_workers": 3, "persistent_workers": True})
     after = recorded(tmp_path, SHARDS, workers)
-    assert [run_figures(run).step_count for run in (before, after)] == [60, 90]
-    found = compare(before, after)
+    assert [step_count(Facts(run)) for run in (before, after)] == [60, 90]
+    found = compare(Facts(before), Facts(after))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.reason == (
         "the runs trained 60 and 90 steps (up to 960 and 1,440 samples): "
@@ -133,7 +134,7 @@ def test_workers_that_make_more_batches_of_the_same_data_are_not_called_faster(
 
 def _fused(run: RunSnapshot) -> tuple[bool | None, int | None]:
     (rank,) = run.ranks
-    told = settings(rank)
+    told = settings_of(rank)
     assert told is not None
     assert told.optimizers is not None
     (optimizer,) = told.optimizers

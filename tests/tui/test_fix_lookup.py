@@ -1,6 +1,5 @@
 """Fixes on screen follow the machine and the source, and are not worked out each second."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from perftui.facts.gpu import has_gpu
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.loader_work import fetch_cpu
 from perftui.facts.machine import MachineFacts, machine_use, ranks_here
+from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot
@@ -63,14 +63,15 @@ def test_small_changes_are_not_worked_out(
     facts: Facts, monkeypatch: pytest.MonkeyPatch, cores: float, again: int
 ) -> None:
     lookup = FixLookup()
-    before = lookup.of([FINDING], facts)
-    asked: list[Sequence[str]] = []
+    lookup.of([FINDING], facts)
+    asked: list[str] = []
 
-    def options(finding: Finding, _: Facts) -> tuple[FixOption, ...]:
-        asked.append(finding.fixes)
-        return before[finding.rule]
+    def offered(fix: Fix, change: CallChange, about: Facts) -> FixOption:
+        asked.append(fix.id)
+        return real(fix, change, about)
 
-    monkeypatch.setattr(fix_lookup, "options", options)
+    real = fix_lookup.offered
+    monkeypatch.setattr(fix_lookup, "offered", offered)
     lookup.of([FINDING], changed(facts, {machine_use: replace(IDLE, machine_cores=cores)}))
     assert len(asked) == again
 

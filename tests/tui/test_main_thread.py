@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from perftui.analysis.model import GapCause
-from perftui.facts.gap_lines import GapLines
+from perftui.facts.gap_lines import GapLines, gap_lines
 from perftui.facts.lines import LinesByTime, LineShare
-from perftui.facts.sync_calls import SyncCall, SyncCalls
-from perftui.facts.worker_lines import WorkerLines
+from perftui.facts.main_thread import main_thread
+from perftui.facts.sync_calls import SyncCall, SyncCalls, syncs
+from perftui.facts.worker_lines import WorkerLines, loader_lines
 from perftui_tui.look.rows import plain
-from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.finding_details import details
+from tests.facts_given import knowing
 
 MS = 1_000_000
 
@@ -25,8 +25,7 @@ def shown(snapshot: Snapshot) -> list[str]:
 
 
 def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:
-    path = Path("run")
-    return Snapshot(path, Phase.LIVE, "train.py", 0, main_thread=thread, gap_lines=gaps)
+    return knowing({main_thread: thread, gap_lines: gaps})
 
 
 def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
@@ -48,8 +47,7 @@ def test_gaps_are_told_by_cause() -> None:
 
 def test_workers_are_told_apart_with_how_busy_they_are() -> None:
     workers = WorkerLines(LinesByTime((METRIC,), 750 * MS, 42), busy=0.95, collate=0.0)
-    path = Path("run")
-    snapshot = Snapshot(path, Phase.LIVE, "train.py", 0, worker_lines=workers)
+    snapshot = knowing({loader_lines: workers})
     assert shown(snapshot) == [
         "Where the workers make batches   95 % of their time, about 42 looks",
         "   100 %  /home/a/train.py:8  slow_metric",
@@ -58,13 +56,12 @@ def test_workers_are_told_apart_with_how_busy_they_are() -> None:
 
 def test_calls_that_wait_are_listed_by_line() -> None:
     call = SyncCall("item", "/home/a/train.py", 31, "main", 6, 9 * MS, 3 * MS)
-    path = Path("run")
-    on_gpu = Snapshot(path, Phase.LIVE, "train.py", 0, syncs=SyncCalls((call,), 3, on_gpu=True))
+    on_gpu = knowing({syncs: SyncCalls((call,), 3, on_gpu=True)})
     assert shown(on_gpu) == [
         "Calls that wait for the GPU   over 3 profiled steps",
         "     2.0 a step  3.00 ms  item  /home/a/train.py:31",
     ]
-    without = Snapshot(path, Phase.LIVE, "train.py", 0, syncs=SyncCalls((), 3, on_gpu=False))
+    without = knowing({syncs: SyncCalls((), 3, on_gpu=False)})
     assert shown(without) == [
         "Calls that would wait for a GPU   over 3 profiled steps",
         "  this training used no GPU: nothing waited",

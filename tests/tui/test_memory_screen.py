@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.facts.memory import MemoryUse
+from perftui.facts.memory import MemoryUse, gpu_memory
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
@@ -19,6 +19,7 @@ from perftui_tui.look.rows import plain
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from tests.core.trace.memory_files import Allocator, snapshot
+from tests.facts_given import knowing
 from tests.tui.driving import opened, until, until_shown
 from tests.tui.recorded import START, write_run
 
@@ -43,7 +44,7 @@ def use(allocated: list[int], reserved: list[int], **more: int) -> MemoryUse:
 
 
 def shown(memory: MemoryUse | None) -> Snapshot:
-    return Snapshot(Path("run"), Phase.ENDED, "train.py", 0, memory=memory)
+    return knowing({gpu_memory: memory}, Phase.ENDED)
 
 
 def test_layers_tell_both_series_apart_without_colour() -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.fact import Facts
+from perftui.facts.own_cost import OwnCost, overhead_budget, recording_cost
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import Column, JournalWriter
@@ -18,7 +20,7 @@ from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import breakdown_bar, step_bar
 from perftui_tui.reading.run_view import RunView
-from perftui_tui.reading.snapshot import Phase, RecordingCost, Snapshot
+from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import NAMES, SHORT_NAMES, TRACE_STYLES, DrawnStep
 from perftui_tui.screens.overview.cpu import cpu
 from perftui_tui.screens.overview.disk_network import disk, network
@@ -26,6 +28,7 @@ from perftui_tui.screens.overview.gpu import gpu
 from perftui_tui.screens.overview.loader import loader
 from perftui_tui.screens.overview.meters import METERS, draw_meter
 from perftui_tui.screens.overview.step_time import step_time
+from tests.facts_given import facts_with
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run
 from tests.tui.traces import write_trace
@@ -240,11 +243,15 @@ def test_the_cost_of_recording_is_shown(tmp_path: Path) -> None:
 
 def test_the_cost_of_recording_is_shown_beside_its_budget(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, profile={"overhead": 0.005})
-    cost = RecordingCost(3 * MS, 4 * MS, 1000 * MS, 0.005)
-    assert snapshot.recording is not None
-    assert snapshot.recording.budget == 0.005
-    assert step_time(replace(snapshot, recording=cost)).notes[0] == "perftui 0.3 % of 0.5 %"
-    unsure = step_time(replace(snapshot, recording=replace(cost, at_most=21 * MS)))
+    assert snapshot.ask(overhead_budget) == 0.005
+
+    def costing(at_most: int) -> Meter:
+        cost = OwnCost(3 * MS, 0, 0, at_most - 3 * MS, 1000 * MS)
+        given = {recording_cost: cost, overhead_budget: 0.005}
+        return step_time(replace(snapshot, facts=facts_with(Facts(None), given)))
+
+    assert costing(4 * MS).notes[0] == "perftui 0.3 % of 0.5 %"
+    unsure = costing(21 * MS)
     assert unsure.notes[0] == "perftui ≤2.1 % of 0.5 %"
     # As wide as the pane is in 120 columns.
     drawn = draw_chart(unsure, 38, 7)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from perftui.facts.ranks import rank_table
 from perftui.run.as_of import as_of, stops_of
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
@@ -42,7 +43,7 @@ def panes(snapshot: Snapshot) -> list[str]:
     ]
     for read in METERS.values():
         drawn += [*draw_meter(read)(snapshot, 60, 9), *draw_meter(read)(snapshot, 90, 1)]
-    return [*map(plain, drawn), *map(plain, rank_headline(snapshot.ranks, 120))]
+    return [*map(plain, drawn), *map(plain, rank_headline(snapshot.ask(rank_table), 120))]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 22, 75, 119])

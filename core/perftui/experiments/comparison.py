@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from perftui import format as fmt
 from perftui.experiments.effect import effective_changes, missed
 from perftui.experiments.fewest_steps import FEWEST_STEPS
-from perftui.experiments.figures import RunFigures, run_figures
+from perftui.experiments.same_work import batch_size, busy, incomparable
+from perftui.facts.fact import Facts
+from perftui.facts.machine import busy_host, machine_use
 from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import step_breakdown
 from perftui.run.columns import PHASES
-from perftui.run.reader import RunSnapshot
 
 MANY_STEPS = 80
 """Steady steps from which on two runs of one program agree well."""
@@ -51,8 +53,8 @@ class PhaseChange:
 class Comparison:
     """Two runs side by side."""
 
-    before: RunFigures
-    after: RunFigures
+    before: Facts
+    after: Facts
     speedup: float | None
     """Step before over step after: of the mean step or of the usual one (``StepBreakdown.usual``),
     whichever changed less, 1.0 where they changed in opposite directions; None where a run has no
@@ -60,36 +62,32 @@ class Comparison:
     verdict: Verdict
     reason: str
     phases: tuple[PhaseChange, ...]
-    """The parts of both budgets, in drawing order; empty where a run has no steady steps."""
+    """The parts of both mean steps, in drawing order; empty where a run has no steady steps."""
     changes: tuple[str, ...]
     """What is different at the training's loader."""
     notes: tuple[str, ...]
     """What the comparison does not say."""
 
 
-def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
+def compare(before: Facts, after: Facts) -> Comparison:
     """Compare the steady training steps of two runs.
 
     One run each gives no confidence interval: pooling their steps would call a difference
     significant in up to half of all cases where there is none. The verdict therefore asks for more
     than two runs of one program differ by.
     """
-    return compare_figures(run_figures(before), run_figures(after))
-
-
-def compare_figures(first: RunFigures, second: RunFigures) -> Comparison:
-    """The same from figures that have been worked out already."""
-    ratios = _ratios(first.share, second.share)
-    verdict, reason = _judge(first, second, ratios)
+    first, second = step_breakdown(before), step_breakdown(after)
+    ratios = _ratios(first, second)
+    verdict, reason = _judge(before, after, ratios)
     return Comparison(
-        first,
-        second,
+        before,
+        after,
         ratios.cautious if ratios else None,
         verdict,
         reason,
-        _phases(first.share, second.share),
-        effective_changes(first, second),
-        _notes(first, second),
+        _phases(first, second),
+        effective_changes(before, after),
+        _notes(before, after),
     )
 
 
@@ -127,74 +125,26 @@ def _phases(before: StepBreakdown | None, after: StepBreakdown | None) -> tuple[
     return tuple(PhaseChange(phase, before.part(phase), after.part(phase)) for phase in PHASES)
 
 
-def _judge(before: RunFigures, after: RunFigures, ratios: _Ratios | None) -> tuple[Verdict, str]:
-    fewest = min(before.steps, after.steps)
+def _judge(before: Facts, after: Facts, ratios: _Ratios | None) -> tuple[Verdict, str]:
+    fewest = min(_steps(before), _steps(after))
     if fewest < FEWEST_STEPS:
         return Verdict.INCONCLUSIVE, _too_few(before, after)
     if ratios is None:
         return Verdict.INCONCLUSIVE, "a run has steps that take no time"
-    if unlike := _other_samples(before, after):
+    if unlike := incomparable(before, after) or missed(after) or busy(before, after):
         return Verdict.INCONCLUSIVE, unlike
-    if unlike := _other_training(before, after):
-        return Verdict.INCONCLUSIVE, unlike
-    if lost := missed(after):
-        return Verdict.INCONCLUSIVE, lost
-    if busy := _busy(before, after):
-        return Verdict.INCONCLUSIVE, busy
     return _by_size(ratios, NOISE_MANY if fewest >= MANY_STEPS else NOISE_FEW)
 
 
-def _busy(before: RunFigures, after: RunFigures) -> str:
-    """What kept the host busy and what to do about it, empty where it was not.
-
-    How large the difference is does not matter: a busy host alone makes such differences.
-    """
-    busy = [(name, run.busy_host) for name, run in (("first", before), ("second", after))]
-    busy = [(name, why) for name, why in busy if why]
-    if not busy:
-        return ""
-    runs = "both runs" if len(busy) == 2 else f"the {busy[0][0]} run"
-    return f"the host was busy: {busy[0][1]}; repeat {runs} while it has nothing else to do"
+def _steps(run: Facts) -> int:
+    """Steady steps."""
+    found = step_breakdown(run)
+    return found.count if found else 0
 
 
-def _other_samples(before: RunFigures, after: RunFigures) -> str:
-    """Why a step of one run is not the work of a step of the other, empty where nothing says so."""
-    sizes = (_batch_size(before), _batch_size(after))
-    for name, (old, new) in (
-        ("batch size", sizes),
-        ("micro-batches a step", (before.micro_batches, after.micro_batches)),
-        ("training processes", (before.ranks, after.ranks)),
-    ):
-        if old is not None and new is not None and old != new:
-            return f"{name} {old} -> {new}: a step is not the same work in both runs"
-    return ""
-
-
-def _other_training(before: RunFigures, after: RunFigures) -> str:
-    """How the steps of two runs that came to their ends differ in number, empty where they do not
-    or it is not known: a dataset that gives each worker a part makes more and smaller batches."""
-    counts = before.step_count, after.step_count
-    if None in counts or counts[0] == counts[1] or not (before.is_complete and after.is_complete):
-        return ""
-    steps = " and ".join(f"{count:,}" for count in counts)
-    samples = [_most_samples(run) for run in (before, after)]
-    known = "" if None in samples else f" (up to {samples[0]:,} and {samples[1]:,} samples)"
-    return f"the runs trained {steps} steps{known}: they did not do the same work"
-
-
-def _most_samples(run: RunFigures) -> int | None:
-    size = _batch_size(run)
-    if size is None or run.step_count is None:
-        return None
-    return size * run.step_count * (run.micro_batches or 1) * run.ranks
-
-
-def _batch_size(figures: RunFigures) -> int | None:
-    return figures.loader.batch_size if figures.loader else None
-
-
-def _too_few(before: RunFigures, after: RunFigures) -> str:
-    which, steps = min((("first", before.steps), ("second", after.steps)), key=lambda run: run[1])
+def _too_few(before: Facts, after: Facts) -> str:
+    counts = (("first", _steps(before)), ("second", _steps(after)))
+    which, steps = min(counts, key=lambda run: run[1])
     return f"the {which} run has {fmt.several(steps, 'steady step')} of {FEWEST_STEPS}"
 
 
@@ -216,17 +166,19 @@ def _by_size(ratios: _Ratios, noise: float) -> tuple[Verdict, str]:
     return Verdict.NO_CLEAR_DIFFERENCE, unlike
 
 
-def _notes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
+def _notes(before: Facts, after: Facts) -> tuple[str, ...]:
     notes = ["one run each: no confidence interval", "losses were not compared"]
-    if None in (_batch_size(before), _batch_size(after)):
+    if None in (batch_size(before), batch_size(after)):
         notes.append("whether a step takes as many samples in both runs is not known")
-    if before.manifest.host != after.manifest.host:
+    first, second = before.manifest, after.manifest
+    if first and second and first.host != second.host:
         notes.append("the runs were made on different hosts")
-    if before.manifest.command != after.manifest.command:
+    if first and second and first.command != second.command:
         notes.append("the commands differ")
     for name, run in (("first", before), ("second", after)):
-        if run.busy_host:
-            notes.append(f"the host was busy during the {name} run: {run.busy_host}")
-        elif run.machine.tree_cores is None and run.machine.pressure is None:
+        use = machine_use(run)
+        if why := busy_host(run):
+            notes.append(f"the host was busy during the {name} run: {why}")
+        elif use.tree_cores is None and use.pressure is None:
             notes.append(f"how busy the host was during the {name} run is not known")
     return tuple(notes)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perftui.experiments.figures import RunFigures
-from perftui.facts.loader import LoaderFacts
-from perftui.facts.overrides import AppliedOverride, Arrival
+from perftui.facts.fact import Facts
+from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.overrides import AppliedOverride, Arrival, overrides
+from perftui.facts.settings import settings
 from perftui.run.manifest import Expected
 
 ARGUMENTS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size")
@@ -20,18 +21,19 @@ OPTIMIZER = "optimizer"
 UNSAID = "the run does not say what became of the change"
 
 
-def effective_changes(before: RunFigures, after: RunFigures) -> tuple[str, ...]:
+def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
     """Arguments of the training's loader that differ, such as ``num_workers 0 -> 2``."""
-    if before.loader is None or after.loader is None:
+    first, second = training_loader(before), training_loader(after)
+    if first is None or second is None:
         return ()
     return tuple(
         f"{name} {old} -> {new}"
         for name in ARGUMENTS
-        if (old := getattr(before.loader, name)) != (new := getattr(after.loader, name))
+        if (old := getattr(first, name)) != (new := getattr(second, name))
     )
 
 
-def missed(after: RunFigures) -> str:
+def missed(after: Facts) -> str:
     """Which of the changes that a fix gave the run did not reach its training and why, empty where
     all did.
 
@@ -39,13 +41,16 @@ def missed(after: RunFigures) -> str:
     where it was written.
     """
     reasons = [
-        *(_missed_override(after, applied) for applied in after.overrides),
-        *(_missed_patch(after, expected) for expected in after.manifest.patched),
+        *(_missed_override(after, applied) for applied in overrides(after)),
+        *(
+            _missed_patch(after, expected)
+            for expected in (after.manifest.patched if after.manifest else ())
+        ),
     ]
     return next(filter(None, reasons), "")
 
 
-def _missed_override(after: RunFigures, applied: AppliedOverride) -> str:
+def _missed_override(after: Facts, applied: AppliedOverride) -> str:
     asked = _arguments(applied.override.arguments)
     at = f" at {applied.place}" if applied.place else ""
     if applied.arrival is Arrival.UNKNOWN:
@@ -56,17 +61,18 @@ def _missed_override(after: RunFigures, applied: AppliedOverride) -> str:
         return f"{asked} was refused{at} ({applied.why})"
     if applied.override.target == LOADER:
         why = applied.why or "it is made elsewhere"
-        return _missed_loader(after.loader, applied.override.arguments, why)
+        return _missed_loader(training_loader(after), applied.override.arguments, why)
     if applied.arrival is Arrival.PARTLY:
         return f"{asked} reached the training only in part{at} ({applied.why})"
     return ""
 
 
-def _missed_patch(after: RunFigures, expected: Expected) -> str:
+def _missed_patch(after: Facts, expected: Expected) -> str:
     if expected.target == LOADER:
         why = "what was written to the source does not decide"
-        return _missed_loader(after.loader, expected.arguments, why)
-    made = after.settings.optimizers if after.settings else None
+        return _missed_loader(training_loader(after), expected.arguments, why)
+    known = settings(after)
+    made = known.optimizers if known else None
     if made is None:
         return UNSAID
     here = [

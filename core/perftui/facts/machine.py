@@ -18,6 +18,14 @@ from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]
 
+BUSY_SHARE = 0.2
+"""Other programs on this share of the cores take time from a training that uses them all."""
+
+BUSY_PRESSURE = 10.0
+"""Percent of stalled time (/proc/pressure/cpu). Above it the same change measured 9x faster that
+measures 8 % slower on an idle machine. Below it no task had to wait for a core, whoever used the
+others."""
+
 
 @dataclass(frozen=True)
 class DeviceMemory:
@@ -222,3 +230,17 @@ def ranks_here(facts: Facts) -> int:
     if run is None or rank is None:
         return 1
     return len({each.place for each in run.ranks if each.host == rank.host})
+
+
+@fact
+def busy_host(facts: Facts) -> str:
+    """Why the rank's host was too busy to measure on, empty where it was not."""
+    use = machine_use(facts)
+    if use.pressure is not None and use.pressure <= BUSY_PRESSURE:
+        return ""
+    if use.other_cores is not None and use.cores:
+        taken = use.other_cores >= BUSY_SHARE * use.cores
+        return f"other programs used {use.other_cores:.1f} of {use.cores} cores" if taken else ""
+    if use.pressure is None:
+        return ""
+    return f"tasks waited for a core {use.pressure:.0f} % of the time"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from perftui.facts.fact import Facts, fact
 from perftui.facts.settings import notes_of
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
@@ -50,7 +51,7 @@ class AppliedOverride:
         return f"{Path(file).name}:{line}" if file else ""
 
 
-def applied_overrides(run: RunSnapshot) -> tuple[AppliedOverride, ...]:
+def overrides_of(run: RunSnapshot) -> tuple[AppliedOverride, ...]:
     """What became of the overrides of ``run``, by the notes of all its ranks, in their order."""
     notes = [note for rank in run.ranks for note in notes_of(rank.events, "override")]
     tells = any(notes_of(rank.events, "settings") for rank in run.ranks)
@@ -121,3 +122,9 @@ def _is_made_at(data: Mapping[str, Any], override: Override) -> bool:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+@fact
+def overrides(facts: Facts) -> tuple[AppliedOverride, ...]:
+    """What became of each override of the manifest; none without a run."""
+    return overrides_of(facts.run) if facts.run else ()

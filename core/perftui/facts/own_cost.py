@@ -63,3 +63,10 @@ def own_cost(steps: Table, thinned: Sums = NO_SUMS) -> OwnCost | None:
 def recording_cost(facts: Facts) -> OwnCost | None:
     """What recording has taken of the rank's steps; None where nothing is known."""
     return own_cost(facts.rank.steps, facts.rank.thinned) if facts.rank else None
+
+
+@fact
+def overhead_budget(facts: Facts) -> float | None:
+    """The share of the run that recording may take, 0 to 1; None where none was set."""
+    budget = facts.manifest.profile.get("overhead") if facts.manifest else None
+    return budget if isinstance(budget, float) else None

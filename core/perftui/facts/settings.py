@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from perftui.facts.fact import Facts, fact
 from perftui.run.reader import RankSnapshot
 from perftui.run.table import Table
 
@@ -142,7 +143,7 @@ class Settings:
     """Whether a module is compiled; functions that are compiled are not seen."""
 
 
-def settings(rank: RankSnapshot) -> Settings | None:
+def settings_of(rank: RankSnapshot) -> Settings | None:
     """The settings of ``rank``; None before they are told, and in runs of older versions."""
     found = notes_of(rank.events, "settings")
     return _settings(found[-1]) if found else None
@@ -162,3 +163,9 @@ def _settings(data: dict[str, Any]) -> Settings:
         with suppress(msgspec.ValidationError):
             known[name] = msgspec.convert(data.get(name), kind)
     return Settings(**known)
+
+
+@fact
+def settings(facts: Facts) -> Settings | None:
+    """How the training of the rank is set up; None where it has not noted that."""
+    return settings_of(facts.rank) if facts.rank else None

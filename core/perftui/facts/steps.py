@@ -8,6 +8,7 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.step_breakdown import StepBreakdown, run_breakdown
 from perftui.facts.step_kind import TRAIN, WORK, count_of, main_kind
 from perftui.run.histogram import Weighed
+from perftui.run.manifest import Status
 from perftui.run.steady import Mask, steady
 from perftui.run.sums import Group
 from perftui.run.table import Table
@@ -120,3 +121,18 @@ def _quantile(facts: Facts, column: str, percent: int) -> int | None:
     values = rows[column]
     known = Weighed(values[values >= 0], steady_sums(facts).histogram(column))
     return known.nearest_rank(percent) if len(known) else None
+
+
+@fact
+def whole_training(facts: Facts) -> int | None:
+    """Steps from the first to the last of a script that came to its end by itself, without a
+    failure and without a limit; None for any other, and where a step was lost on its way from the
+    training (they are numbered from 0 on)."""
+    manifest, rank = facts.manifest, facts.rank
+    if manifest is None or rank is None or not len(rank.steps):
+        return None
+    ended = manifest.status is Status.EXITED and manifest.exit_code == 0
+    if not ended or manifest.profile.get("max_steps") is not None:
+        return None
+    count = len(rank.steps) + rank.thinned.of().rows
+    return step_count(facts) if int(rank.steps["index"][-1]) + 1 == count else None

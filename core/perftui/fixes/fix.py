@@ -53,8 +53,11 @@ class Fix:
 def option(fix: Fix, facts: Facts) -> FixOption | None:
     """``fix`` as it can be offered for a run; reads and parses source files."""
     change = fix.change(facts)
-    if change is None:
-        return None
+    return offered(fix, change, facts) if change else None
+
+
+def offered(fix: Fix, change: CallChange, facts: Facts) -> FixOption:
+    """``change`` as it can be tried and written for a run; reads and parses source files."""
     if change.why_not:
         return _option(fix, change, SourceChange(why_not=change.why_not))
     source = CallSource(facts, change.file, change.line, change.spec)

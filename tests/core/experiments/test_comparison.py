@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.experiments.comparison import MANY_STEPS, Verdict, compare
+from perftui.experiments import comparison
+from perftui.experiments.comparison import MANY_STEPS, Comparison, Verdict
+from perftui.facts.fact import Facts
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import step_breakdown
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Override
+from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table, telemetry_table
 
 SLOW = {"input_wait": 20, "forward": 10, "backward": 5}
@@ -16,6 +21,16 @@ FAST = {"input_wait": 2, "forward": 10, "backward": 5}
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "persistent_workers": False}
 WORKERS = {**LOADER, "num_workers": 2, "persistent_workers": True, "override": "applied"}
 TRY = Override("DataLoader", {"num_workers": 2, "persistent_workers": True}, "/p/train.py", 3, "w")
+
+
+def mean_step(facts: Facts) -> StepBreakdown:
+    found = step_breakdown(facts)
+    assert found is not None
+    return found
+
+
+def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
+    return comparison.compare(Facts(before), Facts(after))
 
 
 def forward(ms: float, count: int = 100, **run):
@@ -33,8 +48,7 @@ def test_a_run_with_a_fix_is_set_beside_the_run_without() -> None:
     assert found.changes == ("num_workers 0 -> 2", "persistent_workers False -> True")
     waits = next(change for change in found.phases if change.phase == "input_wait")
     assert (waits.before, waits.after) == (20 * MS, 2 * MS)
-    assert found.before.share is not None
-    assert found.before.share.steps_per_second == pytest.approx(1000 / 35)
+    assert mean_step(found.before).steps_per_second == pytest.approx(1000 / 35)
     assert "one run each: no confidence interval" in found.notes
     assert "losses were not compared" in found.notes
 
@@ -48,11 +62,9 @@ def test_the_parts_of_both_sides_sum_to_their_steps(before, after) -> None:
         make_run(phases=dict(zip(PHASES, before, strict=True))),
         make_run(phases=dict(zip(PHASES, after, strict=True))),
     )
-    assert found.before.share is not None
-    assert found.after.share is not None
-    assert sum(change.before for change in found.phases) == found.before.share.mean
-    assert sum(change.after for change in found.phases) == found.after.share.mean
-    assert found.speedup == found.before.share.mean / found.after.share.mean
+    assert sum(change.before for change in found.phases) == mean_step(found.before).mean
+    assert sum(change.after for change in found.phases) == mean_step(found.after).mean
+    assert found.speedup == mean_step(found.before).mean / mean_step(found.after).mean
 
 
 @given(st.floats(1, 100), st.floats(1, 100), st.sampled_from([30, 100]))
@@ -146,16 +158,14 @@ def test_a_few_extreme_steps_do_not_make_a_verdict() -> None:
     found = compare(forward(10), make_run(steps=extreme))
     assert found.verdict is Verdict.NO_CLEAR_DIFFERENCE
     assert "opposite directions" in found.reason
-    assert found.after.share is not None
-    assert (found.after.share.p50, found.after.share.p95) == (9 * MS, 9 * MS)
+    assert (mean_step(found.after).p50, mean_step(found.after).p95) == (9 * MS, 9 * MS)
 
 
 def test_one_slow_step_makes_no_verdict() -> None:
     calm, slow = step_table(121, {"forward": 10}), step_table(1, {"forward": 1500})
     half = step_table(60, {"forward": 10})
     found = compare(make_run(steps=joined(half, slow, half)), make_run(steps=calm))
-    assert found.before.share is not None
-    assert found.before.share.mean > 22 * MS
+    assert mean_step(found.before).mean > 22 * MS
     assert found.verdict is Verdict.NO_CLEAR_DIFFERENCE
     assert found.reason == (
         "the mean step is 2.23x as fast, but 1.00x without "
@@ -168,8 +178,7 @@ def test_fewer_waits_every_few_steps_are_faster_though_the_median_stays() -> Non
     fetched = step_table(1, {"forward": 10})
     waited = step_table(1, {"input_wait": 30, "forward": 10})
     found = compare(make_run(steps=joined(*[fetched, fetched, waited] * 40)), forward(10))
-    assert found.before.share is not None
-    assert found.before.share.p50 == 10 * MS
+    assert mean_step(found.before).p50 == 10 * MS
     assert found.verdict is Verdict.FASTER
     assert found.speedup == pytest.approx(1.875)  # 68 steps of 10 ms and 28 of 40 ms over 10 ms
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from perftui.experiments.comparison import Comparison, Verdict, compare
-from perftui.facts.overrides import Arrival, applied_overrides
-from perftui.facts.settings import settings
+from perftui.experiments import comparison
+from perftui.experiments.comparison import Comparison, Verdict
+from perftui.facts.fact import Facts
+from perftui.facts.overrides import Arrival, overrides_of
+from perftui.facts.settings import settings_of
 from perftui.run.manifest import Expected, Override, Status
+from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import Events, make_run
 
 FILE = "/p/train.py"
@@ -20,6 +23,10 @@ WANTED = {"num_workers": 2, "persistent_workers": True}
 WORKERS_TRIED = Override("DataLoader", WANTED, FILE, 3, "loader-workers")
 FUSED_TRIED = Override("optimizer", {"fused": True}, FILE, 7, "optimizer-fused")
 ADAM = {"name": "torch.optim.adamw.AdamW", "file": FILE, "line": 6, "end_line": 8, "fused": True}
+
+
+def compare(before: RunSnapshot, after: RunSnapshot) -> Comparison:
+    return comparison.compare(Facts(before), Facts(after))
 
 
 def set_up(*optimizers: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -194,7 +201,7 @@ def test_steps_that_were_lost_are_not_counted_as_untrained() -> None:
 
 def test_what_became_of_an_override_is_told_with_its_values() -> None:
     run = make_run(overrides=(FUSED_TRIED,), events=(note("applied", values={"fused": True}),))
-    (applied,) = applied_overrides(run)
+    (applied,) = overrides_of(run)
     assert (applied.arrival, applied.why, applied.place) == (Arrival.APPLIED, "", "train.py:6")
     assert applied.values == {"fused": True}
 
@@ -202,7 +209,7 @@ def test_what_became_of_an_override_is_told_with_its_values() -> None:
 @pytest.mark.parametrize("data", [{}, {"outcome": 3, "why": [], "line": "x", "values": 1}])
 def test_notes_in_another_form_are_no_proof(data: dict[str, Any]) -> None:
     run = make_run(overrides=(FUSED_TRIED,), events=(("override", {"number": 0, **data}),))
-    assert [one.arrival for one in applied_overrides(run)] == [Arrival.PARTLY]
+    assert [one.arrival for one in overrides_of(run)] == [Arrival.PARTLY]
 
 
 def test_settings_are_read_field_by_field() -> None:
@@ -220,7 +227,7 @@ def test_settings_are_read_field_by_field() -> None:
         "compiled": 1,
     }
     (rank,) = make_run(events=(("settings", told),)).ranks
-    found = settings(rank)
+    found = settings_of(rank)
     assert found is not None
     assert found.threads is not None
     assert (found.threads.intra_op, found.threads.inter_op) == (4, 2)
@@ -234,4 +241,4 @@ def test_settings_are_read_field_by_field() -> None:
     assert found.wrappers[0].arguments == {"static_graph": True}
     assert found.parameters is not None
     assert found.parameters[0].tensors == 4
-    assert settings(make_run().ranks[0]) is None
+    assert settings_of(make_run().ranks[0]) is None

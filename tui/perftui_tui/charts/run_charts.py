@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
+from perftui.facts.memory import gpu_memory
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.reading.snapshot import SLOW_RATIO
@@ -202,7 +203,7 @@ def _on_device(steps: Table) -> Iterator[Chart]:
 
 
 def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
-    use = snapshot.memory
+    use = snapshot.ask(gpu_memory)
     if use is None:
         return
     lines = (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.experiments.figures import figures_of
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Fact, Facts
 from perftui.facts.gap_lines import gap_lines
 from perftui.facts.loader import training_loader
+from perftui.facts.machine import busy_host
 from perftui.facts.main_thread import main_thread, window_thread
-from perftui.facts.memory import memory_use
-from perftui.facts.own_cost import own_cost
+from perftui.facts.memory import gpu_memory
+from perftui.facts.own_cost import recording_cost
 from perftui.facts.problems import problems as problems_of
 from perftui.facts.ranks import rank_table
 from perftui.facts.step_breakdown import run_breakdown
@@ -27,12 +27,18 @@ from perftui.run.reader import RankSnapshot, RunReader, RunSnapshot
 from perftui.run.table import Table
 from perftui_tui.reading.allocations import AllocationReader
 from perftui_tui.reading.fix_lookup import FixLookup
-from perftui_tui.reading.snapshot import RecordingCost, Snapshot, phase_of
+from perftui_tui.reading.snapshot import Snapshot, phase_of
 from perftui_tui.reading.step_breakdown import DrawnStep
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.report.memory import MemoryReport
+
+DRAWN: tuple[Fact[Any], ...] = (
+    *(training_loader, main_thread, window_thread, loader_lines, gap_lines),
+    *(syncs, gpu_memory, recording_cost, rank_table, busy_host),
+)
+"""Facts that screens ask for: worked out on the reading thread, so that drawing finds them."""
 
 RECENT_STEPS = 4000
 """Steps that are charted: minutes of a quick training."""
@@ -157,6 +163,8 @@ def picture(
     rank = run.rank(rank_number)
     facts = Facts(run, analysis, rank_number)
     found = diagnosis(facts)
+    for fact in DRAWN:
+        fact.or_none(facts)
     train = rank.steps.where(rank.steps["kind"] == step_kind(facts)) if rank else None
     return Snapshot(
         source=run.root,
@@ -167,6 +175,7 @@ def picture(
         run=run,
         rank_number=rank_number,
         analysis=analysis,
+        facts=facts,
         diagnosis=found,
         breakdown=_breakdown(facts, train),
         step_ms=tuple(ns / 1e6 for ns in train["duration"][-RECENT_STEPS:].tolist())
@@ -174,18 +183,8 @@ def picture(
         else (),
         train_steps=step_count(facts),
         train=train,
-        recording=_recording(run, rank) if rank else None,
-        loader=training_loader(facts),
-        figures=figures_of(run, facts),
         problems=(*problems, *problems_of(run)),
-        main_thread=main_thread(facts),
-        window_thread=window_thread(facts),
-        syncs=syncs(facts),
-        worker_lines=loader_lines(facts),
-        gap_lines=gap_lines(facts),
-        memory=memory_use(rank.steps, rank.thinned) if rank else None,
         allocations=allocations,
-        ranks=rank_table(facts),
         options=fixes.of(found.findings, facts),
     )
 
@@ -198,12 +197,3 @@ def _breakdown(facts: Facts, train: Table | None) -> DrawnStep | None:
         return None
     share = run_breakdown(train, np.ones(len(train), dtype=np.bool_))
     return DrawnStep(share, f"{share.count} steps, warming up") if share else None
-
-
-def _recording(run: RunSnapshot, rank: RankSnapshot) -> RecordingCost | None:
-    cost = own_cost(rank.steps, rank.thinned)
-    if cost is None:
-        return None
-    budget = run.manifest.profile.get("overhead")
-    known = budget if isinstance(budget, float) else None
-    return RecordingCost(cost.total, cost.at_most, cost.whole, known)

@@ -6,21 +6,14 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.model import FixOption
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
-    from perftui.experiments.figures import RunFigures
-    from perftui.facts.gap_lines import GapLines
-    from perftui.facts.lines import LinesByTime
-    from perftui.facts.loader import LoaderFacts
-    from perftui.facts.memory import MemoryUse
-    from perftui.facts.ranks import RankTable
-    from perftui.facts.sync_calls import SyncCalls
-    from perftui.facts.worker_lines import WorkerLines
+    from perftui.facts.fact import Fact, Facts
     from perftui.report.memory import MemoryReport
     from perftui.run.manifest import Manifest
     from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -29,6 +22,8 @@ if TYPE_CHECKING:
 
 SLOW_RATIO = 1.5
 """A step is called slow from so many times the median on."""
+
+T = TypeVar("T")
 
 
 class Phase(enum.Enum):
@@ -46,19 +41,6 @@ class Phase(enum.Enum):
     def is_live(self) -> bool:
         """Whether the training still runs."""
         return self in (Phase.STARTING, Phase.LIVE)
-
-
-@dataclass(frozen=True)
-class RecordingCost:
-    """What recording took of all steps so far, windows included, ns."""
-
-    cost: int
-    at_most: int
-    """What it may have taken: steps differ from each other anyway."""
-    whole: int
-    """The time of all those steps."""
-    budget: float | None = None
-    """The share that it may take; None where none was set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +63,8 @@ class Snapshot:
     rank_number: int = 0
     """The rank of the run that is shown."""
     analysis: TraceAnalysis | None = None
+    facts: Facts | None = None
+    """Every figure of the run and the trace; None where nothing has been read."""
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     breakdown: DrawnStep | None = None
     step_ms: tuple[float, ...] = ()
@@ -90,31 +74,16 @@ class Snapshot:
     train: Table | None = None
     """The training steps, rows of ``STEP_COLUMNS``; of very many the first and the newest. None
     without a run."""
-    recording: RecordingCost | None = None
-    loader: LoaderFacts | None = None
-    """The loader that feeds the training, where it is known."""
-    figures: RunFigures | None = None
-    """What a comparison with another run sets side by side; None without a run."""
     problems: tuple[str, ...] = ()
     """What could not be read or judged, as sentences."""
-    main_thread: LinesByTime | None = None
-    """Stack samples of the training's main thread over the steady steps, if there are any."""
-    window_thread: LinesByTime | None = None
-    """Stack samples of the main thread over the profiled steps, if there are only those."""
-    syncs: SyncCalls | None = None
-    """Calls that make the host wait for the GPU, where they were counted."""
-    worker_lines: WorkerLines | None = None
-    """Where the workers of its data loader were meanwhile."""
-    gap_lines: tuple[GapLines, ...] = ()
-    """Where it was while the GPU idled in the newest window, by cause."""
-    memory: MemoryUse | None = None
-    """GPU memory of the shown rank by step; None where no step knows it."""
     allocations: MemoryReport | None = None
     """GPU memory by call site, from a snapshot of the allocator; None without one."""
-    ranks: RankTable | None = None
-    """All ranks of a run side by side; None for a trace."""
     options: Mapping[str, tuple[FixOption, ...]] = field(default_factory=dict)
     """What can be done about a finding, by its rule, best first."""
+
+    def ask(self, fact: Fact[T]) -> T | None:
+        """The value of ``fact``, None where it is unknown or nothing has been read."""
+        return fact.or_none(self.facts) if self.facts is not None else None
 
     def fixes(self, finding: Finding) -> tuple[FixOption, ...]:
         """What can be done about ``finding``, best first."""

@@ -58,6 +58,7 @@ def view_trace(
         title=path.name,
         now_ns=now_ns,
         analysis=analysis,
+        facts=facts,
         diagnosis=diagnosis(facts),
         breakdown=of_trace(trace_steps(facts)),
         step_ms=() if whole else tuple(step.duration / 1e6 for step in analysis.steps),

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
-from perftui.experiments.figures import RunFigures
+from perftui.facts.machine import machine_use
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import step_breakdown
 from perftui_tui.look.format import per_second, percent
 from perftui_tui.look.rows import Row, crop, row, wrap
 from perftui_tui.look.units import format_ns
@@ -79,26 +81,37 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
 
 
 def _lines(result: Comparison) -> list[Line]:
-    first, second = result.before, result.after
+    runs = (result.before, result.after)
+    first, second = (step_breakdown(run) for run in runs)
     lines = [
-        Line("steps/s", _rate(first), _rate(second), per_second, False),
-        *(
-            Line(f"step {name}", _of(first, field), _of(second, field), format_ns)
-            for name, field in (("mean", "mean"), ("p50", "p50"), ("p95", "p95"))
+        Line(
+            "steps/s",
+            _of(first, "steps_per_second"),
+            _of(second, "steps_per_second"),
+            per_second,
+            False,
         ),
         *(
-            _phase(one, first.share.mean if first.share else 0)
+            Line(f"step {name}", _of(first, name), _of(second, name), format_ns)
+            for name in ("mean", "p50", "p95")
+        ),
+        *(
+            _phase(one, first.mean if first else 0)
             for one in result.phases
             if one.before or one.after
         ),
     ]
-    cores = (first.machine.tree_cores, second.machine.tree_cores)
-    lines.append(Line("CPU cores used", *cores, lambda value: f"{value:.2f}", None))
-    gpu = (first.machine.gpu_busy, second.machine.gpu_busy)
-    if gpu != (None, None):
-        lines.append(Line("GPU busy", *gpu, lambda value: percent(100 * value), False))
-    steps = (first.steps, second.steps)
-    return [*lines, Line("steady steps", *steps, lambda value: f"{value:.0f}", None)]
+    one, other = (machine_use(run) for run in runs)
+    lines.append(
+        Line("CPU cores used", one.tree_cores, other.tree_cores, lambda value: f"{value:.2f}", None)
+    )
+    if (one.gpu_busy, other.gpu_busy) != (None, None):
+        busy = Line(
+            "GPU busy", one.gpu_busy, other.gpu_busy, lambda value: percent(100 * value), False
+        )
+        lines.append(busy)
+    count, counted = (float(each.count) if each else 0.0 for each in (first, second))
+    return [*lines, Line("steady steps", count, counted, lambda value: f"{value:.0f}", None)]
 
 
 def _phase(change: PhaseChange, step: int) -> Line:
@@ -107,12 +120,8 @@ def _phase(change: PhaseChange, step: int) -> Line:
     return Line(name, change.before, change.after, format_ns, matters=matters)
 
 
-def _rate(figures: RunFigures) -> float | None:
-    return figures.share.steps_per_second if figures.share else None
-
-
-def _of(figures: RunFigures, field: str) -> float | None:
-    return float(getattr(figures.share, field)) if figures.share else None
+def _of(step: StepBreakdown | None, field: str) -> float | None:
+    return float(getattr(step, field)) if step else None
 
 
 def _line(line: Line, cells: int) -> Row:

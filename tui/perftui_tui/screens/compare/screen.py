@@ -10,7 +10,7 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from perftui.experiments.comparison import compare_figures
+from perftui.experiments.comparison import compare
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row, row, wrap
 from perftui_tui.panes.step_bar import breakdown_bar
@@ -88,7 +88,7 @@ class CompareScreen(RunScreen):
         parts, figures = self.query_one("#breakdowns", RowView), self.query_one("#figures", RowView)
         cells = figures.scrollable_content_region.width - 1
         pair = self._pair(snapshot)
-        known = [one.figures for one in pair or () if one.figures is not None]
+        known = [one.facts for one in pair or () if one.run is not None and one.facts is not None]
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             parts.rows = []
@@ -97,7 +97,7 @@ class CompareScreen(RunScreen):
             return
         before, after = pair
         parts.rows = breakdown_rows(before, after, parts.size.width)
-        figures.rows = comparison(compare_figures(*known), cells)
+        figures.rows = comparison(compare(*known), cells)
         self.query_one(StepHistogram).show(before.step_ms, after.step_ms)
 
     def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding
+from perftui.facts.gap_lines import gap_lines
 from perftui.facts.lines import LinesByTime
+from perftui.facts.main_thread import main_thread, window_thread
+from perftui.facts.sync_calls import syncs
+from perftui.facts.worker_lines import loader_lines
 from perftui.fixes.model import FixOption
 from perftui_tui.dialogs.choice import labelled
 from perftui_tui.dialogs.fix import diff_rows, risk
@@ -79,20 +83,21 @@ def details(
 
 def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
     rows: list[Row] = []
-    if snapshot.main_thread is not None:
-        looks = f"about {fmt.several(snapshot.main_thread.looks, 'look')} at the steady steps"
-        rows += _lines("Where the main thread is", looks, snapshot.main_thread, cells)
-    if snapshot.window_thread is not None:
-        looks = f"about {fmt.several(snapshot.window_thread.looks, 'look')} in profiled steps"
-        rows += _lines("Where the main thread is", looks, snapshot.window_thread, cells)
-    if snapshot.worker_lines is not None:
-        found = snapshot.worker_lines
+    steady, profiled = snapshot.ask(main_thread), snapshot.ask(window_thread)
+    if steady is not None:
+        looks = f"about {fmt.several(steady.looks, 'look')} at the steady steps"
+        rows += _lines("Where the main thread is", looks, steady, cells)
+    if profiled is not None:
+        looks = f"about {fmt.several(profiled.looks, 'look')} in profiled steps"
+        rows += _lines("Where the main thread is", looks, profiled, cells)
+    found = snapshot.ask(loader_lines)
+    if found is not None:
         looks = (
             f"{fmt.percent(found.busy)} of their time, "
             f"about {fmt.several(found.making.looks, 'look')}"
         )
         rows += _lines("Where the workers make batches", looks, found.making, cells)
-    for gaps in snapshot.gap_lines:
+    for gaps in snapshot.ask(gap_lines) or ():
         looks = f"{fmt.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
         title = f"Where it was while the GPU idled, {gaps.cause.value}"
         rows += _lines(title, looks, gaps.thread, cells)
@@ -109,7 +114,7 @@ def _lines(title: str, looks: str, thread: LinesByTime, cells: int) -> list[Row]
 
 
 def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
-    found = snapshot.syncs
+    found = snapshot.ask(syncs)
     if found is None:
         return []
     over = f"   over {fmt.several(found.steps, 'profiled step')}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from perftui.facts.memory import gpu_memory
 from perftui_tui.charts.area import resample
 from perftui_tui.charts.layers import layers
 from perftui_tui.look.format import share
@@ -34,12 +35,13 @@ def memory_title(snapshot: Snapshot) -> str:
     """What the chart shows."""
     if snapshot.phase is Phase.TRACE or snapshot.run is None:
         return "Memory"
-    return "GPU memory by step" if snapshot.memory else "Memory of the training's processes (RSS)"
+    on_gpu = snapshot.ask(gpu_memory)
+    return "GPU memory by step" if on_gpu else "Memory of the training's processes (RSS)"
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """Two rows: allocated memory and its peak, then the card's memory and failed allocations."""
-    use = snapshot.memory
+    use = snapshot.ask(gpu_memory)
     if snapshot.is_memory_alone and snapshot.allocations is not None:
         return _devices(snapshot.allocations, cells)
     if use is None:
@@ -122,7 +124,7 @@ def _cards(snapshot: Snapshot) -> list[Span]:
 
 def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     """Allocated as an area, reserved hatched above it; without a GPU the processes' RSS."""
-    use = snapshot.memory
+    use = snapshot.ask(gpu_memory)
     if use is None:
         return _resident(snapshot, cells, height)
     columns, rows = max(1, cells - AXIS_CELLS), max(1, height - 2)

@@ -77,7 +77,9 @@ def _notes(snapshot: Snapshot, number: int) -> list[str]:
 
 def _allocator(snapshot: Snapshot) -> list[str]:
     """The peak of memory allocated by PyTorch, and whether it ran short."""
-    use = snapshot.memory
+    from perftui.facts.memory import gpu_memory
+
+    use = snapshot.ask(gpu_memory)
     if use is None:
         return []
     notes = [f"peak {format_bytes(use.peak_allocated)}"]

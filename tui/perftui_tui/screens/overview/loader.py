@@ -35,9 +35,12 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no step yet")
     if not snapshot.train:
         return Meter("Loader", absent="no training step yet")
-    work = recent_work(rank.workers, snapshot.loader)
+    from perftui.facts.loader import training_loader
+
+    loader = snapshot.ask(training_loader)
+    work = recent_work(rank.workers, loader)
     effort = (*_effort(work), *_resources(snapshot))
-    return _meter(snapshot.train, snapshot.train_steps, snapshot.loader, effort)
+    return _meter(snapshot.train, snapshot.train_steps, loader, effort)
 
 
 def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:

@@ -48,16 +48,18 @@ def _slow(slow: tuple[bool, ...]) -> str:
 
 def _overhead(snapshot: Snapshot) -> str:
     """What recording has cost so far, and what it may cost: the first window is paid back later."""
-    recording = snapshot.recording
-    if recording is None:
+    from perftui.facts.own_cost import overhead_budget, recording_cost
+
+    cost, budget = snapshot.ask(recording_cost), snapshot.ask(overhead_budget)
+    if cost is None:
         return ""
-    if recording.budget is None:
-        return f"perftui {share(recording.cost, recording.whole)}"
-    cost = fine_percent(100 * recording.cost / recording.whole)
-    if recording.at_most > recording.budget * recording.whole:
+    if budget is None:
+        return f"perftui {share(cost.total, cost.whole)}"
+    shown = fine_percent(100 * cost.total / cost.whole)
+    if cost.at_most > budget * cost.whole:
         # Steps scatter: whether the budget was kept is not known, but how much it was at most.
-        cost = f"≤{fine_percent(100 * recording.at_most / recording.whole)}"
-    return f"perftui {cost} of {100 * recording.budget:g} %"
+        shown = f"≤{fine_percent(100 * cost.at_most / cost.whole)}"
+    return f"perftui {shown} of {100 * budget:g} %"
 
 
 def _scale(milliseconds: float) -> str:

@@ -8,6 +8,7 @@ from textual import on
 from textual.widget import Widget
 
 from perftui.facts.ranks import RankRow, RankTable
+from perftui.facts.ranks import rank_table as rank_table_of
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
@@ -74,7 +75,7 @@ class RanksScreen(RunScreen):
         traces = self.session.rank_traces
         if snapshot.run is not None:
             self.session.rank_traces.read()
-            self._draw(snapshot.ranks, snapshot.rank_number, NO_RANK, traces.doing)
+            self._draw(snapshot.ask(rank_table_of), snapshot.rank_number, NO_RANK, traces.doing)
         elif traces.has_several:
             self._draw(traces.table, traces.rank_of(snapshot.source), traces.doing, traces.doing)
         else:
@@ -117,7 +118,8 @@ class RanksScreen(RunScreen):
         snapshot = self.snapshot
         if snapshot is None:
             return
-        if snapshot.run is not None and snapshot.ranks is not None:
-            self.session.show_rank(snapshot.ranks.rows[event.row].rank)
+        table = snapshot.ask(rank_table_of)
+        if snapshot.run is not None and table is not None:
+            self.session.show_rank(table.rows[event.row].rank)
         elif snapshot.run is None:
             self.session.rank_traces.open(event.row)

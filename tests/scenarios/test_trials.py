@@ -10,10 +10,13 @@ import pytest
 
 from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.effect import missed
+from perftui.experiments.rerun import Form, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.overrides import Arrival, overrides_of
 from perftui.facts.settings import settings_of
 from perftui.facts.steps import step_count
+from perftui.fixes.fix import option
+from perftui.fixes.optimizer import FUSED as FUSED_FIX
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Expected, Override, Status
@@ -93,7 +96,11 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     before = recorded(tmp_path, source)
     script = str(tmp_path / "train.py")
 
-    tried = recorded(tmp_path, source, Override("optimizer", FUSED, script, LINE, "fused"))
+    offered = option(FUSED_FIX, Facts(before))
+    assert offered is not None
+    assert offered.override == Override("optimizer", FUSED, script, LINE, "optimizer-fused")
+    assert offered.patch is not None
+    tried = recorded(tmp_path, source, offered.override)
     (applied,) = overrides_of(tried)
     assert (applied.arrival, applied.place) == (Arrival.APPLIED, f"train.py:{LINE}")
     assert applied.values == FUSED
@@ -105,8 +112,9 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     assert output(tried).split()[2] == "True"
     assert step_count(Facts(before)) == step_count(Facts(tried)) == 60
 
-    written = (Expected("optimizer", FUSED, script, LINE),)
-    patched = recorded(tmp_path, OPTIMIZER.format(more=" fused=True"), expected=written)
+    written = rerun_launch(before, offered, Form.SOURCE).expected
+    assert written == (Expected("AdamW", FUSED, script, LINE),)
+    patched = recorded(tmp_path, offered.patch.after.decode(), expected=written)
     assert missed(Facts(patched)) == ""
 
     unreached = Override("optimizer", FUSED, script, LINE + 5, "fused")

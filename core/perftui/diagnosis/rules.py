@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
-from perftui.diagnosis.symptoms import data, host, kernels, loader_start, memory
+from perftui.diagnosis.symptoms import data, host, kernels, loader_start, memory, optimizer
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
     data.BOUND,
     loader_start.LOADER_START,
+    optimizer.SINGLE_TENSOR,
     host.SYNC,
     host.LAUNCH,
     kernels.FLOAT64,

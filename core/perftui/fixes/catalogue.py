@@ -8,8 +8,9 @@ from perftui.fixes.fix import Fix, option
 from perftui.fixes.loader import PERSISTENT, PIN
 from perftui.fixes.loader_workers import WORKERS
 from perftui.fixes.model import FixOption
+from perftui.fixes.optimizer import FUSED
 
-FIXES: tuple[Fix, ...] = (WORKERS, PIN, PERSISTENT)
+FIXES: tuple[Fix, ...] = (WORKERS, PIN, PERSISTENT, FUSED)
 
 CATALOGUE = {fix.id: fix for fix in FIXES}
 

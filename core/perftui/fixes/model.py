@@ -18,6 +18,7 @@ class Risk(str, enum.Enum):
     MEMORY = "uses more memory"
     RANDOMNESS = "changes random augmentation"
     ORDER = "changes the shuffle of later epochs"
+    NUMERICS = "may change the last digits of results"
     CORES = "may slow the step: too few cores are idle"
 
 

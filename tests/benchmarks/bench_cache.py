@@ -24,11 +24,11 @@ COLUMNS = 200
 OPEN = f"""
 import sys
 from pathlib import Path
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 analysis = open_trace(Path(sys.argv[1]))
 lanes = analysis.lanes
 if not lanes:
-    from perftui.analysis.lanes import build_lanes
+    from perftui.analysis.timeline.tracks import build_lanes
     lanes = build_lanes(analysis.trace)
 end = int(analysis.trace.end.max())
 for lane in lanes:

@@ -82,7 +82,7 @@ def peak_mb() -> float:
 def measure(path: Path) -> None:
     """Open one file in this process and print what it took, as JSON."""
     from perftui.analysis.analyse import analyse
-    from perftui.analysis.lanes import build_lanes
+    from perftui.analysis.timeline.tracks import build_lanes
     from perftui.trace.load import load_trace
 
     before = peak_mb()

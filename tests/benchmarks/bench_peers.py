@@ -34,7 +34,7 @@ def work(path):
 
 OURS_WHOLE = """
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui.trace.load import load_trace
 def work(path):
     trace = load_trace(path)

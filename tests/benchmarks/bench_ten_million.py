@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.links import link
-from perftui.analysis.ops import op_table
-from perftui.trace import native
+from perftui.analysis.ops.table import op_table
+from perftui.analysis.timeline.tracks import Lane, build_lanes
+from perftui.trace.columns import native
+from perftui.trace.columns.downcast import narrowed
+from perftui.trace.columns.nesting import nest, order
 from perftui.trace.model import NONE, Int32, Int64, Trace, Track
-from perftui.trace.narrow import narrowed
-from perftui.trace.nesting import nest, order
 
 THREADS = 20
 COLUMNS = 200

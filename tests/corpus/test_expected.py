@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.analysis.budget import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
-from perftui.analysis.host import Host
-from perftui.analysis.idle import explain_idle
+from perftui.analysis.gpu_idle.causes import explain_idle
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import intersect, subtract
-from perftui.analysis.lanes import WHOLE, build_lanes
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
+from perftui.analysis.timeline.tracks import WHOLE, build_lanes
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE
 from tests.corpus.collection import ROOT, oracles

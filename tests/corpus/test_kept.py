@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis import opened as opening
-from perftui.analysis.opened import never, open_trace
+from perftui.analysis import open_trace as opening
+from perftui.analysis.open_trace import never, open_trace
 from tests.core.analysis.sameness import assert_equals
 from tests.corpus.collection import ROOT, oracles
 from tests.corpus.opened import opened

@@ -19,8 +19,8 @@ from textual.pilot import Pilot
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.intervals import union
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui.trace.load import load_trace
 from perftui.trace.model import NOT_READ, Int64, Trace
 from perftui.trace.nsys.arguments import RowReader

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from perftui.analysis.budget import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.analysis.links import link
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader

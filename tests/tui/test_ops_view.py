@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 from textual.widgets import Input, Static
 
-from perftui.analysis.call_groups import By
+from perftui.analysis.ops.call_groups import By
 from perftui.trace.ncu.load import load_ncu
 from perftui_tui.actions import clipboard as copying
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES

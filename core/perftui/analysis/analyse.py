@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perftui.analysis import kinds
-from perftui.analysis.activity import device_activities
-from perftui.analysis.budget import budgets, device_parts
-from perftui.analysis.gaps import MOST, list_gaps
-from perftui.analysis.host import Host
-from perftui.analysis.idle import Idle, explain_idle
+from perftui.analysis.gpu_idle.causes import Idle, explain_idle
+from perftui.analysis.gpu_idle.enclosing_op import Surroundings
+from perftui.analysis.gpu_idle.gaps import MOST, list_gaps
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.kernels import kernel_table
+from perftui.analysis.kernels.activity import device_activities
+from perftui.analysis.kernels.table import kernel_table
 from perftui.analysis.links import Links, link, shared_correlations
 from perftui.analysis.model import (
     DeviceActivity,
@@ -24,11 +24,11 @@ from perftui.analysis.model import (
     StepParts,
     TraceAnalysis,
 )
-from perftui.analysis.modules import module_table
-from perftui.analysis.ops import op_table
-from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
-from perftui.analysis.steps import find_steps
-from perftui.analysis.surroundings import Surroundings
+from perftui.analysis.ops.modules import module_table
+from perftui.analysis.ops.table import op_table
+from perftui.analysis.steps.find import find_steps
+from perftui.analysis.steps.parts import budgets, device_parts
+from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
 from perftui.trace.model import NONE, NOT_READ, Trace
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.remembered import remembered
+from perftui.analysis.cached import remembered
 from perftui.trace.categories import (
     ANNOTATION,
     CPU_OP,
@@ -19,8 +19,8 @@ from perftui.trace.categories import (
     PYTHON,
     XPU_WAIT,
 )
+from perftui.trace.columns.downcast import narrowed
 from perftui.trace.model import NONE, Ints, Trace
-from perftui.trace.narrow import narrowed
 
 Mask = npt.NDArray[np.bool_]
 

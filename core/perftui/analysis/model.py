@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perftui.analysis.lane import Lane
+from perftui.analysis.timeline.track import Lane
 from perftui.trace.model import NONE, Int64, Trace
 
 

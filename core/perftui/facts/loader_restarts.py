@@ -8,8 +8,8 @@ import numpy as np
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.steps import steady_mask, step_kind
+from perftui.run.aggregates import NO_SUMS, Sums
 from perftui.run.steady import Mask
-from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 
 

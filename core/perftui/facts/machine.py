@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.memory import peak_reserved
 from perftui.facts.steps import steady_span
 from perftui.facts.trace_steps import trace_steps
-from perftui.run.sums import NO_SUMS, Group, Sums
+from perftui.run.aggregates import NO_SUMS, Group, Sums
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.aggregates import NO_SUMS, Sums
 from perftui.run.table import Table
 
 Int64 = npt.NDArray[np.int64]

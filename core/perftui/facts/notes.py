@@ -10,7 +10,7 @@ from perftui.facts.problems import problems
 from perftui.facts.step_kind import TRAIN, WORK, count_of
 from perftui.facts.steps import step_kind
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stacks import NO_STACKS
+from perftui.run.stack_samples import NO_STACKS
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is

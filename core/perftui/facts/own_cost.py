@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perftui.facts.fact import Facts, fact
 from perftui.facts.slowed import slowed
 from perftui.facts.step_kind import main_kind
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.aggregates import NO_SUMS, Sums
 from perftui.run.table import Table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.aggregates import NO_SUMS, Sums
 from perftui.run.table import Table
 
 TRAIN, EVAL, INFER = "train", "eval", "infer"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.gaps import MOST
+from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.facts.fact import trace_fact

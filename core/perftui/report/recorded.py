@@ -14,7 +14,7 @@ from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stacks import looks_of
+from perftui.run.stack_samples import looks_of
 from perftui.run.steady import steady
 
 REASONS = {

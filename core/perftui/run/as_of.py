@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from perftui.run.aggregates import NO_SUMS, Sums
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.manifest import Manifest, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from perftui.run.aggregates import NO_SUMS, Sums, sums_of
 from perftui.run.journal import Column
-from perftui.run.pieces import PieceReader
-from perftui.run.sums import NO_SUMS, Sums, sums_of
+from perftui.run.segments import PieceReader
 from perftui.run.table import GrowingTable, Table
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from perftui.run.aggregates import NO_SUMS, Sums
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT, WORKER_COLUMNS
 from perftui.run.heartbeat import Hearing, is_elsewhere, silence_note
 from perftui.run.journal import Column
@@ -14,10 +15,9 @@ from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.run.merging import merged
+from perftui.run.merge import merged
 from perftui.run.naming import named
-from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.stack_samples import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui.trace.load import load_trace
 from perftui.trace.many_arguments import arguments_of
 

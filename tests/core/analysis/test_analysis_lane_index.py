@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.analysis.lane_index import LaneIndex, edges
+from perftui.analysis.timeline.track_index import LaneIndex, edges
 
 pytestmark = pytest.mark.usefixtures("route")
 

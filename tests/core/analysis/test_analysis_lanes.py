@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.lanes import WHOLE, build_lanes
+from perftui.analysis.timeline.tracks import WHOLE, build_lanes
 from tests.traces.events import cpu, gpu, mark, trace_of
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from perftui.analysis import kinds
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.links import link
 from perftui.analysis.model import GapCause
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui.trace.model import NONE
 from tests.traces.events import cpu, gpu, mark, trace_of
 

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.analysis import opened
+from perftui.analysis import open_trace as opened
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
-from perftui.analysis.opened import never, open_trace
+from perftui.analysis.open_trace import never, open_trace
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui.trace.cache.store import Store
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
@@ -354,7 +354,7 @@ def test_a_disk_that_takes_too_long_is_given_up(
 
 def test_a_process_keeps_the_trace_before_it_ends(path: Path, cache: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from perftui.analysis import opened\n"
+        "import sys; from pathlib import Path; from perftui.analysis import open_trace as opened\n"
         "opened.FEWEST_ROWS = 1\n"
         "opened.open_trace(Path(sys.argv[1]))"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 from perftui.trace.errors import TraceError
 from tests.core.analysis.sameness import assert_right, assert_same
 from tests.core.trace import nsys_exports as nsys

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import device_label
-from perftui.analysis.launches import Launches
-from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.multi_rank.clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import call, cpu, gpu, mark, trace_of

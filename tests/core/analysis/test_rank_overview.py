@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.host import Host
-from perftui.analysis.lanes import PHASES, STEPS
-from perftui.analysis.measure import measure
-from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.phases import find_phases
-from perftui.analysis.rank_clocks import Evidence, RankClock
+from perftui.analysis.multi_rank.clocks import Evidence, RankClock
+from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.tracks import PHASES, STEPS
 from perftui.trace.model import NONE
 from tests.traces.events import analysis_of, cpu, gpu, mark, trace_of
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.host import Host
-from perftui.analysis.phases import find_phases
-from perftui.analysis.recorded_steps import recorded_steps
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.steps.recorded import recorded_steps
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunReader
 from tests.tui.recorded import write_run

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from perftui.analysis.remembered import remembered
+from perftui.analysis.cached import remembered
 from perftui.trace.model import Int64, Trace
 from tests.traces.events import cpu, trace_of
 

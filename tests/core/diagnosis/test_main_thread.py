@@ -19,7 +19,7 @@ from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
-from perftui.run.stacks import NO_STACKS
+from perftui.run.stack_samples import NO_STACKS
 from perftui.run.steady import steady
 from perftui.trace.model import NONE
 from tests.core.diagnosis.looks import ORIGIN, RATE, at_wall, run_with, stack_table

@@ -19,12 +19,12 @@ from perftui.recorder.journals.rank import RankJournals
 from perftui.recorder.spool import notes
 from perftui.recorder.spool.ring import Record
 from perftui.recorder.spool.windows import limit_windows
+from perftui.run.aggregates import Group, sums_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
 from perftui.run.layout import RankLayout, RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.run.reader import RankSnapshot, RunReader
-from perftui.run.sums import Group, sums_of
 from perftui.wire.spool import Spool
 from tests.benchmarks.week import HOST, Week, size_of
 

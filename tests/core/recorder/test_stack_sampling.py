@@ -22,8 +22,8 @@ from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
-from perftui.run.pieces import Pieces
-from perftui.run.stacks import STACK_COLUMNS, STACK_TEXT
+from perftui.run.segments import Pieces
+from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 
 pytestmark = pytest.mark.subprocess
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perftui.run.aggregates import sums_of
 from perftui.run.as_of import as_of, stops_of
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status, read_manifest, write_manifest
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.sums import sums_of
 from tests.tui.recorded import START, write_run
 
 END = START + 200 * 10**9

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.memory import memory_use
+from perftui.run.aggregates import sums_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row
 

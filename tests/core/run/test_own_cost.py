@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.own_cost import OwnCost, own_cost
+from perftui.run.aggregates import sums_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 
 MS = 1_000_000

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.step_kind import EVAL, INFER, TRAIN, count_of, main_kind
+from perftui.run.aggregates import sums_of
 from perftui.run.columns import STEP_COLUMNS, STEP_TEXT
-from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from perftui.facts.step_breakdown import nearest_rank, run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.downsampling import KEPT_SEGMENTS, DownsamplingSink
+from perftui.run.aggregates import Group, Sums, sums_of
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.histogram import Weighed, added, histogram
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept
-from perftui.run.pieces import Pieces
-from perftui.run.sums import Group, Sums, sums_of
+from perftui.run.segments import Pieces
 from perftui.run.table import GrowingTable, Table
 from perftui.run.versioned import NewerError
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.far import FAR, far_away
+from perftui.trace.columns.outliers import FAR, far_away
 
 HOUR = 3_600_000_000_000
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.growing import GrowingColumn
-from perftui.trace.narrow import narrowed
+from perftui.trace.columns.downcast import narrowed
+from perftui.trace.columns.growable_array import GrowingColumn
 
 VALUES = st.lists(
     st.one_of(

@@ -3,7 +3,7 @@
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui_tui.screens.timeline.model.state import TimelineState
 from tests.tui.traces import traced
 

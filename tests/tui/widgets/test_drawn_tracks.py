@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui_tui.screens.timeline.canvas import drawn_tracks as drawn_tracks
 from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnTracks
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from perftui.analysis.lane_index import LaneIndex
-from perftui.analysis.lanes import PHASES, STEPS, THREAD, Lane
+from perftui.analysis.timeline.track_index import LaneIndex
+from perftui.analysis.timeline.tracks import PHASES, STEPS, THREAD, Lane
 from perftui_tui.screens.timeline.canvas.event_style import style_of
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
 from perftui_tui.screens.timeline.model.cells import merged, text_of

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from perftui.analysis.analyse import analyse, without_tables
-from perftui.analysis.lanes import MARKS, build_lanes
-from perftui.analysis.measure import measure
 from perftui.analysis.model import Step
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.tracks import MARKS, build_lanes
 from perftui.trace.errors import TraceError
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.detail.event import argument_lines, event_lines, self_time

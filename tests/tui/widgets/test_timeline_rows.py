@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.lanes import DEVICE, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
+from perftui.analysis.timeline.tracks import DEVICE, build_lanes
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.screens.timeline.canvas.head import (
     Scene,

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import Step
+from perftui.analysis.timeline.tracks import build_lanes
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model.matches import find_matches
 from perftui_tui.screens.timeline.model.navigation import same_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.trace_steps import trace_steps

@@ -9,10 +9,10 @@ from typing import Any
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import JournalSink
+from perftui.run.aggregates import Sums, sums_of
 from perftui.run.journal import Column
-from perftui.run.pieces import Pieces, Thinned, write_thinned
-from perftui.run.stacks import STACK_TEXT
-from perftui.run.sums import Sums, sums_of
+from perftui.run.segments import Pieces, Thinned, write_thinned
+from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
 SEGMENT_BYTES = 8 * 1024 * 1024

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from perftui.trace.far import far_away
+from perftui.trace.columns.nesting import nest_by_category, order
+from perftui.trace.columns.outliers import far_away
 from perftui.trace.model import NONE, LoadWarning, Trace
-from perftui.trace.nesting import nest_by_category, order
 from perftui.trace.nsys.arguments import RowReader
 from perftui.trace.nsys.columns import Columns
 from perftui.trace.nsys.database import Database

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from perftui.trace.kineto.tracks import Numbering
 from perftui.trace.model import NONE, Track
 from perftui.trace.nsys.database import Database
 from perftui.trace.nsys.words import Words
-from perftui.trace.tracks import Numbering
 
 UNSIGNED_NONE = 2**32 - 1
 """Stream of what concerns a whole context, event of what waits for none."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perftui.analysis.call_detail import NO_CALL, NOBODY, Detail, Part
-from perftui.analysis.kernel_launches import LaunchShapes
-from perftui.analysis.lanes import lane_label
-from perftui.analysis.tensor_cores import tensor_cores
+from perftui.analysis.kernels.launches import LaunchShapes
+from perftui.analysis.kernels.tensor_cores import tensor_cores
+from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
+from perftui.analysis.timeline.tracks import lane_label
 from perftui.trace.categories import KERNEL
 from perftui.trace.model import Trace
 from perftui.trace.text import printable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.host import Host
-from perftui.analysis.lanes import Lane, build_lanes
-from perftui.analysis.launches import Launches
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.phases import find_phases
+from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.tracks import Lane, build_lanes
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.canvas.phase_row import Phases
 

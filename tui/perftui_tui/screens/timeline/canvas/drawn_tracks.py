@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.tracks import Lane
 from perftui.trace.model import Trace
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
 from perftui_tui.screens.timeline.model.cells import Cell

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from perftui.analysis.lanes import PHASES, STEPS, Lane
+from perftui.analysis.timeline.tracks import PHASES, STEPS, Lane
 from perftui.trace.model import Ints, Trace
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from perftui.analysis.lane_index import LaneIndex
-from perftui.analysis.lanes import THREAD, Lane
 from perftui.analysis.model import Step
+from perftui.analysis.timeline.track_index import LaneIndex
+from perftui.analysis.timeline.tracks import THREAD, Lane
 from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps

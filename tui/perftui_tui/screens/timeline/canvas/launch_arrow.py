@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.tracks import Lane
 from perftui.trace.model import NONE
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.model import navigation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
+from perftui.analysis.timeline.tracks import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
 from perftui.trace.text import printable
 from perftui_tui.screens.timeline.canvas.head import Scene, label_width
 from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of

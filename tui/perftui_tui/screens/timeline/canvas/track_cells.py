@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lane_index import edges
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.track_index import edges
+from perftui.analysis.timeline.tracks import Lane
 from perftui.trace.model import Int32, Int64, Trace
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.charts.filled import all_filled_steps

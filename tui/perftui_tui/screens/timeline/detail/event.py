@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perftui.analysis.lanes import lane_label
-from perftui.analysis.launches import Launches, rows_inside
+from perftui.analysis.timeline.launches import Launches, rows_inside
+from perftui.analysis.timeline.tracks import lane_label
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable

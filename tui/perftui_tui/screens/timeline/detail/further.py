@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perftui.analysis.lanes import lane_label
-from perftui.analysis.measure import measure
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.tracks import lane_label
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui.trace.text import printable

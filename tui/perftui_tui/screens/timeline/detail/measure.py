@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perftui.analysis.lanes import device_label, lane_label
-from perftui.analysis.measure import Busy, Measure, NameTime
+from perftui.analysis.timeline.measure import Busy, Measure, NameTime
+from perftui.analysis.timeline.tracks import device_label, lane_label
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns

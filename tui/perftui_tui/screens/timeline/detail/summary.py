@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perftui.analysis.lanes import device_label
 from perftui.analysis.model import Gap, Step, TraceAnalysis
-from perftui.analysis.recorded_steps import ONLY_STEPS
-from perftui.analysis.slow_steps import median_duration, slow_steps
+from perftui.analysis.steps.recorded import ONLY_STEPS
+from perftui.analysis.steps.slow import median_duration, slow_steps
+from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.model import NONE
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint

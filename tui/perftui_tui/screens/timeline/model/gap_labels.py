@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lanes import Lane
 from perftui.analysis.model import Gap
+from perftui.analysis.timeline.tracks import Lane
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lanes import WHOLE, Lane
 from perftui.analysis.model import Gap, Step
+from perftui.analysis.timeline.tracks import WHOLE, Lane
 from perftui.trace.model import NONE, Int64, Trace
 from perftui_tui.screens.timeline.model.viewport import Viewport
 

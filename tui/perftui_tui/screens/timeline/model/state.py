@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.analysis.lanes import WHOLE, Lane
-from perftui.analysis.launches import Launches
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.slow_steps import slow_steps
+from perftui.analysis.steps.slow import slow_steps
+from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.tracks import WHOLE, Lane
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around

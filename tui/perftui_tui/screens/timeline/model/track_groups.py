@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.timeline.tracks import WHOLE, Lane
 
 FEWEST_DEPTHS = 3
 """Depths of a thread that stay shown however low the screen is."""

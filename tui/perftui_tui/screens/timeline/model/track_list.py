@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.tracks import Lane
 from perftui.trace.model import Trace
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack, shown_tracks
 from perftui_tui.screens.timeline.model.track_order import TrackOrder

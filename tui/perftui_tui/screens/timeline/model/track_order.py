@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.timeline.tracks import WHOLE, Lane
 from perftui.trace.model import Track
 
 GroupKey = tuple[str, str, int, int, bool]

@@ -23,5 +23,5 @@ def test_a_real_trace_comes_back_as_it_was(
     monkeypatch.setattr(opening, "FEWEST_ROWS", 1)
     open_trace(ROOT / name, later=lambda work: work())
     again = open_trace(ROOT / name, later=never)
-    assert again.lanes
+    assert again.timeline_tracks
     assert_equals(again, opened(name).analysis, rows=40)

@@ -15,7 +15,7 @@ from perftui.trace.model import Trace
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-def remembered(
+def cached(
     column: Callable[[Trace], npt.NDArray[Kind]],
 ) -> Callable[[Trace], npt.NDArray[Kind]]:
     """The same function, whose result is kept as long as the trace is and cannot be written to."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.cached import remembered
+from perftui.analysis.cached import cached
 from perftui.trace.categories import (
     ANNOTATION,
     CPU_OP,
@@ -19,7 +19,7 @@ from perftui.trace.categories import (
     PYTHON,
     XPU_WAIT,
 )
-from perftui.trace.columns.downcast import narrowed
+from perftui.trace.columns.downcast import downcast
 from perftui.trace.model import NONE, Ints, Trace
 
 Mask = npt.NDArray[np.bool_]
@@ -83,15 +83,15 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     return mask
 
 
-@remembered
+@cached
 def devices(trace: Trace) -> Ints:
     """Device of each row, NONE on the CPU."""
-    of_track = narrowed(np.array([track.device for track in trace.tracks], dtype=np.int64))
+    of_track = downcast(np.array([track.device for track in trace.tracks], dtype=np.int64))
     column: Ints = of_track[trace.track]
     return column
 
 
-@remembered
+@cached
 def on_cpu(trace: Trace) -> Mask:
     """Rows of CPU threads."""
     mask: Mask = devices(trace) == NONE
@@ -104,7 +104,7 @@ def on_thread(trace: Trace) -> Mask:
     return mask
 
 
-@remembered
+@cached
 def device_activity(trace: Trace) -> Mask:
     """Kernels, copies and sets: what keeps a device busy."""
     return trace.in_category(*DEVICE_ACTIVITY)
@@ -115,20 +115,20 @@ def communication(trace: Trace) -> Mask:
     return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
 
 
-@remembered
+@cached
 def operators(trace: Trace) -> Mask:
     """CPU operators; marks that older versions wrote as operators are none."""
     return trace.in_category(CPU_OP) & ~named(trace, _MARKS.match)
 
 
-@remembered
+@cached
 def ranges(trace: Trace) -> Mask:
     """Ranges that the script, PyTorch or the agent marked on the CPU."""
     marked = trace.in_category(CPU_OP) & named(trace, _MARKS.match)
     return (trace.in_category(ANNOTATION) & on_cpu(trace)) | marked
 
 
-@remembered
+@cached
 def launches(trace: Trace) -> Mask:
     """Calls of the runtime or driver."""
     return trace.in_category(*LAUNCHES)

@@ -98,7 +98,7 @@ def _read(
 
     trace = load_trace(path, progress, cancelled, previewed, exporting)
     if drawn:
-        # The tables of a trace so long take as long as reading it; its lanes are there now.
+        # The tables of a trace so long take as long as reading it; its tracks are there now.
         previewed(trace)
     return analyse(trace)
 
@@ -144,14 +144,14 @@ def _keeping(
 def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
     """None for a trace whose arguments need more than its file and ``directory``, and for one that
     JSON cannot express."""
-    from perftui.analysis.timeline.tracks import build_lanes
+    from perftui.analysis.timeline.tracks import timeline_tracks
 
     trace = analysis.trace
     stored = _stored(trace, directory)
     if stored is None:
         return None
-    lanes = (replace(lane, index=lane.index.prepared()) for lane in build_lanes(trace))
-    tables = replace(analysis, lanes=tuple(lanes))
+    tracks = (replace(each, index=each.index.prepared()) for each in timeline_tracks(trace))
+    tables = replace(analysis, timeline_tracks=tuple(tracks))
     columns: list[Array] = []
     try:
         document = _Document(

@@ -91,5 +91,5 @@ def figures_of(run: RunSnapshot, facts: Facts) -> RunFigures:
 
 def _has_every_step(rank: RankSnapshot) -> bool:
     """Whether no step was lost on its way from the training: they are numbered from 0 on."""
-    count = len(rank.steps) + rank.thinned.of().rows
+    count = len(rank.steps) + rank.downsampled.of().rows
     return len(rank.steps) > 0 and int(rank.steps["index"][-1]) + 1 == count

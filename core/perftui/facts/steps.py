@@ -24,7 +24,7 @@ judged whole, at lower confidence."""
 @fact
 def step_kind(facts: Facts) -> str:
     """The kind of step that is judged: of training, or of what the run does instead."""
-    return main_kind(facts.rank.steps, facts.rank.thinned) if facts.rank else TRAIN
+    return main_kind(facts.rank.steps, facts.rank.downsampled) if facts.rank else TRAIN
 
 
 @fact
@@ -36,7 +36,7 @@ def activity(facts: Facts) -> str:
 @fact
 def step_count(facts: Facts) -> int:
     """Steps of that kind recorded, warm-up and profiled ones included."""
-    return count_of(step_kind(facts), facts.rank.steps, facts.rank.thinned) if facts.rank else 0
+    return count_of(step_kind(facts), facts.rank.steps, facts.rank.downsampled) if facts.rank else 0
 
 
 @fact
@@ -60,7 +60,9 @@ def step_breakdown(facts: Facts) -> StepBreakdown | None:
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
     if facts.rank is None:
         return None
-    return run_breakdown(facts.rank.steps, steady_mask(facts), facts.rank.thinned, step_kind(facts))
+    return run_breakdown(
+        facts.rank.steps, steady_mask(facts), facts.rank.downsampled, step_kind(facts)
+    )
 
 
 @fact
@@ -109,8 +111,8 @@ def steady_rows(facts: Facts) -> Table:
 
 @fact
 def steady_sums(facts: Facts) -> Group:
-    """Sums of the steady steps that are no longer kept as rows."""
-    return facts.rank.thinned.steady(step_kind(facts)) if facts.rank else Group()
+    """Aggregates of the steady steps that are no longer kept as rows."""
+    return facts.rank.downsampled.steady(step_kind(facts)) if facts.rank else Group()
 
 
 def _quantile(facts: Facts, column: str, percent: int) -> int | None:

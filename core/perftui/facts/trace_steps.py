@@ -78,7 +78,7 @@ class TraceSteps:
 @trace_fact
 def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
     """The steps that findings speak of; None where the trace holds no time at all."""
-    each = analysis.budgets
+    each = analysis.step_parts
     marked = bool(analysis.steps)
     if marked:
         durations = np.array([one.step.duration for one in each], dtype=np.int64)

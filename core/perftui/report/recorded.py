@@ -88,7 +88,7 @@ def recording_of(run: RunSnapshot) -> Recording:
     rank = run.rank()
     return Recording(
         options=tuple(_options(run.manifest.profile)),
-        cost=own_cost(rank.steps, rank.thinned) if rank else None,
+        cost=own_cost(rank.steps, rank.downsampled) if rank else None,
         windows=tuple(_windows(run, rank)) if rank else (),
         phases=_phases(rank) if rank else None,
         memory=_memory(rank) if rank else None,
@@ -165,7 +165,7 @@ def _of_rank(run: RunSnapshot, rank: RankSnapshot, name: str) -> Path:
 
 
 def _phases(rank: RankSnapshot) -> DeviceShare | None:
-    return device_share(rank.steps, steady(rank.steps, main_kind(rank.steps, rank.thinned)))
+    return device_share(rank.steps, steady(rank.steps, main_kind(rank.steps, rank.downsampled)))
 
 
 def _memory(rank: RankSnapshot) -> GpuMemory | None:

@@ -90,7 +90,7 @@ class Group(msgspec.Struct, frozen=True):
         return self.histograms.get(name, {})
 
 
-class Sums(msgspec.Struct, frozen=True):
+class Aggregates(msgspec.Struct, frozen=True):
     """Rows summed by what they are; immutable. Without groups it stands for no rows."""
 
     groups: tuple[Group, ...] = ()
@@ -98,14 +98,14 @@ class Sums(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.groups)
 
-    def plus(self, other: Sums) -> Sums:
+    def plus(self, other: Aggregates) -> Aggregates:
         """The sums of the rows of both."""
         if not (self and other):
             return self or other
         groups = {group.key: group for group in self.groups}
         for group in other.groups:
             groups[group.key] = groups.get(group.key, Group(*group.key)).plus(group)
-        return Sums(tuple(groups.values()))
+        return Aggregates(tuple(groups.values()))
 
     def of(
         self,
@@ -127,18 +127,18 @@ class Sums(msgspec.Struct, frozen=True):
         return self.of(kind, False, consistent)
 
 
-NO_SUMS = Sums()
+NO_AGGREGATES = Aggregates()
 
 
-def sums_of(table: Table) -> Sums:
+def aggregates_of(table: Table) -> Aggregates:
     """The sums of the rows of ``table``: steps (``STEP_COLUMNS``), or samples with a ``time``.
 
     The row before the first must not have been profiled.
     """
     if not len(table):
-        return Sums()
+        return Aggregates()
     if "duration" not in table:
-        return Sums((_group(table, Group()),))
+        return Aggregates((_group(table, Group()),))
     disturbed, consistent = after_disturbance(table["profiled"]), consistent_rows(table)
     groups = []
     for kind in sorted(set(table["kind"].tolist())):
@@ -146,7 +146,7 @@ def sums_of(table: Table) -> Sums:
             rows = (table["kind"] == kind) & (disturbed == key[1]) & (consistent == key[2])
             if rows.any():
                 groups.append(_group(table.where(rows), Group(*key)))
-    return Sums(tuple(groups))
+    return Aggregates(tuple(groups))
 
 
 def consistent_rows(steps: Table) -> Mask:

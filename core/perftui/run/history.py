@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.run.heartbeat import heard_words, is_elsewhere, silent_seconds
+from perftui.run.heartbeat import heard_label, is_elsewhere, silent_seconds
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, read_manifest
@@ -92,7 +92,7 @@ def recorded_where(entry: RunEntry) -> str | None:
     """``recording on node7, last heard 3 s ago``; None where that is this host, or it is over."""
     if entry.manifest is None or not is_elsewhere(entry.manifest):
         return None
-    heard = "" if entry.silent is None else f", {heard_words(entry.silent)}"
+    heard = "" if entry.silent is None else f", {heard_label(entry.silent)}"
     return f"recording on {entry.manifest.host}{heard}"
 
 

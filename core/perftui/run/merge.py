@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from perftui.run.aggregates import NO_SUMS, Sums
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.manifest import Manifest, Status
 from perftui.run.table import Table
 
@@ -31,7 +31,7 @@ def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
         manifest=_manifest(own.manifest, [part.manifest for part in parts], notes),
         ranks=ranks,
         telemetry={host: samples.table for host, samples in machines.items()},
-        thinned={host: samples.thinned for host, samples in machines.items()},
+        downsampled={host: samples.downsampled for host, samples in machines.items()},
         skipped_lines=sum(run.skipped_lines for run in every),
     )
 
@@ -41,13 +41,13 @@ class _Samples:
     """Of one machine."""
 
     table: Table
-    thinned: Sums
+    downsampled: Aggregates
 
 
 def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
     """What the recorders on ``host`` have sampled one after the other."""
     all_of_it = [
-        _Samples(run.telemetry[host], run.thinned.get(host, NO_SUMS))
+        _Samples(run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
         for run in runs
         if host in run.telemetry
     ]
@@ -65,8 +65,8 @@ def _followed(before: _Samples, after: _Samples) -> _Samples:
     if not fresh.any():
         return before
     # What overlaps is no longer there row by row, or is told already.
-    thinned = before.thinned.plus(after.thinned) if fresh.all() else before.thinned
-    return _Samples(before.table.then(after.table.where(fresh)), thinned)
+    downsampled = before.downsampled.plus(after.downsampled) if fresh.all() else before.downsampled
+    return _Samples(before.table.then(after.table.where(fresh)), downsampled)
 
 
 def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:

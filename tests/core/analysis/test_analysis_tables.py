@@ -155,7 +155,7 @@ def test_steps_are_those_of_the_cpu_in_order() -> None:
         mark("ProfilerStep", 0, 5),
     )
     assert [(step.index, step.duration) for step in analysis.steps] == [(3, 90_000), (4, 50_000)]
-    assert [budget.step for budget in analysis.budgets] == list(analysis.steps)
+    assert [budget.step for budget in analysis.step_parts] == list(analysis.steps)
     assert "ProfilerStep#3" not in analysis.ops.names
 
 

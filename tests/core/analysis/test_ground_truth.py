@@ -83,7 +83,7 @@ def idle_of(trace: Trace, device: int) -> Counter[str]:
 
 
 def parts(analysis: TraceAnalysis) -> list[Counter[str]]:
-    return [+Counter(dict(budget.parts)) for budget in analysis.budgets]
+    return [+Counter(dict(budget.parts)) for budget in analysis.step_parts]
 
 
 def launches(trace: Trace) -> list[tuple[str, int, int]]:

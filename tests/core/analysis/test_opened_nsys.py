@@ -64,7 +64,7 @@ def test_the_second_opening_reads_no_rows(path: Path, cache: Path, loads: list[P
     loads.clear()
     again = open_trace(path)
     assert loads == []
-    assert again.lanes
+    assert again.timeline_tracks
     assert_right(again, path)
     domains = {again.trace.read_arguments(row).get("domain") for row in range(len(again.trace))}
     assert domains == {None, "NCCL"}

@@ -132,7 +132,7 @@ def test_ranks_side_by_side() -> None:
     trace = both.trace
     rows = recorded_rows(trace)
     assert len(rows) == 10
-    labels = [lane.label for lane in both.lanes if lane.depth == 0]
+    labels = [track.label for track in both.timeline_tracks if track.depth == 0]
     assert labels == [
         "rank 0 steps", "rank 0 GPU 0 stream 7", "rank 0 thread 1",
         "rank 3 steps", "rank 3 GPU 0 stream 7", "rank 3 thread 1",
@@ -141,10 +141,10 @@ def test_ranks_side_by_side() -> None:
         "rank 0 GPU 0",
         "rank 3 GPU 0",
     }
-    for lane in both.lanes:
-        shown = lane.index.rows
-        assert np.array_equal(trace.start[shown], lane.index.start)
-        assert set(trace.track[shown].tolist()) == {lane.track}
+    for track in both.timeline_tracks:
+        shown = track.index.rows
+        assert np.array_equal(trace.start[shown], track.index.start)
+        assert set(trace.track[shown].tolist()) == {track.track}
     starts = [int(trace.start[row]) for row in rows if trace.name_of(row) == "gemm"]
     assert starts == [20_000, 23_000]
     order = np.lexsort((trace.start, trace.track))

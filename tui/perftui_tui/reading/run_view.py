@@ -183,7 +183,7 @@ def picture(
         syncs=syncs(facts),
         worker_lines=loader_lines(facts),
         gap_lines=gap_lines(facts),
-        memory=memory_use(rank.steps, rank.thinned) if rank else None,
+        memory=memory_use(rank.steps, rank.downsampled) if rank else None,
         allocations=allocations,
         ranks=rank_table(facts),
         options=fixes.of(found.findings, facts),
@@ -201,7 +201,7 @@ def _breakdown(facts: Facts, train: Table | None) -> DrawnStep | None:
 
 
 def _recording(run: RunSnapshot, rank: RankSnapshot) -> RecordingCost | None:
-    cost = own_cost(rank.steps, rank.thinned)
+    cost = own_cost(rank.steps, rank.downsampled)
     if cost is None:
         return None
     budget = run.manifest.profile.get("overhead")

@@ -47,11 +47,11 @@ def view_trace(
             preview(without_tables(trace))
 
     analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
-    if analysis.lanes and preview is not None:
+    if analysis.timeline_tracks and preview is not None:
         # What was kept can be drawn before it is judged.
         preview(analysis)
     facts = Facts(None, analysis)
-    whole = analysis.budgets and analysis.budgets[0].step.index < 0
+    whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
     return Snapshot(
         source=path,
         phase=Phase.TRACE,

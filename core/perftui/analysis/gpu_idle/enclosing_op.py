@@ -15,7 +15,7 @@ from perftui.trace.model import NONE, Int64, Trace
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings:
+class EnclosingOps:
     """Finds the operator or annotation that a stretch of time belongs to."""
 
     trace: Trace

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from perftui.analysis.gpu_idle.causes import Idle
-from perftui.analysis.gpu_idle.enclosing_op import Surroundings
+from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Gap, GapCause
 from perftui.trace.model import NONE, Int64
@@ -17,7 +17,7 @@ MOST = 10_000
 
 
 def list_gaps(
-    device: int, idle: Idle, surroundings: Surroundings, phases: Mapping[str, Intervals]
+    device: int, idle: Idle, enclosing: EnclosingOps, phases: Mapping[str, Intervals]
 ) -> list[Gap]:
     """Gaps between two activities, longest first.
 
@@ -42,9 +42,9 @@ def list_gaps(
             next_row=int(idle.next_row[position]),
             cause=cause,
             launch_row=launch,
-            operator_row=surroundings.innermost(launch, begin, stop),
+            operator_row=enclosing.innermost(launch, begin, stop),
             phase=names[index],
-            wait_row=surroundings.wait(launch, begin, stop)
+            wait_row=enclosing.wait(launch, begin, stop)
             if cause is GapCause.SYNCHRONISATION
             else NONE,
         )

@@ -12,8 +12,9 @@ from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import Gap, Step, TraceAnalysis
 from perftui.analysis.multi_rank.clocks import Evidence, RankClock
 from perftui.analysis.multi_rank.overview import Overview, rank_overview
-from perftui.analysis.timeline.track_index import LaneIndex
-from perftui.analysis.timeline.tracks import Lane, build_lanes
+from perftui.analysis.timeline.track import TimelineTrack
+from perftui.analysis.timeline.track_index import TrackIndex
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE, Int64, Ints, Trace, Track
 
 
@@ -27,12 +28,12 @@ class RankAnalysis:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
-    """A trace that becomes a stretch of the rows, and the lanes of it."""
+class _Segment:
+    """A trace whose rows become part of the merged ones, and its timeline tracks."""
 
     rank: int
     trace: Trace
-    lanes: Sequence[Lane]
+    tracks: Sequence[TimelineTrack]
     shift: int
     """Nanoseconds to add to its times."""
     row: int
@@ -42,9 +43,9 @@ class _Piece:
 
 
 def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
-    """One analysis of all: rows, steps, lanes and gaps of every rank, budgets of the first.
+    """One analysis of all: rows, steps, tracks and gaps of every rank, step parts of the first.
 
-    Of each rank come first a lane of its steps and one of its phases, whose rows are those of
+    Of each rank come first a track of its steps and one of its phases, whose rows are those of
     ``rank_overview``; they say again what other rows say. Devices get numbers of their own, as
     ranks on several hosts use the same; what they are called stays. Ids of launches are kept apart.
     Tables of operators and kernels are left empty: they are those of one rank each.
@@ -53,52 +54,54 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
     origin = min(offsets)
     shifts = [offset - origin for offset in offsets]
     overviews = [rank_overview(part.analysis) for part in parts]
-    pieces = _pieces(parts, overviews, shifts)
-    tracks, devices = _tracks(pieces)
-    trace = _trace(pieces, tracks, origin if _share_a_clock(parts) else None)
+    segments = _segments(parts, overviews, shifts)
+    tracks, devices = _tracks(segments)
+    trace = _trace(segments, tracks, origin if _share_a_clock(parts) else None)
     first = parts[0].analysis
-    # A rank has two pieces: its overview, and what it recorded.
-    told, recorded = pieces[::2], pieces[1::2]
+    # A rank has two segments: its overview, and what it recorded.
+    told, recorded = segments[::2], segments[1::2]
     gaps = [
-        _gap(gap, piece.shift, piece.row, devices[piece.rank, gap.device])
-        for part, piece in zip(parts, recorded, strict=True)
+        _gap(gap, segment.shift, segment.row, devices[segment.rank, gap.device])
+        for part, segment in zip(parts, recorded, strict=True)
         for gap in part.analysis.gaps
     ]
     return replace(
         without_tables(trace),
-        budgets=first.budgets,
+        step_parts=first.step_parts,
         notes=first.notes,
-        lanes=tuple(_lane(lane, piece) for piece in pieces for lane in piece.lanes),
+        timeline_tracks=tuple(
+            _moved_track(track, segment) for segment in segments for track in segment.tracks
+        ),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         steps=tuple(
-            _step(step, piece)
-            for overview, piece in zip(overviews, told, strict=True)
+            _step(step, segment)
+            for overview, segment in zip(overviews, told, strict=True)
             for step in overview.steps
         ),
         activity=tuple(
             replace(
                 each,
-                device=devices[piece.rank, each.device],
-                start=each.start + piece.shift,
-                end=each.end + piece.shift,
+                device=devices[segment.rank, each.device],
+                start=each.start + segment.shift,
+                end=each.end + segment.shift,
             )
-            for part, piece in zip(parts, recorded, strict=True)
+            for part, segment in zip(parts, recorded, strict=True)
             for each in part.analysis.activity
         ),
     )
 
 
-def _pieces(
+def _segments(
     parts: Sequence[RankAnalysis], overviews: Sequence[Overview], shifts: Sequence[int]
-) -> list[_Piece]:
-    pieces, row, track = [], 0, 0
+) -> list[_Segment]:
+    segments, row, track = [], 0, 0
     for part, overview, shift in zip(parts, overviews, shifts, strict=True):
         recorded = part.analysis.trace
-        lanes = part.analysis.lanes or build_lanes(recorded)
-        for trace, its in ((overview.trace, overview.lanes), (recorded, lanes)):
-            pieces.append(_Piece(part.rank, trace, its, shift, row, track))
+        drawn = part.analysis.timeline_tracks or timeline_tracks(recorded)
+        for trace, its in ((overview.trace, overview.tracks), (recorded, drawn)):
+            segments.append(_Segment(part.rank, trace, its, shift, row, track))
             row, track = row + len(trace), track + len(trace.tracks)
-    return pieces
+    return segments
 
 
 def _offsets(parts: Sequence[RankAnalysis]) -> list[int]:
@@ -113,43 +116,43 @@ def _share_a_clock(parts: Sequence[RankAnalysis]) -> bool:
 
 
 def _tracks(
-    pieces: Sequence[_Piece],
+    segments: Sequence[_Segment],
 ) -> tuple[tuple[Track, ...], dict[tuple[int, int], int]]:
     devices: dict[tuple[int, int], int] = {}
     tracks = []
-    for piece in pieces:
-        for track in piece.trace.tracks:
+    for segment in segments:
+        for track in segment.trace.tracks:
             device = track.device
             if track.is_device:
-                device = devices.setdefault((piece.rank, track.device), len(devices))
+                device = devices.setdefault((segment.rank, track.device), len(devices))
             tracks.append(
                 replace(
                     track,
-                    process=f"rank {piece.rank} {track.process}",
+                    process=f"rank {segment.rank} {track.process}",
                     device=device,
-                    rank=piece.rank,
+                    rank=segment.rank,
                     own_device=track.device,
                 )
             )
     return tuple(tracks), devices
 
 
-def _trace(pieces: Sequence[_Piece], tracks: tuple[Track, ...], clock: int | None) -> Trace:
+def _trace(segments: Sequence[_Segment], tracks: tuple[Track, ...], clock: int | None) -> Trace:
     """``clock`` is the time of zero on the clock that all share, if they do."""
-    traces = [piece.trace for piece in pieces]
+    traces = [segment.trace for segment in segments]
     names, name = _together([each.names for each in traces], [each.name for each in traces])
     categories, category = _together(
         [each.categories for each in traces], [each.category for each in traces]
     )
-    rows = [piece.row for piece in pieces]
+    rows = [segment.row for segment in segments]
     first = traces[0]
     return Trace(
         path=first.path,
-        start=np.concatenate([piece.trace.start + piece.shift for piece in pieces]),
+        start=np.concatenate([segment.trace.start + segment.shift for segment in segments]),
         duration=np.concatenate([each.duration for each in traces]),
         name=name,
         category=category,
-        track=_moved([each.track for each in traces], [piece.track for piece in pieces]),
+        track=_moved([each.track for each in traces], [segment.track for segment in segments]),
         correlation=_apart([each.correlation for each in traces]),
         external_id=_apart([each.external_id for each in traces]),
         bytes=np.concatenate([each.bytes for each in traces]),
@@ -204,16 +207,16 @@ def _reader(traces: Sequence[Trace], rows: Sequence[int]) -> Callable[[int], Map
     return read
 
 
-def _lane(lane: Lane, piece: _Piece) -> Lane:
-    index, shift = lane.index, piece.shift
-    moved = LaneIndex(
-        (index.rows + piece.row).astype(np.int32),
+def _moved_track(track: TimelineTrack, segment: _Segment) -> TimelineTrack:
+    index, shift = track.index, segment.shift
+    moved = TrackIndex(
+        (index.rows + segment.row).astype(np.int32),
         index.start + shift,
         index.end + shift,
         index.known,
     )
-    label = f"rank {piece.rank} {lane.label}"
-    return replace(lane, label=label, track=lane.track + piece.track, index=moved)
+    label = f"rank {segment.rank} {track.label}"
+    return replace(track, label=label, track=track.track + segment.track, index=moved)
 
 
 def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
@@ -233,6 +236,6 @@ def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
     )
 
 
-def _step(step: Step, piece: _Piece) -> Step:
-    start, end = step.start + piece.shift, step.end + piece.shift
-    return replace(step, start=start, end=end, row=step.row + piece.row)
+def _step(step: Step, segment: _Segment) -> Step:
+    start, end = step.start + segment.shift, step.end + segment.shift
+    return replace(step, start=start, end=end, row=step.row + segment.row)

@@ -1,4 +1,4 @@
-"""The steps and the phases of one rank as events of a track of their own, to be drawn as lanes."""
+"""The steps and the phases of one rank as events of a track of their own, to be drawn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps.phases import find_phases
-from perftui.analysis.timeline.track import PHASES, STEPS, Lane
-from perftui.analysis.timeline.track_index import LaneIndex
+from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
+from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.analysis.timeline.tracks import rank_prefix, without_overlap
 from perftui.trace.categories import DERIVED, PHASE, STEP
 from perftui.trace.model import NONE, Int32, Int64, Ints, Trace, Track
@@ -27,7 +27,7 @@ class Overview:
     trace: Trace
     steps: tuple[Step, ...]
     """Their rows are those of ``trace``."""
-    lanes: tuple[Lane, ...]
+    tracks: tuple[TimelineTrack, ...]
     """First the steps, then the phases; those of which there are none are left out."""
 
 
@@ -49,7 +49,7 @@ def rank_overview(analysis: TraceAnalysis) -> Overview:
     trace = _trace(analysis.trace, start[order], end[order], name[order], kind[order], names)
     place = np.argsort(order, kind="stable")
     moved = tuple(replace(step, row=int(place[at])) for at, step in enumerate(steps))
-    return Overview(trace, moved, _lanes(trace))
+    return Overview(trace, moved, _tracks(trace))
 
 
 def _column(parts: Sequence[Sequence[int] | Int64]) -> Int64:
@@ -80,21 +80,25 @@ def _trace(
     )
 
 
-def _lanes(trace: Trace) -> tuple[Lane, ...]:
+def _tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
     steps, phases = (np.flatnonzero(trace.in_category(each)) for each in (STEP, PHASE))
-    return overview_lanes(trace, 0, steps, phases)
+    return overview_tracks(trace, 0, steps, phases)
 
 
-def overview_lanes(trace: Trace, track: int, steps: Int64, phases: Int64) -> tuple[Lane, ...]:
-    """Lanes of rows of one track: steps, then phases; steps of several threads may overlap, and get
-    further lanes."""
+def overview_tracks(
+    trace: Trace, track: int, steps: Int64, phases: Int64
+) -> tuple[TimelineTrack, ...]:
+    """The steps of one track of the trace, then its phases; steps of several threads may overlap,
+    and get further tracks."""
     levels = [(kind, rows) for kind, every in ((STEPS, steps), (PHASES, phases))
               for rows in without_overlap(trace, every)]  # fmt: skip
     return tuple(
-        Lane(f"{rank_prefix(trace.tracks[track])}{kind}", kind, track, depth, _index(trace, rows))
+        TimelineTrack(
+            f"{rank_prefix(trace.tracks[track])}{kind}", kind, track, depth, _index(trace, rows)
+        )
         for depth, (kind, rows) in enumerate(levels)
     )
 
 
-def _index(trace: Trace, rows: Int64) -> LaneIndex:
-    return LaneIndex(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))
+def _index(trace: Trace, rows: Int64) -> TrackIndex:
+    return TrackIndex(rows.astype(np.int32), trace.start[rows], trace.ends_of(rows))

@@ -39,18 +39,18 @@ def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Interval
     }
 
 
-def budgets(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepParts, ...]:
+def step_parts(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepParts, ...]:
     """One budget for each step; ``parts`` are exclusive, and what none covers is ``other``."""
     start = np.array([step.start for step in steps], dtype=np.int64)
     end = np.array([step.end for step in steps], dtype=np.int64)
     columns = {name: part.within(start, end).tolist() for name, part in parts.items()}
     return tuple(
-        _budget(step, [(name, column[index]) for name, column in columns.items()])
+        _parts(step, [(name, column[index]) for name, column in columns.items()])
         for index, step in enumerate(steps)
     )
 
 
-def _budget(step: Step, parts: list[tuple[str, int]]) -> StepParts:
+def _parts(step: Step, parts: list[tuple[str, int]]) -> StepParts:
     rest = step.duration - sum(length for _, length in parts)
     # With a device, activity and idle time leave no rest; on the CPU the rest is a part.
     if rest or not any(name == COMPUTE for name, _ in parts):

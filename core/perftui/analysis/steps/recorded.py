@@ -10,8 +10,8 @@ import numpy as np
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.kinds import OWN_MARK
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.multi_rank.overview import overview_lanes
-from perftui.analysis.timeline.tracks import Lane
+from perftui.analysis.multi_rank.overview import overview_tracks
+from perftui.analysis.timeline.track import TimelineTrack
 from perftui.run.aggregates import consistent_rows
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
@@ -71,15 +71,17 @@ def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
         wall_origin=origin,
         metadata={ONLY_STEPS: sum(len(rank.steps) for rank in ranks)},
     )
-    return replace(without_tables(trace), steps=_steps(trace), lanes=tuple(_lanes(trace)))
+    return replace(
+        without_tables(trace), steps=_steps(trace), timeline_tracks=tuple(_tracks(trace))
+    )
 
 
-def _lanes(trace: Trace) -> Iterator[Lane]:
+def _tracks(trace: Trace) -> Iterator[TimelineTrack]:
     is_step = trace.parent == NONE
     for track in range(len(trace.tracks)):
         here = trace.track == track
         steps, phases = np.flatnonzero(here & is_step), np.flatnonzero(here & ~is_step)
-        yield from overview_lanes(trace, track, steps, phases)
+        yield from overview_tracks(trace, track, steps, phases)
 
 
 def _rows(steps: Table, origin: int, track: int) -> tuple[Int64, Int64, list[str]]:

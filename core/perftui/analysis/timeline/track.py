@@ -1,10 +1,10 @@
-"""One line of the timeline."""
+"""One track of the timeline."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.timeline.track_index import LaneIndex
+from perftui.analysis.timeline.track_index import TrackIndex
 
 DEVICE = "device"
 THREAD = "thread"
@@ -15,12 +15,13 @@ PHASES = "phases"
 
 
 @dataclass(frozen=True, eq=False)
-class Lane:
-    """Rows of one track that do not overlap. ``kind`` is ``device``, ``thread`` or ``marks``
-    (ranges that are no activity: annotations on a stream, synchronisation). ``depth`` counts from 0
-    within the track.
+class TimelineTrack:
+    """Rows of one of the trace's tracks that do not overlap.
 
-    A ``whole`` lane is a device of several streams: each row is cut to the part of it in which no
+    ``kind`` is ``device``, ``thread`` or ``marks`` (ranges that are no activity: annotations on a
+    stream, synchronisation). ``depth`` counts from 0 within the track.
+
+    A ``whole`` track is a device of several streams: each row is cut to the part of it in which no
     row that began before still runs, so that together they are the time in which the device is
     busy. Its ``track`` is the first of the streams, and its rows are in order of start alone.
 
@@ -31,7 +32,7 @@ class Lane:
     kind: str
     track: int
     depth: int
-    index: LaneIndex
+    index: TrackIndex
 
     @property
     def is_overview(self) -> bool:

@@ -1,6 +1,6 @@
 """Answers what fills each column of a timeline, exactly and at any zoom.
 
-Events of a lane never overlap, so the time they cover before ``t`` is a prefix sum plus a part of
+Events of a track never overlap, so the time they cover before ``t`` is a prefix sum plus a part of
 one event: a search for the edges of the columns answers every zoom at the same cost.
 """
 
@@ -29,8 +29,8 @@ def edges(t0: int, t1: int, columns: int) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is searched to draw a lane as a whole. It is made in 0.1 s for 3 M events, which is half
-    of the time to open a trace that was kept."""
+    """What is searched to draw a whole track. It is made in 0.1 s for 3 M events, which is half of
+    the time to open a cached trace."""
 
     sums: Int64
     """Time covered before each event, and by all."""
@@ -40,7 +40,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, eq=False)
-class LaneIndex:
+class TrackIndex:
     """Events that do not overlap, by start. ``rows`` are their rows in the trace."""
 
     rows: Int32
@@ -52,8 +52,8 @@ class LaneIndex:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def prepared(self) -> LaneIndex:
-        """The same with all that is searched to draw it as a whole."""
+    def prepared(self) -> TrackIndex:
+        """A copy that has worked out all that is searched to draw it as a whole."""
         duration = self.end - self.start
         return replace(self, known=Prepared(self._sums, duration, block_maxima(duration)))
 
@@ -142,7 +142,7 @@ class LaneIndex:
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
         """The longest gap that each column touches, whole, in ns.
 
-        Time before the first and behind the last event of the lane is no gap.
+        Time before the first and behind the last event of the track is no gap.
         """
         largest = np.zeros(columns, dtype=np.int64)
         times = edges(t0, t1, columns)

@@ -1,4 +1,4 @@
-"""The lanes of a timeline: rows of one track that do not overlap."""
+"""Makes the tracks of a timeline: rows of one of the trace's tracks that do not overlap."""
 
 from __future__ import annotations
 
@@ -9,43 +9,36 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.kinds import Mask
-from perftui.analysis.timeline.track import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
-from perftui.analysis.timeline.track_index import LaneIndex
+from perftui.analysis.timeline.track import (
+    DEVICE,
+    MARKS,
+    THREAD,
+    WHOLE,
+    TimelineTrack,
+)
+from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.trace.model import NONE, Int64, Trace, Track
 
-__all__ = [
-    "DEVICE",
-    "MARKS",
-    "PHASES",
-    "STEPS",
-    "THREAD",
-    "WHOLE",
-    "Lane",
-    "build_lanes",
-    "device_label",
-    "lane_label",
-]
 
+def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
+    """All tracks with a row: devices by stream, the main thread, other threads by when they start.
 
-def build_lanes(trace: Trace) -> tuple[Lane, ...]:
-    """All lanes with a row: devices by stream, the main thread, other threads by when they start.
-
-    A device whose streams are several leads them with a lane of its own. A thread has a lane for
+    A device whose streams are several leads them with a track of its own. A thread has a track for
     each depth of its call stack; where rows of one depth overlap, as they do on some streams,
-    further lanes take them.
+    further tracks take them.
     """
     main = Host(trace).main_track
     activity = kinds.device_activity(trace)
     bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
-    lanes: list[Lane] = []
+    found: list[TimelineTrack] = []
     order = _drawing_order(trace, bounds, main)
     leading = _leading(trace, order, bounds, activity)
     for number in order:
         if number in leading:
-            lanes.append(_whole_device(trace, number, leading[number]))
+            found.append(_whole_device(trace, number, leading[number]))
         rows = np.arange(bounds[number], bounds[number + 1])
-        lanes += _lanes_of(trace, number, rows, activity)
-    return tuple(lanes)
+        found += _tracks_of(trace, number, rows, activity)
+    return tuple(found)
 
 
 def _drawing_order(trace: Trace, bounds: Int64, main: int) -> list[int]:
@@ -72,7 +65,7 @@ def _leading(
     return {next(iter(works)): list(works.values()) for works in streams.values() if len(works) > 1}
 
 
-def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> Lane:
+def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> TimelineTrack:
     rows = np.concatenate(streams)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     end = trace.ends_of(rows)
@@ -80,15 +73,15 @@ def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> Lane:
     start = trace.start[rows].copy()
     start[1:] = np.maximum(start[1:], reach[:-1])
     kept = end > start
-    index = LaneIndex(rows[kept].astype(np.int32), start[kept], end[kept])
-    return Lane(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
+    index = TrackIndex(rows[kept].astype(np.int32), start[kept], end[kept])
+    return TimelineTrack(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
 
 
-def _lanes_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[Lane]:
+def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[TimelineTrack]:
     track = trace.tracks[number]
-    label = lane_label(track)
+    label = track_label(track)
     if track.is_device and track.stream == NONE and _streams(trace, track.device):
-        # By the name of the device goes the lane of all its streams.
+        # By the name of the device goes the track of all its streams.
         label += " no stream"
     if track.is_device:
         works = activity[rows]
@@ -105,13 +98,15 @@ def _streams(trace: Trace, device: int) -> set[int]:
     return {track.stream for track in trace.tracks if track.device == device} - {NONE}
 
 
-def _stack(trace: Trace, number: int, label: str, kind: str, levels: list[Int64]) -> Iterator[Lane]:
+def _stack(
+    trace: Trace, number: int, label: str, kind: str, levels: list[Int64]
+) -> Iterator[TimelineTrack]:
     depth = 0
     for level in levels:
         for rows in without_overlap(trace, level):
             start = trace.start[rows]
-            index = LaneIndex(rows.astype(np.int32), start, start + trace.duration[rows])
-            yield Lane(label, kind, number, depth, index)
+            index = TrackIndex(rows.astype(np.int32), start, start + trace.duration[rows])
+            yield TimelineTrack(label, kind, number, depth, index)
             depth += 1
 
 
@@ -139,7 +134,7 @@ def _greedy(start: list[int], end: list[int]) -> Mask:
     return fits
 
 
-def lane_label(track: Track) -> str:
+def track_label(track: Track) -> str:
     """How a track is called on screen; the text is the file's and may hold control codes."""
     if track.is_device:
         stream = "" if track.stream == NONE else f" stream {track.stream}"

@@ -12,7 +12,7 @@ from perftui.trace.model import Ints
 _LIMITS = tuple((kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int16, np.int32))
 
 
-def narrowed(column: npt.NDArray[np.signedinteger[Any]]) -> Ints:
+def downcast(column: npt.NDArray[np.signedinteger[Any]]) -> Ints:
     """The column as 16, 32 or 64 bits, whatever its values need; the same array if it is so."""
     if not len(column):
         return column

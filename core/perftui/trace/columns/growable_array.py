@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perftui.trace.columns.downcast import narrowed
+from perftui.trace.columns.downcast import downcast
 from perftui.trace.model import Ints
 
 _FEWEST = 1 << 14
 
 
-class GrowingColumn:
+class GrowableArray:
     """Values in one block that is made longer in place.
 
     A list of small arrays, joined at the end, takes twice the memory: what the small ones leave
@@ -34,7 +34,7 @@ class GrowingColumn:
         length = self._length + len(values)
         width = self._values.dtype.itemsize
         if values.dtype.itemsize > width:
-            values = narrowed(values)
+            values = downcast(values)
         if values.dtype.itemsize > width:
             self._values = self._values[: self._length].astype(values.dtype)
         if length > len(self._values):
@@ -43,9 +43,9 @@ class GrowingColumn:
         self._values[self._length : length] = values
         self._length = length
 
-    def copy(self) -> GrowingColumn:
+    def copy(self) -> GrowableArray:
         """Another column with the values so far."""
-        other = GrowingColumn()
+        other = GrowableArray()
         other.extend(self._values[: self._length])
         return other
 

@@ -1,5 +1,5 @@
-/* The longest of stretches of events, and what fills the columns of a lane: the compiled form of
-   longest.py and lane_index.py. */
+/* The longest of stretches of events, and what fills the columns of a track: the compiled form of
+   longest.py and track_index.py. */
 
 #include <stdint.h>
 

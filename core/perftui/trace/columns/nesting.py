@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perftui.trace.categories import RANGES
 from perftui.trace.columns import native
-from perftui.trace.columns.downcast import narrowed
+from perftui.trace.columns.downcast import downcast
 from perftui.trace.columns.sweep import OUTSIDE, OVERLAPPING, sweep
 from perftui.trace.model import NONE, Int32, Int64, Ints
 
@@ -84,7 +84,7 @@ def nest(track: Ints, start: Int64, duration: Int64, is_range: npt.NDArray[np.bo
         rows = slice(begin, stop)
         columns = start[rows], duration[rows], is_range[rows]
         _sweep(columns, begin, (parent[rows], depth[rows]))
-    return Nesting(parent, narrowed(depth))
+    return Nesting(parent, downcast(depth))
 
 
 def _sweep(

@@ -14,14 +14,14 @@ FAR = 6 * _HOURS
 
 
 @dataclass(frozen=True, eq=False)
-class FarAway:
+class TimeOutliers:
     """Few events with a long silence between them and all others."""
 
     rows: Int64
     message: str
 
 
-def far_away(start: Int64) -> FarAway | None:
+def time_outliers(start: Int64) -> TimeOutliers | None:
     """The events that are far from the rest; None where all are together."""
     if int(start.max()) - int(start.min()) < FAR:
         return None
@@ -35,4 +35,4 @@ def far_away(start: Int64) -> FarAway | None:
     lies = "event lies" if len(rows) == 1 else "events lie"
     hours = round(int(gaps[where - 1]) / _HOURS)
     message = f"{len(rows):,} {lies} {hours:,} hours from all others, by the times in the file"
-    return FarAway(rows, message)
+    return TimeOutliers(rows, message)

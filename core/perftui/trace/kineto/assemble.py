@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from perftui.trace.categories import normalise
-from perftui.trace.columns.downcast import narrowed
+from perftui.trace.columns.downcast import downcast
 from perftui.trace.columns.nesting import nest_by_category, order
-from perftui.trace.columns.outliers import far_away
+from perftui.trace.columns.outliers import time_outliers
 from perftui.trace.errors import TraceError
 from perftui.trace.kineto.arguments import ArgumentReader, StretchTable
 from perftui.trace.kineto.batches import Batches
@@ -63,7 +63,7 @@ def arrange(
     Raises TraceError where no row has a time.
     """
     tracks, among_tracks = columns.tracks.tracks()
-    track = narrowed(among_tracks)[columns.rows["track"].take()]
+    track = downcast(among_tracks)[columns.rows["track"].take()]
     start, duration = (columns.rows[name].take().astype(np.int64, copy=False) for name in _TIMES)
     rows = _ordered(source, track, start, duration)
     track = track[rows]
@@ -122,7 +122,7 @@ def _categories(columns: Columns, rows: Int32) -> tuple[tuple[str, ...], Ints]:
     labels = [normalise(*key) for key in columns.categories]
     names = tuple(dict.fromkeys(labels))
     renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
-    return names, narrowed(renumber)[columns.rows["category"].take()[rows]]
+    return names, downcast(renumber)[columns.rows["category"].take()[rows]]
 
 
 def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
@@ -152,7 +152,7 @@ def _unit(source: Source) -> str:
 
 
 def _far_away(source: Source, trace: Trace) -> Iterator[LoadWarning]:
-    apart = far_away(trace.start)
+    apart = time_outliers(trace.start)
     if apart is not None and isinstance(trace.read_arguments, ArgumentReader):
         at = trace.read_arguments.first_offset(apart.rows)
         place = f"; the first is at byte {at:,}{_unit(source)}"
@@ -174,10 +174,10 @@ def _warnings(
         found.append(LoadWarning("the fields around the list of events are not valid JSON"))
     unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
     # An event can be misspelled, and not parted from the one before it.
-    mended = Tally(len({*batches.mended}), min(batches.mended, default=None))
+    repaired = Tally(len({*batches.repaired}), min(batches.repaired, default=None))
     counts = (
         (unread, "left out {} that {is} not valid JSON"),
-        (mended, "{} {is} not valid JSON, and {was} read as what {it} {seems} to mean"),
+        (repaired, "{} {is} not valid JSON, and {was} read as what {it} {seems} to mean"),
         (columns.untimed, "left out {} whose time is no number, or beyond 73 years"),
         (columns.unknown, "left out {} that {does} not say what {it} {is}"),
         (columns.unpaired, "left out {} that only {begins} or {ends} something"),

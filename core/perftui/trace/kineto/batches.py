@@ -52,7 +52,7 @@ class Batches:
     """Reads what is plain, several times as fast."""
     skipped: list[int] = field(default_factory=list)
     """Where in the file the events begin that could not be read."""
-    mended: list[int] = field(default_factory=list)
+    repaired: list[int] = field(default_factory=list)
     """Where in the file stands what was read though it is no valid JSON."""
     cut: int | None = None
     """Where in the file the event begins that its end cuts off."""
@@ -120,7 +120,7 @@ class Batches:
         if not found.consumed and len(self._held) > _GIVE_UP:
             found.consumed, found.skipped = len(self._held), [0]
         self.skipped += [self.offset + offset for offset in found.skipped]
-        self.mended += [self.offset + offset for offset in found.mended]
+        self.repaired += [self.offset + offset for offset in found.repaired]
         self.cut = None if found.cut is None else self.offset + found.cut
         events = [event_of(fields) for fields in found.objects]
         # Where inflating met damage another pass may end a few bytes earlier: none of the text is

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.trace.categories import SPAN, normalise
-from perftui.trace.columns.growable_array import GrowingColumn
+from perftui.trace.columns.growable_array import GrowableArray
 from perftui.trace.kineto import identifiers, times
 from perftui.trace.kineto.batches import Batch
 from perftui.trace.kineto.events import TIMES, Event
@@ -69,12 +69,12 @@ _COLUMNS = tuple(each.name for each in fields(Part))
 class Columns:
     """What has been read so far."""
 
-    rows: dict[str, GrowingColumn] = field(
-        default_factory=lambda: {name: GrowingColumn() for name in _COLUMNS}
+    rows: dict[str, GrowableArray] = field(
+        default_factory=lambda: {name: GrowableArray() for name in _COLUMNS}
     )
     """In file order, by name."""
-    memory: dict[str, GrowingColumn] = field(
-        default_factory=lambda: {name: GrowingColumn() for name in MEMORY_COLUMNS}
+    memory: dict[str, GrowableArray] = field(
+        default_factory=lambda: {name: GrowableArray() for name in MEMORY_COLUMNS}
     )
     """Columns of ``MemoryEvents`` in file order, times as in the file."""
     names: dict[str, int] = field(default_factory=Numbering)

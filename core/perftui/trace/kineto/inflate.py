@@ -37,7 +37,7 @@ zlib = _zlib()
 
 
 def inflate(file: BinaryIO, size: int, state: State | None = None) -> Iterator[tuple[bytes, State]]:
-    """Pieces of at most ``size`` bytes, each with the state after it.
+    """Segments of at most ``size`` bytes, each with the state after it.
 
     Members follow one another as in ``cat a.gz b.gz``; zero padding behind the last is ignored.
     Raises DamagedGzip after all that could be inflated was given out, but for a few bytes.

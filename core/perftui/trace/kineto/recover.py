@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from perftui.trace.kineto.events import NOT_STRICT
-from perftui.trace.kineto.repair import Mended, decoder, exact, fields_behind, mend
+from perftui.trace.kineto.repair import Repaired, decoder, exact, fields_behind, repair
 from perftui.trace.text import encodable
 
 _START = re.compile(
@@ -50,7 +50,7 @@ class Recovered:
     """Whether the array of events ends at ``consumed``."""
     skipped: list[int] = field(default_factory=list)
     """Where the events begin that could not be read."""
-    mended: list[int] = field(default_factory=list)
+    repaired: list[int] = field(default_factory=list)
     """Where what was read is no valid JSON: an event as it is spelled, or what parts it from the
     one before."""
     cut: int | None = None
@@ -140,10 +140,10 @@ class _Walk:
         self._found.objects.append(fields)
         self._found.starts.append(begin)
         if not self._is_strict(at, end):
-            self._found.mended.append(begin)
+            self._found.repaired.append(begin)
         after = self._text[following : following + 1]
         if after and self._text.count(",", end, following) != (after != "]"):
-            self._found.mended.append(self._offset(following))
+            self._found.repaired.append(self._offset(following))
         return following
 
     def _is_strict(self, begin: int, end: int) -> bool:
@@ -193,14 +193,14 @@ class _Walk:
         return len(self._text)
 
     def _decode(self, at: int) -> tuple[dict[str, Any], int] | None:
-        """The object at ``at``, mended where it must be, and where it ends.
+        """The object at ``at``, repaired where it must be, and where it ends.
 
         It is read up to the next start, and further only as long as it goes on: an error costs time
         by the text before it, whose lines are counted.
         """
         for end in self._ends(at):
             goes_on = False
-            for spell in (Mended, mend):
+            for spell in (Repaired, repair):
                 spelled = spell(self._text[at:end])
                 try:
                     value, length = self._reader.raw_decode(spelled.text)

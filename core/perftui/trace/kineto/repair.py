@@ -1,4 +1,4 @@
-"""JSON as files in use misspell it, mended so that a decoder takes it.
+"""JSON as files in use misspell it, repaired so that a decoder takes it.
 
 Windows paths are written with single backslashes, and values that are not known as ``N/A``, ``nan``
 or ``None``. Both are read as what they mean; text inside strings keeps its words.
@@ -16,7 +16,7 @@ from typing import Any
 
 _WORDS = r"\s*(?:N/A|-?nan(?:\(\w+\))?|-?inf|-NaN|None|undefined)(?=\s*[,}\]])"
 _TOKEN = re.compile(
-    rf'(?:[^"\\:,\[]+|"[^"\\]*"|[:,\[](?!{_WORDS})){{1,1000}}'  # nothing to mend, many at a time
+    rf'(?:[^"\\:,\[]+|"[^"\\]*"|[:,\[](?!{_WORDS})){{1,1000}}'  # nothing to repair, many at a time
     r'|(?P<string>"(?:[^"\\]+|\\.)*"?)'
     rf"|(?P<lead>[:,\[]){_WORDS}",
     re.ASCII | re.DOTALL,
@@ -25,25 +25,25 @@ _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 
 
 @dataclass
-class Mended:
-    """Text that was mended, and where its parts stood before."""
+class Repaired:
+    """Text that was repaired, and where its parts stood before."""
 
     text: str
-    _mended_ends: list[int] = field(default_factory=list)
+    _repaired_ends: list[int] = field(default_factory=list)
     _original_ends: list[int] = field(default_factory=list)
 
     def original(self, index: int) -> int:
-        """Index before mending of what stands at ``index`` now, outside of what was mended."""
-        edit = bisect_right(self._mended_ends, index) - 1
+        """Index before mending of what stands at ``index`` now, outside of what was repaired."""
+        edit = bisect_right(self._repaired_ends, index) - 1
         if edit < 0:
             return index
-        return self._original_ends[edit] + index - self._mended_ends[edit]
+        return self._original_ends[edit] + index - self._repaired_ends[edit]
 
 
-def mend(text: str) -> Mended:
+def repair(text: str) -> Repaired:
     """Double backslashes that escape nothing, and write values that are none as ``null``."""
     parts: list[str] = []
-    mended = Mended("")
+    repaired = Repaired("")
     copied = length = 0
     for match in _TOKEN.finditer(text):
         token = match.group()
@@ -53,10 +53,10 @@ def mend(text: str) -> Mended:
         parts += [text[copied : match.start()], whole]
         length += match.start() - copied + len(whole)
         copied = match.end()
-        mended._mended_ends.append(length)
-        mended._original_ends.append(copied)
-    mended.text = "".join([*parts, text[copied:]])
-    return mended
+        repaired._repaired_ends.append(length)
+        repaired._original_ends.append(copied)
+    repaired.text = "".join([*parts, text[copied:]])
+    return repaired
 
 
 def _whole(match: re.Match[str], token: str) -> str:
@@ -107,9 +107,9 @@ def fields_behind(tail: bytes) -> dict[str, Any] | None:
 
 
 def _object(raw: bytes) -> dict[str, Any] | None:
-    """The object that the whole text spells, mended where it must be."""
+    """The object that the whole text spells, repaired where it must be."""
     text = raw.decode("utf-8", "replace")
-    for spelled in (text, mend(text).text):
+    for spelled in (text, repair(text).text):
         try:
             value = _FLOATS.decode(spelled)
         except (ValueError, RecursionError):

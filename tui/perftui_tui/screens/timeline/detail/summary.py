@@ -111,7 +111,7 @@ def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
 
 def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
     """The mean step by part, as the overview's bar has it."""
-    steps = [each for each in analysis.budgets if each.step.duration]
+    steps = [each for each in analysis.step_parts if each.step.duration]
     total = sum(each.step.duration for each in steps)
     if not total:
         return

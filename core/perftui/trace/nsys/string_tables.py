@@ -43,7 +43,7 @@ of 2021.1)."""
 
 
 @dataclass
-class Words:
+class StringTables:
     """Looks up strings and enumerations of one export; each is read once."""
 
     database: Database
@@ -64,7 +64,7 @@ class Words:
         return self._enumeration(enumeration).get(value, ("", ""))[0]
 
     def label(self, enumeration: str, value: int) -> str:
-        """The constant in words, such as ``Pageable``; empty where it is not known."""
+        """The constant in texts, such as ``Pageable``; empty where it is not known."""
         return self._enumeration(enumeration).get(value, ("", ""))[1]
 
     def values(self, enumeration: str, *names: str) -> list[int]:

@@ -281,7 +281,7 @@ async def test_a_trace_that_is_gone_is_said(analysis):
 
 
 async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monkeypatch):
-    monkeypatch.setattr("perftui.trace.many_arguments.MOST_SINGLE", 1)
+    monkeypatch.setattr("perftui.trace.arguments.MOST_SINGLE", 1)
     one_by_one = replace(analysis.trace, read_arguments=lambda _row: {})
     app = Host(replace(analysis, trace=one_by_one))
     async with app.run_test(size=(120, 24)) as pilot:

@@ -24,8 +24,8 @@ from perftui.analysis.model import (
     StepParts,
     TraceAnalysis,
 )
+from perftui.analysis.ops.calls import op_table
 from perftui.analysis.ops.modules import module_table
-from perftui.analysis.ops.table import op_table
 from perftui.analysis.steps.find import find_steps
 from perftui.analysis.steps.parts import device_parts, step_parts
 from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases

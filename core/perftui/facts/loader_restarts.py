@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_mask, step_kind
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates
-from perftui.run.steady import Mask
 from perftui.run.table import Table
 
 

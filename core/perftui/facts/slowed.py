@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perftui.run.aggregates import Aggregates
+from perftui.facts.steady import median
+from perftui.run.aggregates import Aggregates, after_disturbance
 from perftui.run.histogram import Histogram
-from perftui.run.median import median
-from perftui.run.steady import after_disturbance
 from perftui.run.table import Table
 
 BESIDE = 10

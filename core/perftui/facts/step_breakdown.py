@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.model import StepParts
+from perftui.facts.rounding import whole_quotients
+from perftui.facts.steady import Mask
 from perftui.run.aggregates import NO_AGGREGATES, Aggregates, consistent_rows
 from perftui.run.columns import PHASES
 from perftui.run.histogram import Weighed
-from perftui.run.rounding import whole_quotients
-from perftui.run.steady import Mask
 from perftui.run.table import Table
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.steady import Mask, steady
 from perftui.facts.step_breakdown import StepBreakdown, run_breakdown
 from perftui.facts.step_kind import TRAIN, WORK, count_of, main_kind
 from perftui.run.aggregates import Group
 from perftui.run.histogram import Weighed
-from perftui.run.steady import Mask, steady
 from perftui.run.table import Table
 
 FEWEST_STEPS = 2

@@ -10,8 +10,8 @@ from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.facts.fact import trace_fact
+from perftui.facts.steady import Mask, warm_up_length
 from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
-from perftui.run.steady import Mask, warm_up_length
 from perftui.trace.model import Int64
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from perftui.facts.device_phases import DeviceShare, device_share
 from perftui.facts.own_cost import OwnCost, own_cost
+from perftui.facts.steady import steady
 from perftui.facts.step_kind import main_kind
 from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import looks_of
-from perftui.run.steady import steady
 
 REASONS = {
     "warm": "the training had warmed up",

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from perftui.run.columns import PHASES
 from perftui.run.histogram import Histogram, added, histogram
-from perftui.run.steady import after_disturbance
 from perftui.run.table import Table
 
 SPREAD = ("duration", "input_wait", "batches_ready", "micro_batches")
@@ -153,6 +152,13 @@ def consistent_rows(steps: Table) -> Mask:
     """The steps whose phases sum to their duration."""
     phases = np.stack([steps[phase] for phase in PHASES])
     return np.asarray((phases.sum(axis=0) == steps["duration"]) & (phases >= 0).all(axis=0))
+
+
+def after_disturbance(profiled: npt.NDArray[np.int64]) -> Mask:
+    """Profiled rows and the row after each: it pays for saving the window."""
+    open_window = profiled == 1
+    after_window = np.concatenate(([False], open_window[:-1]))
+    return np.asarray(open_window | after_window)
 
 
 def _group(table: Table, named: Group) -> Group:

@@ -14,9 +14,8 @@ from perftui.run.journal import Column
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, ManifestError, read_manifest
+from perftui.run.manifest import Manifest, ManifestError, named, read_manifest
 from perftui.run.merge import merged
-from perftui.run.naming import named
 from perftui.run.stack_samples import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError

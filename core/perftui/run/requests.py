@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from perftui.run.atomic import replace_file
-from perftui.run.damage import DAMAGE
 from perftui.run.layout import RunLayout
+from perftui.run.versioned import DAMAGE
 
 CAPTURE = "capture"
 """Profile a window now."""

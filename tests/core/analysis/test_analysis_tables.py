@@ -8,7 +8,7 @@ from perftui.analysis import kinds
 from perftui.analysis.kernels.activity import device_activities
 from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops.table import op_table
+from perftui.analysis.ops.calls import op_table
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark, trace_of
 

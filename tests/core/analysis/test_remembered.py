@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from perftui.analysis.cached import cached
+from perftui.analysis.kinds import cached
 from perftui.trace.model import Int64, Trace
 from tests.traces.events import cpu, trace_of
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.slowed import BESIDE, SETTLED, Slowed, slowed
-from perftui.run.aggregates import NO_AGGREGATES, aggregates_of
+from perftui.run.aggregates import NO_AGGREGATES, after_disturbance, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.steady import after_disturbance
 from perftui.run.table import GrowingTable, Table
 
 MS = 1_000_000

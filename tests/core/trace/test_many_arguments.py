@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from perftui.analysis.open_trace import open_trace
+from perftui.trace.arguments import MOST_SINGLE, TooManyRowsError, arguments_of
 from perftui.trace.kineto import arguments
 from perftui.trace.load import load_trace
-from perftui.trace.many_arguments import MOST_SINGLE, TooManyRowsError, arguments_of
 from perftui.trace.model import Trace
 from tests.traces.events import cpu, write
 

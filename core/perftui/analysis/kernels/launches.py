@@ -11,8 +11,8 @@ import numpy as np
 
 from perftui.analysis.model import KernelTable
 from perftui.analysis.ops.arguments import Cancelled
+from perftui.trace.arguments import arguments_of
 from perftui.trace.categories import KERNEL
-from perftui.trace.many_arguments import arguments_of
 from perftui.trace.model import Trace
 
 OCCUPANCY = "est. achieved occupancy %"

@@ -12,10 +12,9 @@ from perftui.analysis import kinds
 from perftui.analysis.links import Links
 from perftui.analysis.ops.arguments import OpArguments
 from perftui.analysis.ops.call_tree import innermost
-from perftui.analysis.ops.calls import Calls
+from perftui.analysis.ops.calls import Calls, op_calls
 from perftui.analysis.ops.frames import source_line
 from perftui.analysis.ops.modules import OUTSIDE
-from perftui.analysis.ops.table import op_calls
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Int32, Trace
 

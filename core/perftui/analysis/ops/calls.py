@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from perftui.analysis import kinds
 from perftui.analysis.grouping import sums
 from perftui.analysis.kinds import Mask
 from perftui.analysis.links import Links
@@ -99,3 +100,13 @@ class Calls:
             names=tuple(self.labels[number] for number in order.tolist()),
             **{name: column[order] for name, column in columns.items()},
         )
+
+
+def op_calls(trace: Trace, links: Links) -> Calls:
+    """The operators by name."""
+    return Calls.of(trace, links, kinds.operators(trace), trace.name, trace.names)
+
+
+def op_table(trace: Trace, links: Links) -> OpTable:
+    """One line for each operator name, most self time first (device, then CPU)."""
+    return op_calls(trace, links).table()

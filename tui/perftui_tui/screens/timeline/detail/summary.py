@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from perftui.analysis.model import Gap, Step, TraceAnalysis
+from perftui.analysis.steps.find import median_duration, slow_steps
 from perftui.analysis.steps.recorded import ONLY_STEPS
-from perftui.analysis.steps.slow import median_duration, slow_steps
 from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.model import NONE
 from perftui.trace.text import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.steps.slow import slow_steps
+from perftui.analysis.steps.find import slow_steps
 from perftui.analysis.timeline.launches import Launches
 from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import NONE

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from perftui.run.median import median
+from perftui.run.aggregates import after_disturbance
 from perftui.run.table import Table
+
+
+def median(values: npt.NDArray[Any]) -> float:
+    """The median of ``values``, of which there is at least one; what ``np.median`` says.
+
+    The first call of that imports ``numpy.ma``, which takes longer than to read and judge a run of
+    some hundred steps.
+    """
+    ordered = np.sort(values)
+    middle = len(ordered) // 2
+    return float((ordered[~middle] + ordered[middle]) / 2)
+
 
 Mask = npt.NDArray[np.bool_]
 
@@ -61,10 +75,3 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
     unusual = np.where(np.abs(scale[:longest] - usual) > band, 1, -1)
     excess = np.concatenate(([0], np.cumsum(unusual)))
     return int(np.argmax(excess))
-
-
-def after_disturbance(profiled: npt.NDArray[np.int64]) -> Mask:
-    """Profiled rows and the row after each: it pays for saving the window."""
-    open_window = profiled == 1
-    after_window = np.concatenate(([False], open_window[:-1]))
-    return np.asarray(open_window | after_window)

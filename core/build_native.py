@@ -16,13 +16,18 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
+_TRACE_PARTS = (
+    *("columns/native", "columns/order", "columns/sweep", "columns/call_tree", "columns/longest"),
+    "kineto/scan",
+)
 _AGENT_PARTS = (
     *("native/compiled", "hooks/around", "dataloader/page", "gc_pauses/pauses"),
     *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),
 )
 LIBRARIES = {
-    "core/perftui/trace/_native.so": tuple(f"core/perftui/trace/{name}.c" for name in _PARTS),
+    "core/perftui/trace/columns/_native.so": tuple(
+        f"core/perftui/trace/{name}.c" for name in _TRACE_PARTS
+    ),
     # Of the stable part of the Python API, hence for any Python from 3.10 on.
     "core/perftui/agent/native/_compiled.abi3.so": tuple(
         f"core/perftui/agent/{name}.c" for name in _AGENT_PARTS

@@ -17,10 +17,10 @@ from perftui.experiments.rerun import rerun_launch
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.recorder.launch import Launch, start
-from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.stacks import LOOKS_A_SECOND
+from perftui.run.requests import STOP, request
+from perftui.run.stack_samples import LOOKS_A_SECOND
 from perftui.wire.options import AgentOptions
 from perftui_tui import demo
 

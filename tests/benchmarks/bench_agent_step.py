@@ -115,7 +115,7 @@ def whole_run(seconds: int, steps: str) -> None:
 
 def tell_cost(run: RunSnapshot, steps: str) -> None:
     (rank,) = run.ranks
-    cost = own_cost(rank.steps, rank.thinned)
+    cost = own_cost(rank.steps, rank.downsampled)
     events = zip(rank.events["kind"], rank.events["data"], strict=True)
     stalls = [data["stall"] for kind, data in events if kind == "window"]
     if cost is None:

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_cache.py [TRACE] [--megabytes 100] [--rounds 5]
 
-Opens TRACE, or a synthetic trace, up to the first draw of all lanes: once with keeping turned off,
+Opens TRACE, or a synthetic trace, up to the first draw of all tracks: once with keeping turned off,
 once so that it is kept, and then from what was kept. CPU seconds are those of the whole process
 with its imports, and for the opening that keeps also with the thread that does so.
 """
@@ -24,16 +24,16 @@ COLUMNS = 200
 OPEN = f"""
 import sys
 from pathlib import Path
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 analysis = open_trace(Path(sys.argv[1]))
-lanes = analysis.lanes
-if not lanes:
-    from perftui.analysis.lanes import build_lanes
-    lanes = build_lanes(analysis.trace)
+tracks = analysis.timeline_tracks
+if not tracks:
+    from perftui.analysis.timeline.tracks import (timeline_tracks)
+    tracks = timeline_tracks(analysis.trace)
 end = int(analysis.trace.end.max())
-for lane in lanes:
-    lane.index.busy(0, end, {COLUMNS})
-    lane.index.dominant(0, end, {COLUMNS})
+for track in tracks:
+    track.index.busy(0, end, {COLUMNS})
+    track.index.dominant(0, end, {COLUMNS})
 """
 IMPORTS = "import numpy, msgspec"
 

@@ -82,7 +82,7 @@ def peak_mb() -> float:
 def measure(path: Path) -> None:
     """Open one file in this process and print what it took, as JSON."""
     from perftui.analysis.analyse import analyse
-    from perftui.analysis.lanes import build_lanes
+    from perftui.analysis.timeline.tracks import timeline_tracks
     from perftui.trace.load import load_trace
 
     before = peak_mb()
@@ -92,16 +92,16 @@ def measure(path: Path) -> None:
     loaded = peak_mb()
     analyse(trace)
     times.append(time.process_time())
-    lanes = build_lanes(trace)
+    tracks = timeline_tracks(trace)
     times.append(time.process_time())
     span = int(trace.end.max())
-    for lane in lanes:
-        lane.index.busy(0, span, 200)
-        lane.index.dominant(0, span, 200)
+    for track in tracks:
+        track.index.busy(0, span, 200)
+        track.index.dominant(0, span, 200)
     times.append(time.process_time())
     row_time = time.process_time()
     trace.read_arguments(len(trace) // 2)
-    phases = ("load", "analyse", "lanes", "first draw")
+    phases = ("load", "analyse", "tracks", "first draw")
     seconds = {name: times[i + 1] - times[i] for i, name in enumerate(phases)}
     seconds["arguments"] = time.process_time() - row_time
     memory = {"start": before, "loaded": loaded, "analysed": peak_mb()}

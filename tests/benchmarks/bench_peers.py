@@ -34,15 +34,15 @@ def work(path):
 
 OURS_WHOLE = """
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import (timeline_tracks)
 from perftui.trace.load import load_trace
 def work(path):
     trace = load_trace(path)
     analyse(trace)
     end = int(trace.end.max())
-    for lane in build_lanes(trace)[:50]:
-        lane.index.busy(0, end, 200)
-        lane.index.dominant(0, end, 200)
+    for track in timeline_tracks(trace)[:50]:
+        track.index.busy(0, end, 200)
+        track.index.dominant(0, end, 200)
 """
 
 HTA = """
@@ -86,12 +86,12 @@ class Program:
 PROGRAMS = (
     Program("perftui, load", OURS_LOAD, False),
     Program("HTA 0.5.0, default parser", HTA, True, "perftui, load"),
-    Program("perftui, all tables, lanes, first draw", OURS_WHOLE, False),
+    Program("perftui, all tables, tracks, first draw", OURS_WHOLE, False),
     Program(
         "TensorBoard plugin 0.4.3, full run",
         TENSORBOARD,
         True,
-        "perftui, all tables, lanes, first draw",
+        "perftui, all tables, tracks, first draw",
     ),
 )
 

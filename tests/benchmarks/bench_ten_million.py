@@ -4,7 +4,7 @@
 
 Twenty threads of nested calls in the order of time, as a profiler writes them. ``--python`` does
 without the compiled loops. Prints CPU seconds, and for the timeline the median and the worst of
-some drawings of 200 columns of every lane, at several zooms.
+some drawings of 200 columns of every track, at several zooms.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.lanes import Lane, build_lanes
 from perftui.analysis.links import link
-from perftui.analysis.ops import op_table
-from perftui.trace import native
+from perftui.analysis.ops.calls import op_table
+from perftui.analysis.timeline.track import TimelineTrack
+from perftui.analysis.timeline.tracks import timeline_tracks
+from perftui.trace.columns import native
+from perftui.trace.columns.downcast import downcast
+from perftui.trace.columns.nesting import nest, order
 from perftui.trace.model import NONE, Int32, Int64, Trace, Track
-from perftui.trace.narrow import narrowed
-from perftui.trace.nesting import nest, order
 
 THREADS = 20
 COLUMNS = 200
@@ -62,10 +63,10 @@ def trace_of(count: int) -> Trace:
     with measured("nest"):
         nesting = nest(track, start, duration, np.zeros(len(start), dtype=bool))
     name = np.minimum(nesting.depth, 2).astype(np.int32)
-    none = narrowed(np.full(len(start), NONE, dtype=np.int64))
+    none = downcast(np.full(len(start), NONE, dtype=np.int64))
     return Trace(
         path=Path("synthetic"), start=start, duration=duration, name=name,
-        category=(name == 2).astype(np.int16), track=narrowed(track), correlation=none,
+        category=(name == 2).astype(np.int16), track=downcast(track), correlation=none,
         external_id=none, bytes=none, parent=nesting.parent, depth=nesting.depth, names=NAMES,
         categories=("cpu_op", "cuda_runtime"),
         tracks=tuple(Track("1", str(number)) for number in range(THREADS)),
@@ -73,12 +74,12 @@ def trace_of(count: int) -> Trace:
     )  # fmt: skip
 
 
-def draw(lanes: list[Lane], begin: int, end: int) -> float:
-    """Milliseconds of CPU to find what fills each column of every lane."""
+def draw(tracks: list[TimelineTrack], begin: int, end: int) -> float:
+    """Milliseconds of CPU to find what fills each column of every track."""
     began = time.process_time()
-    for lane in lanes:
-        lane.index.busy(begin, end, COLUMNS)
-        lane.index.dominant(begin, end, COLUMNS)
+    for track in tracks:
+        track.index.busy(begin, end, COLUMNS)
+        track.index.dominant(begin, end, COLUMNS)
     return 1000 * (time.process_time() - began)
 
 
@@ -92,16 +93,16 @@ def main() -> None:
     trace = trace_of(options.events)
     with measured("self time and operator table"):
         op_table(trace, link(trace))
-    with measured("lanes"):
-        lanes = list(build_lanes(trace))
-    shown, last = lanes[:THREADS], int(trace.end.max())
+    with measured("tracks"):
+        tracks = list(timeline_tracks(trace))
+    shown, last = tracks[:THREADS], int(trace.end.max())
     for zoom in (1, 100, 10_000, 1_000_000):
         span = max(last // zoom, COLUMNS)
         begins = np.linspace(0, last - span, DRAWINGS).astype(np.int64).tolist()
         draw(shown, begins[0], begins[0] + span)
         found = [draw(shown, begin, begin + span) for begin in begins]
         print(
-            f"draw {len(shown)} lanes, 1/{zoom:<14,} {statistics.median(found):8.2f} ms"
+            f"draw {len(shown)} tracks, 1/{zoom:<14,} {statistics.median(found):8.2f} ms"
             f"   (worst {max(found):.2f} ms)"
         )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

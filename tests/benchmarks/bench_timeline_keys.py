@@ -83,7 +83,7 @@ class Timed(Terminal):
     """A terminal that notes when each piece arrives, and makes a screen of them afterwards."""
 
     def arrivals(self) -> list[tuple[float, bytes]]:
-        """Pieces and when they came, until it is quiet."""
+        """Segments and when they came, until it is quiet."""
         found = []
         while select.select([self._master], [], [], QUIET)[0]:
             data = os.read(self._master, 65536)

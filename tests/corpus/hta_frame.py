@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis import kinds
-from perftui.trace.arguments import ArgumentReader
+from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.model import NONE, Int64, Trace
 from tests.corpus.collection import ROOT
 from tests.corpus.opened import Opened, as_doubles, opened

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.analysis.budget import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
-from perftui.analysis.host import Host
-from perftui.analysis.idle import explain_idle
+from perftui.analysis.gpu_idle.causes import explain_idle
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import intersect, subtract
-from perftui.analysis.lanes import WHOLE, build_lanes
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, device_parts
+from perftui.analysis.timeline.track import WHOLE
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE
 from tests.corpus.collection import ROOT, oracles
@@ -184,30 +185,30 @@ def test_equals_the_expected_values(name: str, account: Account) -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_every_budget_sums_to_its_step(name: str) -> None:
     analysis = opened(name).analysis
-    assert analysis.budgets
-    for budget in analysis.budgets:
+    assert analysis.step_parts
+    for budget in analysis.step_parts:
         assert sum(length for _, length in budget.parts) == budget.step.duration
         assert all(length >= 0 for _, length in budget.parts)
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_lanes_hold_every_row_once(name: str) -> None:
+def test_tracks_hold_every_row_once(name: str) -> None:
     it = opened(name)
-    lanes = build_lanes(it.trace)
-    rows = np.concatenate([lane.index.rows for lane in lanes if lane.kind != WHOLE])
+    tracks = timeline_tracks(it.trace)
+    rows = np.concatenate([track.index.rows for track in tracks if track.kind != WHOLE])
     assert np.array_equal(np.sort(rows), np.arange(len(it.trace)))
-    for lane in lanes:
-        assert np.all(lane.index.start[1:] >= lane.index.end[:-1])
+    for track in tracks:
+        assert np.all(track.index.start[1:] >= track.index.end[:-1])
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_lane_of_a_whole_device_is_the_time_in_which_it_is_busy(name: str) -> None:
+def test_the_track_of_a_whole_device_is_the_time_in_which_it_is_busy(name: str) -> None:
     it = opened(name)
     busy = {each.device: each.busy for each in it.analysis.activity}
-    for lane in build_lanes(it.trace):
-        if lane.kind == WHOLE:
-            device = it.trace.tracks[lane.track].device
-            assert int((lane.index.end - lane.index.start).sum()) == busy[device]
+    for track in timeline_tracks(it.trace):
+        if track.kind == WHOLE:
+            device = it.trace.tracks[track.track].device
+            assert int((track.index.end - track.index.start).sum()) == busy[device]
 
 
 @pytest.mark.parametrize("name", TRACES)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis import opened as opening
-from perftui.analysis.opened import never, open_trace
+from perftui.analysis import open_trace as opening
+from perftui.analysis.open_trace import never, open_trace
 from tests.core.analysis.sameness import assert_equals
 from tests.corpus.collection import ROOT, oracles
 from tests.corpus.opened import opened
@@ -23,5 +23,5 @@ def test_a_real_trace_comes_back_as_it_was(
     monkeypatch.setattr(opening, "FEWEST_ROWS", 1)
     open_trace(ROOT / name, later=lambda work: work())
     again = open_trace(ROOT / name, later=never)
-    assert again.lanes
+    assert again.timeline_tracks
     assert_equals(again, opened(name).analysis, rows=40)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.analysis.kernel_metrics import Limit, limit_of
+from perftui.analysis.kernels.metrics import Limit, limit_of
 from perftui.trace.ncu.load import is_ncu, load_ncu
 from perftui.trace.ncu.model import KernelMetrics, Launch
 from perftui.trace.ncu.numbers import number, unit_of

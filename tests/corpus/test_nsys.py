@@ -19,13 +19,13 @@ from textual.pilot import Pilot
 
 from perftui.analysis.analyse import analyse
 from perftui.analysis.intervals import union
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.load import load_trace
 from perftui.trace.model import NOT_READ, Int64, Trace
 from perftui.trace.nsys.arguments import RowReader
 from perftui.trace.nsys.database import Database
-from perftui.trace.nsys.words import Words
+from perftui.trace.nsys.string_tables import StringTables
 from perftui_tui.app import PerftuiApp
 from tests.corpus.collection import ROOT, expected
 from tests.corpus.outcome import MET, Account
@@ -83,11 +83,11 @@ class Opened:
 
 @contextmanager
 def kept_open(database: Database) -> Iterator[None]:
-    """Rows are read through one connection and one set of words: one for each takes 1 ms."""
+    """Rows are read through one connection and one set of texts: one for each takes 1 ms."""
     with database.connect() as connection, pytest.MonkeyPatch.context() as patch:
-        words = Words(database, connection)
+        texts = StringTables(database, connection)
         patch.setattr(Database, "connect", lambda _: nullcontext(connection))
-        patch.setattr("perftui.trace.nsys.arguments.Words", lambda *_: words)
+        patch.setattr("perftui.trace.nsys.arguments.StringTables", lambda *_: texts)
         yield
 
 
@@ -244,20 +244,20 @@ def test_analysis_is_whole(name: str) -> None:
     it = opened(name)
     trace = it.trace
     assert trace.warnings == ()
-    for budget in it.analysis.budgets:
+    for budget in it.analysis.step_parts:
         assert sum(length for _, length in budget.parts) == budget.step.duration
     for each in it.analysis.activity:
         rows = it.rows("kernel", "gpu_memcpy", "gpu_memset")
         mine = rows[[trace.tracks[n].device == each.device for n in trace.track[rows].tolist()]]
         assert each.busy == union(trace.start[mine], trace.end[mine]).total
-    lanes = np.concatenate([lane.index.rows for lane in build_lanes(trace)])
-    assert np.array_equal(np.sort(lanes), np.arange(len(trace)))
+    tracks = np.concatenate([track.index.rows for track in timeline_tracks(trace)])
+    assert np.array_equal(np.sort(tracks), np.arange(len(trace)))
     same = trace.track[1:] == trace.track[:-1]
     assert np.all(trace.start[1:][same] >= trace.start[:-1][same])
 
 
 async def check_timeline(_name: str, _app: PerftuiApp, pilot: Pilot[None]) -> None:
-    """The lanes of the GPU are there."""
+    """The tracks of the GPU are there."""
     await pilot.press("2")
     await until_shown(pilot, "GPU 0 stream 7")
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from perftui.trace.rank_choice import choose_rank
-from perftui.trace.ranks import RankFile, find_ranks
+from perftui.trace.multi_rank.choice import choose_rank
+from perftui.trace.multi_rank.rank_files import RankFile, find_ranks
 from tests.corpus.collection import ROOT
 
 pytestmark = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perftui.trace import native
+from perftui.trace.columns import native
 from perftui.trace.load import load_trace
 from perftui.trace.model import MEMORY_COLUMNS
 from tests.core.trace.test_scanner import COLUMNS

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perftui.analysis import kinds
-from perftui.analysis.call_tree import innermost
+from perftui.analysis.ops.call_tree import innermost
 from tests.corpus.opened import Opened, opened
 from tests.corpus.outcome import MET, Differs, Verdict, explained, not_shown, recomputed
 from tests.corpus.tensorboard_run import Run, run

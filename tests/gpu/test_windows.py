@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from perftui.analysis.budget import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.analysis.links import link
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunReader
@@ -40,8 +40,8 @@ def test_parts_sum_to_the_step_and_busy_time_to_that_of_the_events(
     run = recorded(name)
     steps = [one for one in run.of("user_annotation") if one["name"].startswith("ProfilerStep#")]
 
-    assert len(run.analysis.budgets) == len(steps) > 0
-    for budget, step in zip(run.analysis.budgets, steps, strict=True):
+    assert len(run.analysis.step_parts) == len(steps) > 0
+    for budget, step in zip(run.analysis.step_parts, steps, strict=True):
         parts = dict(budget.parts)
         assert sum(parts.values()) == budget.step.duration
         busy = sum(parts.get(part, 0) for part in ON_GPU)

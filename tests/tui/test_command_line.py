@@ -12,7 +12,7 @@ import pytest
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
-from perftui.run.stacks import LOOKS_A_SECOND
+from perftui.run.stack_samples import LOOKS_A_SECOND
 from perftui.trace.ncu.model import KernelMetrics
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis import opened as opening
-from perftui.analysis.opened import open_trace
+from perftui.analysis import open_trace as opening
+from perftui.analysis.open_trace import open_trace
 from perftui_tui.keys.table import SCREENS
 from perftui_tui.screens.timeline.view import TimelineView
 from tests.tui.driving import opened, settled, until, until_shown

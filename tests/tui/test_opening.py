@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftui.run.manifest import Status
-from perftui.trace.rank_choice import choose_rank
+from perftui.trace.multi_rank.choice import choose_rank
 from perftui_tui.app import PerftuiApp
 from perftui_tui.reading.messages import LoadProgressed
 from tests.tui.driving import opened, text_of, until, until_shown
@@ -39,7 +39,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
     def broken(_: object) -> None:
         raise ZeroDivisionError("a bug of ours")
 
-    monkeypatch.setattr("perftui_tui.screens.timeline.prepared.build_lanes", broken)
+    monkeypatch.setattr("perftui_tui.screens.timeline.prepared.timeline_tracks", broken)
     async with opened(trace, replay=True) as (app, pilot):
         await pilot.press("2")
         await until_shown(pilot, "a bug of ours")

@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 from textual.widgets import Input, Static
 
-from perftui.analysis.call_groups import By
+from perftui.analysis.ops.call_groups import By
 from perftui.trace.ncu.load import load_ncu
 from perftui_tui.actions import clipboard as copying
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
@@ -281,7 +281,7 @@ async def test_a_trace_that_is_gone_is_said(analysis):
 
 
 async def test_arguments_of_too_many_rows_are_not_called_missing(analysis, monkeypatch):
-    monkeypatch.setattr("perftui.trace.many_arguments.MOST_SINGLE", 1)
+    monkeypatch.setattr("perftui.trace.arguments.MOST_SINGLE", 1)
     one_by_one = replace(analysis.trace, read_arguments=lambda _row: {})
     app = Host(replace(analysis, trace=one_by_one))
     async with app.run_test(size=(120, 24)) as pilot:

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui.trace.rank_choice import choose_rank
+from perftui.trace.multi_rank.choice import choose_rank
 from perftui_tui.app import PerftuiApp
 from tests.tui.driving import text_of, until, until_shown
 from tests.tui.op_traces import write_op_trace

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perftui.analysis import kinds
-from perftui.analysis.activity import device_activities
-from perftui.analysis.budget import budgets, device_parts
-from perftui.analysis.gaps import MOST, list_gaps
-from perftui.analysis.host import Host
-from perftui.analysis.idle import Idle, explain_idle
+from perftui.analysis.gpu_idle.causes import Idle, explain_idle
+from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
+from perftui.analysis.gpu_idle.gaps import MOST, list_gaps
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.kernels import kernel_table
+from perftui.analysis.kernels.activity import device_activities
+from perftui.analysis.kernels.table import kernel_table
 from perftui.analysis.links import Links, link, shared_correlations
 from perftui.analysis.model import (
     DeviceActivity,
@@ -24,11 +24,11 @@ from perftui.analysis.model import (
     StepParts,
     TraceAnalysis,
 )
-from perftui.analysis.modules import module_table
-from perftui.analysis.ops import op_table
-from perftui.analysis.phases import FORWARD, OPERATORS, find_phases
-from perftui.analysis.steps import find_steps
-from perftui.analysis.surroundings import Surroundings
+from perftui.analysis.ops.calls import op_table
+from perftui.analysis.ops.modules import module_table
+from perftui.analysis.steps.find import find_steps
+from perftui.analysis.steps.parts import device_parts, step_parts
+from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
 from perftui.trace.model import NONE, NOT_READ, Trace
 
 
@@ -47,7 +47,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
         kernels=kernel_table(trace, links),
         gaps=view.gaps(idle),
         steps=steps,
-        budgets=view.budgets(steps or (_whole(trace),), activity, idle),
+        step_parts=view.step_parts(steps or (_whole(trace),), activity, idle),
         notes=tuple(_notes(view, activity, steps, idle)),
     )
 
@@ -61,7 +61,7 @@ def without_tables(trace: Trace) -> TraceAnalysis:
         kernels=KernelTable.empty(),
         gaps=(),
         steps=find_steps(trace),
-        budgets=(),
+        step_parts=(),
     )
 
 
@@ -91,16 +91,16 @@ class _View:
 
     def gaps(self, idle: Mapping[int, Idle]) -> tuple[Gap, ...]:
         """Gaps of all devices, longest first."""
-        surroundings = Surroundings(self.trace, self.host)
+        enclosing = EnclosingOps(self.trace, self.host)
         phases = {name: part for name, part in self.phases.items() if name != OPERATORS}
         found = [
             gap
             for device, each in idle.items()
-            for gap in list_gaps(device, each, surroundings, phases)
+            for gap in list_gaps(device, each, enclosing, phases)
         ]
         return tuple(sorted(found, key=_longest_first))
 
-    def budgets(
+    def step_parts(
         self,
         steps: tuple[Step, ...],
         activity: tuple[DeviceActivity, ...],
@@ -108,10 +108,10 @@ class _View:
     ) -> tuple[StepParts, ...]:
         """By the busiest device, or by the main thread where there is none."""
         if not activity:
-            return budgets(steps, self.phases)
+            return step_parts(steps, self.phases)
         device = _busiest(activity).device
         rows = self.links.activity[self.mine(device)]
-        return budgets(steps, device_parts(self.trace, rows, idle[device]))
+        return step_parts(steps, device_parts(self.trace, rows, idle[device]))
 
 
 def _longest_first(gap: Gap) -> tuple[int, int]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.remembered import remembered
 from perftui.trace.categories import (
     ANNOTATION,
     CPU_OP,
@@ -19,8 +21,29 @@ from perftui.trace.categories import (
     PYTHON,
     XPU_WAIT,
 )
+from perftui.trace.columns.downcast import downcast
 from perftui.trace.model import NONE, Ints, Trace
-from perftui.trace.narrow import narrowed
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+def cached(
+    column: Callable[[Trace], npt.NDArray[Kind]],
+) -> Callable[[Trace], npt.NDArray[Kind]]:
+    """The same function, whose result is kept as long as the trace is and cannot be written to."""
+    known: WeakKeyDictionary[Trace, npt.NDArray[Any]] = WeakKeyDictionary()
+
+    @wraps(column)
+    def once(trace: Trace) -> npt.NDArray[Kind]:
+        found = known.get(trace)
+        if found is None:
+            found = column(trace)
+            found.setflags(write=False)
+            known[trace] = found
+        return found
+
+    return once
+
 
 Mask = npt.NDArray[np.bool_]
 
@@ -83,15 +106,15 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     return mask
 
 
-@remembered
+@cached
 def devices(trace: Trace) -> Ints:
     """Device of each row, NONE on the CPU."""
-    of_track = narrowed(np.array([track.device for track in trace.tracks], dtype=np.int64))
+    of_track = downcast(np.array([track.device for track in trace.tracks], dtype=np.int64))
     column: Ints = of_track[trace.track]
     return column
 
 
-@remembered
+@cached
 def on_cpu(trace: Trace) -> Mask:
     """Rows of CPU threads."""
     mask: Mask = devices(trace) == NONE
@@ -104,7 +127,7 @@ def on_thread(trace: Trace) -> Mask:
     return mask
 
 
-@remembered
+@cached
 def device_activity(trace: Trace) -> Mask:
     """Kernels, copies and sets: what keeps a device busy."""
     return trace.in_category(*DEVICE_ACTIVITY)
@@ -115,20 +138,20 @@ def communication(trace: Trace) -> Mask:
     return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
 
 
-@remembered
+@cached
 def operators(trace: Trace) -> Mask:
     """CPU operators; marks that older versions wrote as operators are none."""
     return trace.in_category(CPU_OP) & ~named(trace, _MARKS.match)
 
 
-@remembered
+@cached
 def ranges(trace: Trace) -> Mask:
     """Ranges that the script, PyTorch or the agent marked on the CPU."""
     marked = trace.in_category(CPU_OP) & named(trace, _MARKS.match)
     return (trace.in_category(ANNOTATION) & on_cpu(trace)) | marked
 
 
-@remembered
+@cached
 def launches(trace: Trace) -> Mask:
     """Calls of the runtime or driver."""
     return trace.in_category(*LAUNCHES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.call_tree import innermost
+from perftui.analysis.ops.call_tree import innermost
 from perftui.trace.model import NONE, Int64, Ints, Trace
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perftui.analysis.lane import Lane
+from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import NONE, Int64, Trace
 
 
@@ -174,14 +174,14 @@ class TraceAnalysis:
     """Longest first."""
     steps: tuple[Step, ...]
     """Of several ranks put together one rank's behind the other's."""
-    budgets: tuple[StepParts, ...]
+    step_parts: tuple[StepParts, ...]
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
     modules: OpTable = field(default_factory=OpTable.empty)
     """The same by module, with a last line for what ran in none; empty where none is marked."""
-    lanes: tuple[Lane, ...] = ()
-    """Lanes of the timeline, where they are known already; else ``build_lanes`` makes them."""
+    timeline_tracks: tuple[TimelineTrack, ...] = ()
+    """Where they are known already; else ``timeline.tracks.timeline_tracks`` makes them."""
 
     worked_out: dict[object, object] = field(default_factory=dict, init=False, repr=False)
     """Facts of the trace that somebody has asked for; never stored with it."""
@@ -201,7 +201,7 @@ class TraceAnalysis:
     @property
     def has_tables(self) -> bool:
         """Whether the trace has been analysed, or can only be drawn yet."""
-        return bool(self.budgets)
+        return bool(self.step_parts)
 
     @property
     def has_gpu(self) -> bool:

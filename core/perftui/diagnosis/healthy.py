@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui import format as fmt
-from perftui.analysis.budget import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.judge import confidence, more_steps
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError

@@ -11,7 +11,7 @@ from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
 from perftui.run.manifest import Expected, Override
 from perftui.run.reader import RunSnapshot
-from perftui.run.stacks import looks_of
+from perftui.run.stack_samples import looks_of
 
 DEFAULT_SIZE = (80, 24)
 """Columns and rows of a terminal that nobody looks at."""

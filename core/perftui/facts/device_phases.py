@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_mask
-from perftui.run.steady import Mask
 from perftui.run.table import Table
 
 DEVICE_PHASES = ("forward", "backward", "optimizer")

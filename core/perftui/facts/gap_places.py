@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from perftui.analysis import frames
 from perftui.analysis.model import Gap
+from perftui.analysis.ops import frames
 from perftui.facts.place import Place
 from perftui.facts.trace_steps import TraceSteps
 from perftui.trace.categories import PYTHON

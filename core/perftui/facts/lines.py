@@ -14,7 +14,7 @@ import numpy as np
 
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stacks import looks_of
+from perftui.run.stack_samples import looks_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable

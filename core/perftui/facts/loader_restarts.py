@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_mask, step_kind
-from perftui.run.steady import Mask
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.table import Table
 
 
@@ -25,11 +25,11 @@ class Restarts:
 
 
 def restarts(
-    steps: Table, mask: Mask, thinned: Sums = NO_SUMS, kind: str = "train"
+    steps: Table, mask: Mask, downsampled: Aggregates = NO_AGGREGATES, kind: str = "train"
 ) -> Restarts | None:
     """Starts of a loader in the steps that ``mask`` selects; the first of the run is no restart.
 
-    ``kind`` is that of these steps. ``thinned`` are the steps that are no longer kept as rows.
+    ``kind`` is that of these steps. ``downsampled`` are the steps that are no longer kept as rows.
 
     None where there is none.
     """
@@ -38,7 +38,7 @@ def restarts(
     started = (steps["kind"] == kind) & (steps["loader_start"] > 0)
     started[: int(np.argmax(started)) + 1] = False
     again = started & mask
-    kept = thinned.steady(kind)
+    kept = downsampled.steady(kind)
     count = int(again.sum()) + kept.of("loader_start").above_zero
     if not count:
         return None
@@ -51,4 +51,4 @@ def loader_starts(facts: Facts) -> Restarts | None:
     """What starting a loader again took; None where it was started once or not at all."""
     if facts.rank is None:
         return None
-    return restarts(facts.rank.steps, steady_mask(facts), facts.rank.thinned, step_kind(facts))
+    return restarts(facts.rank.steps, steady_mask(facts), facts.rank.downsampled, step_kind(facts))

@@ -13,7 +13,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.memory import peak_reserved
 from perftui.facts.steps import steady_span
 from perftui.facts.trace_steps import trace_steps
-from perftui.run.sums import NO_SUMS, Group, Sums
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, Group
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -103,16 +103,16 @@ def machine_facts(
     cores: int | None,
     during: tuple[int, int] | None,
     on_gpu: bool = False,
-    thinned: Sums = NO_SUMS,
+    downsampled: Aggregates = NO_AGGREGATES,
 ) -> MachineFacts:
     """Aggregate the samples of ``host``; ``during`` is a (start, end) in ns, None for all.
 
     ``on_gpu`` says that the training is known to use a GPU: where the machine has but one, it is
-    that one. ``thinned`` are the samples that are no longer kept as rows.
+    that one. ``downsampled`` are the samples that are no longer kept as rows.
     """
     table = telemetry.get(host, Table())
     rows = _within(table, during)
-    between = _between(thinned, during)
+    between = _between(downsampled, during)
     tree = _mean(table, "processes.cpu", rows, between)
     workers = _mean(table, "processes.workers_cpu", rows, between)
     if "processes.ranks_cpu" not in table:
@@ -121,7 +121,7 @@ def machine_facts(
     machine = _mean(table, "cpu.utilization", rows, between)
     counted = _mean(table, "cpu.cores", rows, between)
     installed = cores if counted is None else round(counted)
-    every, holding = _devices(table), _holding(table, thinned.of())
+    every, holding = _devices(table), _holding(table, downsampled.of())
     used = holding or (every if on_gpu and len(every) == 1 else [])
     return MachineFacts(
         cores=cores,
@@ -134,7 +134,7 @@ def machine_facts(
         cards=len(every),
         holds_memory=bool(holding),
         gpu_busy=_busiest(table, used, rows, between),
-        memory=_memory(table, used, thinned.of()),
+        memory=_memory(table, used, downsampled.of()),
     )
 
 
@@ -147,9 +147,9 @@ def _within(table: Table, during: tuple[int, int] | None) -> Mask:
     return inside if inside.any() else everything
 
 
-def _between(thinned: Sums, during: tuple[int, int] | None) -> Group:
+def _between(downsampled: Aggregates, during: tuple[int, int] | None) -> Group:
     """The samples that are no longer kept as rows, if all of them were taken inside ``during``."""
-    every = thinned.of()
+    every = downsampled.of()
     if during is None or (during[0] <= every.first and every.last <= during[1]):
         return every
     return Group()
@@ -175,7 +175,7 @@ def _busiest(table: Table, devices: list[int], rows: Mask, between: Group) -> fl
     return max(known) / 100 if known else None
 
 
-def _memory(table: Table, devices: list[int], thinned: Group) -> tuple[DeviceMemory, ...]:
+def _memory(table: Table, devices: list[int], downsampled: Group) -> tuple[DeviceMemory, ...]:
     """Peaks over the whole run: memory that ran short in the warm-up ran short."""
     everything = np.ones(len(table), dtype=np.bool_)
     found = []
@@ -183,19 +183,19 @@ def _memory(table: Table, devices: list[int], thinned: Group) -> tuple[DeviceMem
         used = _finite(table, f"gpu{device}.memory_used", everything)
         total = _finite(table, f"gpu{device}.memory_total", everything)
         if len(used) and len(total) and total.max() > 0:
-            peak = max(used.max(), thinned.of(f"gpu{device}.memory_used").highest)
+            peak = max(used.max(), downsampled.of(f"gpu{device}.memory_used").highest)
             found.append(DeviceMemory(device, int(total.max()), int(peak)))
     return tuple(found)
 
 
-def _holding(table: Table, thinned: Group) -> list[int]:
+def _holding(table: Table, downsampled: Group) -> list[int]:
     """Cards on which the run's own processes held memory at some time."""
     everything = np.ones(len(table), dtype=np.bool_)
     return [
         device
         for device in _devices(table)
         if (_finite(table, f"gpu{device}.process_memory", everything) > 0).any()
-        or thinned.of(f"gpu{device}.process_memory").above_zero
+        or downsampled.of(f"gpu{device}.process_memory").above_zero
     ]
 
 
@@ -219,7 +219,7 @@ def machine_use(facts: Facts) -> MachineFacts:
         run.manifest.cpu_count or None,
         steady_span(facts),
         on_gpu,
-        run.thinned.get(host, NO_SUMS),
+        run.downsampled.get(host, NO_AGGREGATES),
     )
 
 

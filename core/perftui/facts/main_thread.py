@@ -7,9 +7,9 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time, looks_at_main
+from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_mask, step_kind
-from perftui.run.stacks import COLLATE, FETCH
-from perftui.run.steady import Mask
+from perftui.run.stack_samples import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 

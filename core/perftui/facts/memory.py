@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.table import Table
 
 Int64 = npt.NDArray[np.int64]
@@ -38,14 +38,14 @@ class MemoryUse:
     """Steps between the first and the newest of which only sums are left."""
 
 
-def memory_use(steps: Table, thinned: Sums = NO_SUMS) -> MemoryUse | None:
+def memory_use(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> MemoryUse | None:
     """The memory over ``steps`` (``STEP_COLUMNS``) and those of which only sums are left.
 
     None where no step knows it: a training without a GPU.
     """
     if not len(steps) or "allocated" not in steps:
         return None
-    gone = thinned.of()
+    gone = downsampled.of()
     known = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
     if not len(known):
         return None
@@ -61,8 +61,8 @@ def memory_use(steps: Table, thinned: Sums = NO_SUMS) -> MemoryUse | None:
         peak_allocated=max(peak, before),
         peak_step=_first_step(known, reached, gone.last),
         peak_reserved=max(int(known["reserved"].max()), int(gone.of("reserved").highest)),
-        retries=_counted(steps, thinned, "alloc_retries"),
-        failures=_counted(steps, thinned, "alloc_failures"),
+        retries=_counted(steps, downsampled, "alloc_retries"),
+        failures=_counted(steps, downsampled, "alloc_failures"),
         summed=gone.rows,
     )
 
@@ -85,11 +85,11 @@ def _column(steps: Table, name: str) -> Int64:
     return np.full(len(steps), -1, np.int64)
 
 
-def _counted(steps: Table, thinned: Sums, name: str) -> int | None:
+def _counted(steps: Table, downsampled: Aggregates, name: str) -> int | None:
     """The sum of a column over the steps that know it; None where none does."""
     values = _column(steps, name)
     values = values[values >= 0]
-    gone = thinned.of().of(name)
+    gone = downsampled.of().of(name)
     if not len(values) and not gone.count:
         return None
     return int(values.sum()) + int(gone.total)
@@ -101,11 +101,13 @@ def peak_reserved(facts: Facts) -> int | None:
     steps = facts.rank.steps if facts.rank else None
     if facts.rank is None or steps is None or "reserved" not in steps or not len(steps):
         return None
-    peak = max(int(steps["reserved"].max()), int(facts.rank.thinned.of().of("reserved").highest))
+    peak = max(
+        int(steps["reserved"].max()), int(facts.rank.downsampled.of().of("reserved").highest)
+    )
     return peak if peak >= 0 else None
 
 
 @fact
 def gpu_memory(facts: Facts) -> MemoryUse | None:
     """GPU memory of the rank by step; None where no step knows it."""
-    return memory_use(facts.rank.steps, facts.rank.thinned) if facts.rank else None
+    return memory_use(facts.rank.steps, facts.rank.downsampled) if facts.rank else None

@@ -10,7 +10,7 @@ from perftui.facts.problems import problems
 from perftui.facts.step_kind import TRAIN, WORK, count_of
 from perftui.facts.steps import step_kind
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stacks import NO_STACKS
+from perftui.run.stack_samples import NO_STACKS
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
@@ -47,15 +47,15 @@ def _run_notes(run: RunSnapshot, shown: RankSnapshot, judged: str) -> Iterator[s
 
 def _other_steps(shown: RankSnapshot) -> Iterator[str]:
     """What the steps took that train nothing, if that is much."""
-    steps, thinned = shown.steps, shown.thinned
+    steps, downsampled = shown.steps, shown.downsampled
     if not len(steps):
         return
     training = int(steps["duration"][steps["kind"] == TRAIN].sum())
-    training += int(thinned.of(TRAIN).of("duration").total)
-    whole = int(steps["duration"].sum()) + int(thinned.of().of("duration").total)
+    training += int(downsampled.of(TRAIN).of("duration").total)
+    whole = int(steps["duration"].sum()) + int(downsampled.of().of("duration").total)
     other = whole - training
     if other > MUCH_ELSE * whole:
-        count = len(steps) + thinned.of().rows - count_of(TRAIN, steps, thinned)
+        count = len(steps) + downsampled.of().rows - count_of(TRAIN, steps, downsampled)
         yield (
             f"{fmt.percent(other / whole)} of the time of all steps is that of "
             f"{fmt.several(count, 'step')} without a backward pass (evaluation, generation), "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perftui.facts.fact import Facts, fact
 from perftui.facts.slowed import slowed
 from perftui.facts.step_kind import main_kind
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.table import Table
 
 
@@ -36,7 +36,7 @@ class OwnCost:
         return self.hooks + self.stalls + self.slowed_at_most
 
 
-def own_cost(steps: Table, thinned: Sums = NO_SUMS) -> OwnCost | None:
+def own_cost(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> OwnCost | None:
     """The cost over all ``steps`` (``STEP_COLUMNS``) and those of which only sums are left.
 
     Of training, or of what is done instead of it, profiled steps are compared with others. None
@@ -44,12 +44,12 @@ def own_cost(steps: Table, thinned: Sums = NO_SUMS) -> OwnCost | None:
     """
     if "overhead" not in steps:
         return None
-    kind = main_kind(steps, thinned)
-    gone = thinned.of()
+    kind = main_kind(steps, downsampled)
+    gone = downsampled.of()
     whole = int(steps["duration"].sum()) + int(gone.of("duration").total)
     if not whole:
         return None
-    longer = slowed(steps, kind, thinned)
+    longer = slowed(steps, kind, downsampled)
     return OwnCost(
         hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
         stalls=int(steps["profiler"].sum()) + int(gone.of("profiler").total),
@@ -62,7 +62,7 @@ def own_cost(steps: Table, thinned: Sums = NO_SUMS) -> OwnCost | None:
 @fact
 def recording_cost(facts: Facts) -> OwnCost | None:
     """What recording has taken of the rank's steps; None where nothing is known."""
-    return own_cost(facts.rank.steps, facts.rank.thinned) if facts.rank else None
+    return own_cost(facts.rank.steps, facts.rank.downsampled) if facts.rank else None
 
 
 @fact

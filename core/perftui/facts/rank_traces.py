@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 from perftui.facts.ranks import RankRow, RankTable, compared, row_of
 from perftui.facts.trace_steps import trace_steps
 

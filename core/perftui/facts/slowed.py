@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perftui.facts.steady import median
+from perftui.run.aggregates import Aggregates, after_disturbance
 from perftui.run.histogram import Histogram
-from perftui.run.median import median
-from perftui.run.steady import after_disturbance
-from perftui.run.sums import Sums
 from perftui.run.table import Table
 
 BESIDE = 10
@@ -56,13 +55,13 @@ class Slowed:
 NONE_SLOWED = Slowed(0.0, 0.0)
 
 
-def slowed(steps: Table, kind: str, thinned: Sums) -> Slowed:
+def slowed(steps: Table, kind: str, downsampled: Aggregates) -> Slowed:
     """What windows added to the steps of ``kind``, besides what the training waited for them.
 
     Each window is compared with the mean of the undisturbed steps beside it; with fewer than two of
     them it is left out. Of the steps that are no longer rows of ``steps`` the means are compared.
     """
-    return _beside(steps, kind).plus(_in_sums(kind, thinned))
+    return _beside(steps, kind).plus(_in_aggregates(kind, downsampled))
 
 
 def _beside(steps: Table, kind: str) -> Slowed:
@@ -108,8 +107,8 @@ def _moments(
     return mean + middle, np.maximum(variance, 0.0)
 
 
-def _in_sums(kind: str, thinned: Sums) -> Slowed:
-    profiled, plain = thinned.of(kind, True), thinned.of(kind, False)
+def _in_aggregates(kind: str, downsampled: Aggregates) -> Slowed:
+    profiled, plain = downsampled.of(kind, True), downsampled.of(kind, False)
     if not profiled.rows or plain.rows < 2:
         return NONE_SLOWED
     usual = (plain.of("duration").total - plain.of("profiler").total) / plain.rows

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.model import StepParts
+from perftui.facts.rounding import whole_quotients
+from perftui.facts.steady import Mask
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, consistent_rows
 from perftui.run.columns import PHASES
 from perftui.run.histogram import Weighed
-from perftui.run.rounding import whole_quotients
-from perftui.run.steady import Mask
-from perftui.run.sums import NO_SUMS, Sums, consistent_rows
 from perftui.run.table import Table
 
 
@@ -52,15 +52,15 @@ class StepBreakdown:
 
 
 def run_breakdown(
-    steps: Table, mask: Mask, thinned: Sums = NO_SUMS, kind: str = "train"
+    steps: Table, mask: Mask, downsampled: Aggregates = NO_AGGREGATES, kind: str = "train"
 ) -> StepBreakdown | None:
     """The breakdown over the rows of ``steps`` that ``mask`` selects; None where none is usable.
 
-    The undisturbed steps of ``kind`` in ``thinned``, which are no longer kept as rows, are part of
+    The undisturbed steps of ``kind`` in ``downsampled``, no longer kept as rows, are part of
     it: the mean and its parts stay exact, quantiles take a step for the mean of those within 0.4 %.
     """
     chosen = steps.where(mask)
-    kept = thinned.steady(kind, consistent=True)
+    kept = downsampled.steady(kind, consistent=True)
     whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
     usable = chosen.where(whole)
     count = len(usable) + kept.rows
@@ -71,7 +71,7 @@ def run_breakdown(
         total + int(kept.of(phase).total) for total, phase in zip(totals, PHASES, strict=True)
     ]
     durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
-    left_out = len(chosen) - len(usable) + thinned.steady(kind, consistent=False).rows
+    left_out = len(chosen) - len(usable) + downsampled.steady(kind, consistent=False).rows
     spread = Weighed(durations, kept.histogram("duration"))
     return _breakdown(count, PHASES, totals, spread, inconsistent=left_out)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.steady import Mask, steady
 from perftui.facts.step_breakdown import StepBreakdown, run_breakdown
 from perftui.facts.step_kind import TRAIN, WORK, count_of, main_kind
+from perftui.run.aggregates import Group
 from perftui.run.histogram import Weighed
 from perftui.run.manifest import Status
-from perftui.run.steady import Mask, steady
-from perftui.run.sums import Group
 from perftui.run.table import Table
 
 FEWEST_STEPS = 2
@@ -25,7 +25,7 @@ judged whole, at lower confidence."""
 @fact
 def step_kind(facts: Facts) -> str:
     """The kind of step that is judged: of training, or of what the run does instead."""
-    return main_kind(facts.rank.steps, facts.rank.thinned) if facts.rank else TRAIN
+    return main_kind(facts.rank.steps, facts.rank.downsampled) if facts.rank else TRAIN
 
 
 @fact
@@ -37,7 +37,7 @@ def activity(facts: Facts) -> str:
 @fact
 def step_count(facts: Facts) -> int:
     """Steps of that kind recorded, warm-up and profiled ones included."""
-    return count_of(step_kind(facts), facts.rank.steps, facts.rank.thinned) if facts.rank else 0
+    return count_of(step_kind(facts), facts.rank.steps, facts.rank.downsampled) if facts.rank else 0
 
 
 @fact
@@ -61,7 +61,9 @@ def step_breakdown(facts: Facts) -> StepBreakdown | None:
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
     if facts.rank is None:
         return None
-    return run_breakdown(facts.rank.steps, steady_mask(facts), facts.rank.thinned, step_kind(facts))
+    return run_breakdown(
+        facts.rank.steps, steady_mask(facts), facts.rank.downsampled, step_kind(facts)
+    )
 
 
 @fact
@@ -110,8 +112,8 @@ def steady_rows(facts: Facts) -> Table:
 
 @fact
 def steady_sums(facts: Facts) -> Group:
-    """Sums of the steady steps that are no longer kept as rows."""
-    return facts.rank.thinned.steady(step_kind(facts)) if facts.rank else Group()
+    """Aggregates of the steady steps that are no longer kept as rows."""
+    return facts.rank.downsampled.steady(step_kind(facts)) if facts.rank else Group()
 
 
 def _quantile(facts: Facts, column: str, percent: int) -> int | None:
@@ -134,5 +136,5 @@ def whole_training(facts: Facts) -> int | None:
     ended = manifest.status is Status.EXITED and manifest.exit_code == 0
     if not ended or manifest.profile.get("max_steps") is not None:
         return None
-    count = len(rank.steps) + rank.thinned.of().rows
+    count = len(rank.steps) + rank.downsampled.of().rows
     return step_count(facts) if int(rank.steps["index"][-1]) + 1 == count else None

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.gaps import MOST
+from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.facts.fact import trace_fact
+from perftui.facts.steady import Mask, warm_up_length
 from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
-from perftui.run.steady import Mask, warm_up_length
 from perftui.trace.model import Int64
 
 
@@ -78,7 +78,7 @@ class TraceSteps:
 @trace_fact
 def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
     """The steps that findings speak of; None where the trace holds no time at all."""
-    each = analysis.budgets
+    each = analysis.step_parts
     marked = bool(analysis.steps)
     if marked:
         durations = np.array([one.step.duration for one in each], dtype=np.int64)

@@ -11,7 +11,7 @@ from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
 from perftui.facts.loader import training_loader
 from perftui.facts.steps import steady_span
-from perftui.run.stacks import COLLATE, FETCH, WAIT
+from perftui.run.stack_samples import COLLATE, FETCH, WAIT
 from perftui.run.table import Table
 
 

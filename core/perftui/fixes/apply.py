@@ -14,7 +14,7 @@ import msgspec
 
 from perftui.fixes.model import Patch
 from perftui.run.atomic import replace_file
-from perftui.run.damage import DAMAGE
+from perftui.run.versioned import DAMAGE
 
 PATCHES_DIRECTORY = Path(".perftui") / "patches"
 """Where applied patches are recorded, beside the runs."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.diagnosis.installed import is_installed
 from perftui.facts.fact import Facts
 from perftui.fixes.command_option import CommandOption
 from perftui.fixes.launched_script import launched_script
@@ -18,6 +17,9 @@ from perftui.fixes.source.declared_options import DeclaredOption, declared_optio
 from perftui.fixes.source.edits import Literal
 from perftui.fixes.source.program import parse_program, read_source
 from perftui.fixes.source.refused import PatchRefusedError
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Where pip and Debian's packages install; ``sysconfig`` knows only this interpreter's."""
 
 Plan = Callable[[Path, int, Mapping[str, Literal], Mapping[str, Literal]], Patch]
 """Makes the patch of the call at a line of a file: its new arguments, and those it was seen with.
@@ -62,7 +64,7 @@ class CallSource:
         if self.file is None or self.line is None:
             return SourceChange(why_not=f"the run does not say where the {noun} is made")
         path = Path(self.file)
-        if is_installed(path):
+        if not _INSTALLED.isdisjoint(path.parts):
             return SourceChange(why_not=f"the {noun} is made inside an installed package ({path})")
         if uncertain:
             return SourceChange(why_not=uncertain)

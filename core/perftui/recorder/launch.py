@@ -21,7 +21,7 @@ from perftui.recorder.multi_host.merge import make_or_merge, merge_key
 from perftui.recorder.process.interpreter import our_module
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
-from perftui.run.stacks import LOOKS
+from perftui.run.stack_samples import LOOKS
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.wire.options import AgentOptions
 

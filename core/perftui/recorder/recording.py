@@ -29,7 +29,7 @@ from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status
-from perftui.run.stacks import INNER_EVERY, NO_STACKS, looks_of
+from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, looks_of
 from perftui.wire.options import AgentOptions
 
 DRAIN_SECONDS = 0.25

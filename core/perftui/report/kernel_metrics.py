@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.analysis.kernel_metrics import Limit, join_kernels, measured_kernels
+from perftui.analysis.kernels.metrics import Limit, join_kernels, measured_kernels
 from perftui.analysis.model import KernelTable
 from perftui.trace.ncu.model import KernelMetrics
 

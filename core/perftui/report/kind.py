@@ -6,7 +6,7 @@ import codecs
 import enum
 from pathlib import Path
 
-from perftui.trace.inflate import MAGIC
+from perftui.trace.kineto.inflate import MAGIC
 
 HEAD = 1024 * 1024
 """Bytes within which ncu's columns begin: it prints them behind what the program printed."""

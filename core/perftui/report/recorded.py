@@ -9,13 +9,13 @@ from typing import Any
 
 from perftui.facts.device_phases import DeviceShare, device_share
 from perftui.facts.own_cost import OwnCost, own_cost
+from perftui.facts.steady import steady
 from perftui.facts.step_kind import main_kind
 from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stacks import looks_of
-from perftui.run.steady import steady
+from perftui.run.stack_samples import looks_of
 
 REASONS = {
     "warm": "the training had warmed up",
@@ -88,7 +88,7 @@ def recording_of(run: RunSnapshot) -> Recording:
     rank = run.rank()
     return Recording(
         options=tuple(_options(run.manifest.profile)),
-        cost=own_cost(rank.steps, rank.thinned) if rank else None,
+        cost=own_cost(rank.steps, rank.downsampled) if rank else None,
         windows=tuple(_windows(run, rank)) if rank else (),
         phases=_phases(rank) if rank else None,
         memory=_memory(rank) if rank else None,
@@ -165,7 +165,7 @@ def _of_rank(run: RunSnapshot, rank: RankSnapshot, name: str) -> Path:
 
 
 def _phases(rank: RankSnapshot) -> DeviceShare | None:
-    return device_share(rank.steps, steady(rank.steps, main_kind(rank.steps, rank.thinned)))
+    return device_share(rank.steps, steady(rank.steps, main_kind(rank.steps, rank.downsampled)))
 
 
 def _memory(rank: RankSnapshot) -> GpuMemory | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perftui.analysis.model import OpTable, TraceAnalysis
-from perftui.analysis.modules import OUTSIDE
+from perftui.analysis.ops.modules import OUTSIDE
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.run.rounding import whole_quotients
+from perftui.facts.rounding import whole_quotients
 
 
 def apportioned(values: Sequence[int], units: int) -> list[int]:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.opened import Work, never, open_trace
+from perftui.analysis.open_trace import Work, never, open_trace
 from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.trace.errors import TraceError
-from perftui.trace.rank_choice import choose_rank
+from perftui.trace.multi_rank.choice import choose_rank
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Told

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.manifest import Manifest, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.sums import NO_SUMS, Sums
 from perftui.run.table import Table
 
 Mask = npt.NDArray[np.bool_]
@@ -56,7 +56,7 @@ def stops_of(run: RunSnapshot, rank: int = 0) -> Stops:
         index = steps["index"]
         # A step that another thread ends may be written late; time does not go back.
         ends = np.maximum.accumulate(steps["start"] + steps["duration"])
-    summed = shown.thinned.of().rows if shown else 0
+    summed = shown.downsampled.of().rows if shown else 0
     return Stops(run.manifest.started_ns, _end(run), ends, index, summed)
 
 
@@ -87,7 +87,7 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
         manifest=_manifest_as_of(run.manifest, ranks),
         ranks=ranks,
         telemetry=telemetry,
-        thinned=_thinned_as_of(run.thinned, time),
+        downsampled=_downsampled_as_of(run.downsampled, time),
         output_bytes=0,
     )
 
@@ -116,7 +116,7 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
         events=events,
         windows=_windows_known(rank, events, steps),
         memory_files=_memory_known(rank, time),
-        thinned=_sums_known(rank.thinned, time),
+        downsampled=_aggregates_known(rank.downsampled, time),
         workers=_until(rank.workers, time),
         stacks=_until(rank.stacks, time),
         worker_stacks=_until(rank.worker_stacks, time),
@@ -172,10 +172,10 @@ def _first_step(path: Path) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def _thinned_as_of(thinned: Mapping[str, Sums], time: int) -> dict[str, Sums]:
-    return {host: _sums_known(sums, time) for host, sums in thinned.items()}
+def _downsampled_as_of(downsampled: Mapping[str, Aggregates], time: int) -> dict[str, Aggregates]:
+    return {host: _aggregates_known(sums, time) for host, sums in downsampled.items()}
 
 
-def _sums_known(sums: Sums, time: int) -> Sums:
+def _aggregates_known(sums: Aggregates, time: int) -> Aggregates:
     """The sums, once all that is in them had happened."""
-    return sums if sums and sums.of().last <= time else NO_SUMS
+    return sums if sums and sums.of().last <= time else NO_AGGREGATES

@@ -122,11 +122,11 @@ def silence_note(manifest: Manifest, seconds: float | None) -> str | None:
     """What to say of a recorder elsewhere that was last heard of so long ago; None if nothing."""
     if seconds is None or seconds < QUIET_SECONDS:
         return None
-    words = heard_words(seconds)
+    words = heard_label(seconds)
     return f"the recorder on {manifest.host} was {words}: it may be gone, or its disk hangs"
 
 
-def heard_words(seconds: float) -> str:
+def heard_label(seconds: float) -> str:
     """``last heard 3 s ago``, ``not heard of for 5 min``."""
     if seconds < QUIET_SECONDS:
         return f"last heard {seconds:.0f} s ago"

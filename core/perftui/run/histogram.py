@@ -44,10 +44,10 @@ class Weighed:
     without a histogram everything is exact.
     """
 
-    def __init__(self, values: Ints, thinned: Histogram | None = None) -> None:
-        thinned = thinned or {}
-        counts = [count for count, _ in thinned.values()]
-        totals = [total for _, total in thinned.values()]
+    def __init__(self, values: Ints, downsampled: Histogram | None = None) -> None:
+        downsampled = downsampled or {}
+        counts = [count for count, _ in downsampled.values()]
+        totals = [total for _, total in downsampled.values()]
         counted = np.array(counts, dtype=np.int64)
         summed = np.array(totals, dtype=np.int64)
         means = summed // np.maximum(counted, 1)

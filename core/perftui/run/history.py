@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftui.run.heartbeat import heard_words, is_elsewhere, silent_seconds
+from perftui.run.heartbeat import heard_label, is_elsewhere, silent_seconds
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
 from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.run.naming import named
+from perftui.run.manifest import Manifest, ManifestError, named, read_manifest
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def recorded_where(entry: RunEntry) -> str | None:
     """``recording on node7, last heard 3 s ago``; None where that is this host, or it is over."""
     if entry.manifest is None or not is_elsewhere(entry.manifest):
         return None
-    heard = "" if entry.silent is None else f", {heard_words(entry.silent)}"
+    heard = "" if entry.silent is None else f", {heard_label(entry.silent)}"
     return f"recording on {entry.manifest.host}{heard}"
 
 
@@ -122,3 +122,47 @@ def _time_in(run_id: str) -> int:
         return int(time.mktime(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))) * 1_000_000_000
     except (ValueError, OverflowError):
         return 0
+
+
+GOING = ".deleted-"
+"""Begins the name of a directory that is being removed; no run is called so."""
+
+
+class NotRemovableError(ValueError):
+    """The run must be kept, and the message says why."""
+
+
+def delete_run(root: Path) -> None:
+    """Remove the run at ``root`` with everything in it.
+
+    It is renamed first, so that nobody lists half of it.
+
+    Raises:
+        NotRemovableError: it lives, or it cannot be told whether it does.
+        OSError: it cannot be removed.
+    """
+    reason = why_kept(root)
+    if reason:
+        raise NotRemovableError(reason)
+    going = root.with_name(f"{GOING}{root.name}")
+    root.rename(going)
+    shutil.rmtree(going)
+
+
+def why_kept(root: Path) -> str:
+    """Why the run at ``root`` cannot be deleted, empty where it can."""
+    if root.is_symlink():
+        return "it is a link to a directory elsewhere"
+    layout = RunLayout(root)
+    for one in (layout, *layout.parts()):
+        try:
+            manifest = with_liveness(read_manifest(one.manifest))
+        except ManifestError as error:
+            return f"whether it still runs cannot be told: {error}"
+        if not manifest.status.is_over:
+            return _living(manifest)
+    return ""
+
+
+def _living(manifest: Manifest) -> str:
+    return f"it still runs on {manifest.host}, or its recorder there died; delete it there"

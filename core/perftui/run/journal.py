@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from perftui.run.damage import DAMAGE
 from perftui.run.line_tail import CHUNK, LineTail
-from perftui.run.versioned import NewerError, UnreadableError, decode_versioned
+from perftui.run.versioned import DAMAGE, NewerError, UnreadableError, decode_versioned
 
 SCHEMA = 1
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.journal import Column
-from perftui.run.pieces import PieceReader
-from perftui.run.sums import NO_SUMS, Sums, sums_of
+from perftui.run.segments import SegmentReader
 from perftui.run.table import GrowingTable, Table
 
 
@@ -46,7 +46,7 @@ class JournalTable:
         text: frozenset[str] = frozenset(),
         kept: Kept | None = None,
     ) -> None:
-        self._journal = PieceReader(path)
+        self._journal = SegmentReader(path)
         self._empty = GrowingTable(expected, floats, text).freeze()
         self._floats = floats
         self._text = text
@@ -59,7 +59,7 @@ class JournalTable:
         return self._journal.skipped + (self._table.refused if self._table else 0)
 
     @property
-    def sums(self) -> Sums:
+    def sums(self) -> Aggregates:
         """Of the rows that are not in the table."""
         return self._journal.sums.plus(self._sums)
 
@@ -79,7 +79,7 @@ class JournalTable:
     def _begin(self) -> None:
         self._restarts = self._journal.restarts
         self._table: GrowingTable | None = None
-        self._sums = NO_SUMS
+        self._sums = NO_AGGREGATES
         self._first = 0
 
     def _take(self, rows: list[list[Any]]) -> None:
@@ -89,16 +89,16 @@ class JournalTable:
             self._table = GrowingTable(self._journal.columns, self._floats, self._text)
         self._table.extend(rows)
         if self._kept and len(self._table) > self._kept.first + 2 * self._kept.newest:
-            self._thin(self._table, self._kept)
+            self._downsample(self._table, self._kept)
 
-    def _thin(self, table: GrowingTable, kept: Kept) -> None:
+    def _downsample(self, table: GrowingTable, kept: Kept) -> None:
         """Sum the rows between the first and the newest."""
         rows = table.freeze()
         first = self._first or _undisturbed(rows, kept.first)
         end = _undisturbed(rows, len(rows) - kept.newest)
         if first < end < len(rows):
             self._first = first
-            self._sums = self._sums.plus(sums_of(table.remove(first, end)))
+            self._sums = self._sums.plus(aggregates_of(table.remove(first, end)))
 
 
 def _undisturbed(rows: Table, at: int) -> int:

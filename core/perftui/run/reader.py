@@ -7,17 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
 from perftui.run.columns import EVENT_COLUMNS, STEP_COLUMNS, STEP_TEXT, WORKER_COLUMNS
 from perftui.run.heartbeat import Hearing, is_elsewhere, silence_note
 from perftui.run.journal import Column
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STEPS, JournalTable
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
-from perftui.run.manifest import Manifest, ManifestError, read_manifest
-from perftui.run.merging import merged
-from perftui.run.naming import named
-from perftui.run.stacks import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
-from perftui.run.sums import NO_SUMS, Sums
+from perftui.run.manifest import Manifest, ManifestError, named, read_manifest
+from perftui.run.merge import merged
+from perftui.run.stack_samples import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError
 
@@ -33,7 +32,7 @@ class RankSnapshot:
     events: Table
     windows: tuple[Path, ...]
     """Profiled windows by their first step."""
-    thinned: Sums = NO_SUMS
+    downsampled: Aggregates = NO_AGGREGATES
     """Of the steps that are not in ``steps``, since there are too many: those between the first and
     the newest."""
     workers: Table = field(default_factory=Table)
@@ -77,7 +76,7 @@ class RunSnapshot:
     output_bytes: int
     skipped_lines: int
     """Damaged journal lines that were left out."""
-    thinned: Mapping[str, Sums] = field(default_factory=dict)
+    downsampled: Mapping[str, Aggregates] = field(default_factory=dict)
     """By host: of the samples between the first and the newest, where there are too many."""
 
     def rank(self, rank: int = 0) -> RankSnapshot | None:

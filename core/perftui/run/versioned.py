@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from perftui.run.damage import DAMAGE
+DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON that was cut off, overwritten or made to do harm may raise."""
+
 
 Content = TypeVar("Content")
 

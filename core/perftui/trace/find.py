@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
-from perftui.trace.head import BYTE_ORDER_MARK
+from perftui.trace.kineto.head import BYTE_ORDER_MARK
+from perftui.trace.kineto.source import Source
 from perftui.trace.nsys.choose import is_nsys_export, is_sqlite
-from perftui.trace.source import Source
 
 _SUFFIXES = (".json", ".gz", ".trace", ".sqlite", ".db")
 

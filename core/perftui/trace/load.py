@@ -1,41 +1,17 @@
-"""Reads a profiler's trace file into columns."""
+"""Reads a trace file of any profiler into columns."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.trace.arguments import StretchTable
-from perftui.trace.assemble import arrange, assemble
-from perftui.trace.batches import Batch, Batches
-from perftui.trace.columns import Columns
-from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.head import LIMIT, start_of_events, unproven_start
+from perftui.trace.kineto.load import Preview, Progress, load_kineto
 from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
-from perftui.trace.scanned_columns import ScannedColumns
-from perftui.trace.scanner import Values, open_scanner
-from perftui.trace.source import PIECE, Source
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Told
-
-FIRST_PREVIEW = 64_000
-"""Rows of the first preview: read in a tenth of a second, and more than a screen can tell apart."""
-
-PREVIEW_GROWTH = 8
-"""Times as many rows from one preview to the next: all of them cost a seventh of the last."""
-
-MOST_ROWS = 2**31 - 1
-"""Rows of the columns that number them."""
-
-Preview = Callable[[Trace], None]
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and in all, as they are on disk."""
 
 
 def load_trace(
@@ -55,82 +31,5 @@ def load_trace(
     Raises TraceError, which says what to do, where the file is missing, empty or no trace, or holds
     no event with a duration; LoadCancelled after ``cancelled`` returned True.
     """
-    other = nsys_loader(path, exporting)
-    if other is not None:
-        return other(path, progress, cancelled, preview)
-    source = Source(path)
-    if not source.total:
-        raise TraceError(f"{path} is empty: the profiler did not finish writing it; record again")
-    with _collector_paused():
-        pieces = _watched(source, progress, cancelled)
-        head, first = _head(path, pieces)
-        scanner = open_scanner()
-        batches = Batches(len(head), scanner)
-        columns, table = Columns(), StretchTable()
-        previewed = FIRST_PREVIEW // PREVIEW_GROWTH
-        scanned = ScannedColumns(columns, scanner.values if scanner else Values())
-        for batch in batches.decode(_chained(first, pieces)):
-            rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
-            table.add(batch, rows)
-            if table.rows > MOST_ROWS:
-                raise TraceError(
-                    f"{path} holds more than {MOST_ROWS:,} events with a duration, which is more "
-                    "than can be numbered: record fewer steps"
-                )
-            if preview is not None and table.rows >= previewed * PREVIEW_GROWTH:
-                previewed = table.rows
-                preview(arrange(source, columns.so_far(), table, {}))
-        return assemble(source, head, batches, columns, table)
-
-
-def _watched(
-    source: Source, progress: Progress | None, cancelled: Callable[[], bool] | None
-) -> Iterator[bytes]:
-    for piece in source.pieces():
-        if cancelled is not None and cancelled():
-            raise LoadCancelled
-        yield piece
-        if progress is not None:
-            progress(source.done, source.total)
-
-
-def _head(path: Path, pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The text before the first event, and the text after that which was read with it."""
-    text, searched = bytearray(), 0
-    begin = None
-    for piece in pieces:
-        text += piece
-        begin = start_of_events(path, text, searched)
-        searched = len(text)
-        if begin is not None or searched > LIMIT:
-            break
-    if begin is None:
-        begin = unproven_start(text)
-    if begin is not None:
-        return bytes(text[:begin]), bytes(text[begin:])
-    if not text.strip():
-        raise TraceError(f"{path} holds no text: the profiler did not finish writing; record again")
-    within = f" in its first {LIMIT >> 20} MiB" if len(text) > LIMIT else ""
-    raise TraceError(
-        f"{path} is not a trace: it has no traceEvents{within}; open a file that torch.profiler "
-        "exported"
-    )
-
-
-def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """All text behind the head, none of it longer than a piece: what is read at once is kept so."""
-    for begin in range(0, len(first), PIECE):
-        yield first[begin : begin + PIECE]
-    yield from pieces
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Decoding makes millions of short-lived objects and no cycle; collecting triples its time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    load = nsys_loader(path, exporting) or load_kineto
+    return load(path, progress, cancelled, preview)

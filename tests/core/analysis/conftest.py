@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perftui.trace import native
+from perftui.trace.columns import native
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
 
@@ -28,7 +28,7 @@ def route(request: pytest.FixtureRequest) -> Iterator[None]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keeps traces of any size, in a directory of the test's own."""
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("perftui.analysis.opened.FEWEST_ROWS", 1)
+    monkeypatch.setattr("perftui.analysis.open_trace.FEWEST_ROWS", 1)
     return tmp_path / "cache" / "traces"
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.timeline.tracks import timeline_tracks
+from perftui.trace.arguments import arguments_of
 from perftui.trace.load import load_trace
-from perftui.trace.many_arguments import arguments_of
 
-_APART = {"read_arguments", "lanes", "known"}
+_APART = {"read_arguments", "timeline_tracks", "known"}
 """Fields that a trace that was kept has, or has in another form; they are compared by what they
 answer."""
 
@@ -38,20 +38,20 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 def assert_right(found: TraceAnalysis, path: Path, rows: int = 5) -> None:
-    """It is what reading the file gives, and so are its lanes and the arguments of some rows."""
+    """It is what reading the file gives, and so are its tracks and the arguments of some rows."""
     assert_equals(found, analyse(load_trace(path)), rows)
 
 
 def assert_equals(found: TraceAnalysis, fresh: TraceAnalysis, rows: int) -> None:
-    """It is ``fresh``, which was read, and so are its lanes and the arguments of some rows."""
+    """It is ``fresh``, which was read, and so are its tracks and the arguments of some rows."""
     assert_same(fresh, found)
-    if found.lanes:
-        lanes = build_lanes(fresh.trace)
-        assert_same(lanes, found.lanes)
+    if found.timeline_tracks:
+        tracks = timeline_tracks(fresh.trace)
+        assert_same(tracks, found.timeline_tracks)
         span = int(fresh.trace.end.max())
-        for mine, theirs in zip(found.lanes, lanes, strict=True):
+        for mine, theirs in zip(found.timeline_tracks, tracks, strict=True):
             for ask in ("busy", "dominant", "largest_gap"):
-                answers = (getattr(lane.index, ask)(0, span, 50) for lane in (mine, theirs))
+                answers = (getattr(track.index, ask)(0, span, 50) for track in (mine, theirs))
                 assert_same(*answers)
     asked = np.arange(0, len(fresh.trace), max(1, len(fresh.trace) // rows), dtype=np.int64)
     arguments = dict(arguments_of(fresh.trace, asked))

@@ -13,7 +13,7 @@ Event = dict[str, Any]
 
 def parts(analysis: TraceAnalysis, index: int = 0) -> dict[str, int]:
     """Parts that are not 0, in us."""
-    budget = analysis.budgets[index]
+    budget = analysis.step_parts[index]
     return {name: length // 1000 for name, length in budget.parts if length}
 
 
@@ -324,13 +324,13 @@ def test_phases_are_in_drawing_order() -> None:
     names = ("optimizer", "backward", "forward", "input_wait")
     marks = [mark(f"perftui::{name}", i, 1) for i, name in enumerate(names)]
     analysis = analysis_of(*marks)
-    drawn = [name for name, _ in analysis.budgets[0].parts]
+    drawn = [name for name, _ in analysis.step_parts[0].parts]
     assert drawn == ["input_wait", "forward", "backward", "optimizer", "other"]
 
 
 def test_without_steps_the_whole_trace_is_one_budget() -> None:
     analysis = analysis_of(cpu("aten::mm", 5, 20), cpu("aten::mm", 45, 10))
     assert analysis.steps == ()
-    assert [budget.step.index for budget in analysis.budgets] == [-1]
+    assert [budget.step.index for budget in analysis.step_parts] == [-1]
     assert parts(analysis) == {"operators": 30, "other": 20}
     assert any("no steps marked" in note for note in analysis.notes)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.analysis.lane_index import LaneIndex, edges
+from perftui.analysis.timeline.track_index import TrackIndex, edges
 
 pytestmark = pytest.mark.usefixtures("route")
 
@@ -23,11 +23,11 @@ def spans_of(steps: list[tuple[int, int]]) -> Spans:
     return spans
 
 
-def lane(spans: Spans) -> LaneIndex:
+def lane(spans: Spans) -> TrackIndex:
     """Rows are numbered from 100 so that a row is not an index by accident."""
     rows = np.arange(100, 100 + len(spans), dtype=np.int32)
     start, end = (np.array([span[side] for span in spans], dtype=np.int64) for side in (0, 1))
-    return LaneIndex(rows, start, end)
+    return TrackIndex(rows, start, end)
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40).map(spans_of)
@@ -79,7 +79,7 @@ def slow_dominant(spans: Spans, column: tuple[int, int]) -> int:
 
 def test_events_may_lie_apart_in_memory() -> None:
     times = np.array([[0, 4], [5, 9]], dtype=np.int64)
-    found = LaneIndex(np.array([7, 8], dtype=np.int32), times[:, 0], times[:, 1])
+    found = TrackIndex(np.array([7, 8], dtype=np.int32), times[:, 0], times[:, 1])
     assert found.dominant(0, 10, 2).tolist() == [7, 8]
 
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
-from perftui.analysis.activity import device_activities
+from perftui.analysis.kernels.activity import device_activities
 from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops import op_table
+from perftui.analysis.ops.calls import op_table
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark, trace_of
 
@@ -155,7 +155,7 @@ def test_steps_are_those_of_the_cpu_in_order() -> None:
         mark("ProfilerStep", 0, 5),
     )
     assert [(step.index, step.duration) for step in analysis.steps] == [(3, 90_000), (4, 50_000)]
-    assert [budget.step for budget in analysis.budgets] == list(analysis.steps)
+    assert [budget.step for budget in analysis.step_parts] == list(analysis.steps)
     assert "ProfilerStep#3" not in analysis.ops.names
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.arguments import Cancelled, OpArguments, op_arguments
-from perftui.analysis.call_groups import NO_LINE, By, Grouped, grouped
-from perftui.analysis.call_paths import CallPaths
-from perftui.analysis.frames import is_library, source_line
-from perftui.analysis.kernel_launches import launch_shapes
+from perftui.analysis.kernels.launches import launch_shapes
 from perftui.analysis.links import link
-from perftui.analysis.modules import OUTSIDE
+from perftui.analysis.ops.arguments import Cancelled, OpArguments, op_arguments
+from perftui.analysis.ops.call_groups import NO_LINE, By, Grouped, grouped
+from perftui.analysis.ops.call_paths import CallPaths
+from perftui.analysis.ops.frames import is_library, source_line
+from perftui.analysis.ops.modules import OUTSIDE
 from perftui.trace.model import Trace
 from tests.traces.events import cpu, frame, gpu, trace_of
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.call_tree import innermost, sums_by_name
+from perftui.analysis.ops.call_tree import innermost, sums_by_name
+from perftui.trace.columns.nesting import nest, order
 from perftui.trace.model import NONE, Trace, Track
-from perftui.trace.nesting import nest, order
 
 pytestmark = pytest.mark.usefixtures("route")
 

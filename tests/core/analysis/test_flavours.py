@@ -9,9 +9,9 @@ import pytest
 
 from perftui.analysis import kinds
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.links import link
 from perftui.analysis.model import GapCause
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
 from tests.traces.events import cpu, gpu, mark, trace_of
 
@@ -157,6 +157,6 @@ def test_what_an_mtia_device_does_is_drawn_on_it_and_is_no_kernel() -> None:
         {**gpu("pe_exe", 10, 5, cat="mtia_ccp_events", stream=108), "pid": 17, "args": {}},
     )
     assert kinds.on_cpu(trace).tolist().count(True) == 1
-    assert [lane.kind for lane in build_lanes(trace)] == ["marks", "thread"]
+    assert [track.kind for track in timeline_tracks(trace)] == ["marks", "thread"]
     assert link(trace).activity.tolist() == []
     assert kinds.devices(trace).max() == 17 != NONE

@@ -8,12 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.host import Host
-from perftui.analysis.idle import explain_idle
+from perftui.analysis.gpu_idle.causes import explain_idle
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.kinds import devices
-from perftui.analysis.launches import Launches
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.timeline.launches import Launches
 from perftui.trace.model import NONE, Trace
 from tests.traces.builder import AUTOGRAD, MAIN, TraceBuilder, ms, us
 from tests.traces.ranks import meet
@@ -83,7 +83,7 @@ def idle_of(trace: Trace, device: int) -> Counter[str]:
 
 
 def parts(analysis: TraceAnalysis) -> list[Counter[str]]:
-    return [+Counter(dict(budget.parts)) for budget in analysis.budgets]
+    return [+Counter(dict(budget.parts)) for budget in analysis.step_parts]
 
 
 def launches(trace: Trace) -> list[tuple[str, int, int]]:

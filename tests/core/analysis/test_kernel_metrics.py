@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.analysis.kernel_metrics import Joined, Limit, join_kernels, limit_of
+from perftui.analysis.kernels.metrics import Joined, Limit, join_kernels, limit_of
 from perftui.analysis.model import KernelTable
 from perftui.trace.ncu.model import KernelMetrics, Launch, Metric
 

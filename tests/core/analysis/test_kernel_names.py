@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.kernel_names import base, canonical, without_arguments
+from perftui.analysis.kernels.names import base, canonical, without_arguments
 
 
 @dataclass(frozen=True)

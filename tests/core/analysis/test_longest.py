@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.longest import LongestIndex
+from perftui.analysis.timeline.longest import LongestIndex
 
 pytestmark = pytest.mark.usefixtures("route")
 
@@ -21,7 +21,7 @@ def first_largest(values: list[int], begin: int, stop: int) -> int:
 @pytest.fixture(params=[1, 2, 4], autouse=True)
 def shift(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Narrow blocks, so that few values have many levels of them."""
-    monkeypatch.setattr("perftui.analysis.longest._SHIFT", request.param)
+    monkeypatch.setattr("perftui.analysis.timeline.longest._SHIFT", request.param)
 
 
 @given(VALUES, STRETCHES)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
-from perftui.analysis.measure import Measure, measure
+from perftui.analysis.timeline.measure import Measure, measure
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import cpu, gpu, trace_of
 

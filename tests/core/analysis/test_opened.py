@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.analysis import opened
+from perftui.analysis import open_trace as opened
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
-from perftui.analysis.opened import never, open_trace
+from perftui.analysis.open_trace import never, open_trace
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.cache.store import Store
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
@@ -72,7 +72,7 @@ def test_the_second_opening_reads_no_text(path: Path, cache: Path, loads: list[P
     loads.clear()
     again = open_trace(path)
     assert loads == []
-    assert again.lanes
+    assert again.timeline_tracks
     assert_right(again, path)
     assert [each.suffix for each in kept(cache)] == [".columns"]
     assert cache.stat().st_mode & 0o777 == 0o700
@@ -132,9 +132,9 @@ def test_what_is_kept_of_any_trace_is_the_trace(
     path = tmp_path / "any.json"
     path.write_bytes(gzip.compress(raw) if zipped else raw)
     first = open_trace(path, later=at_once)
-    assert not first.lanes
+    assert not first.timeline_tracks
     again = open_trace(path, later=never)
-    assert again.lanes
+    assert again.timeline_tracks
     assert_right(again, path)
 
 
@@ -162,7 +162,7 @@ def test_nothing_can_be_written_into_what_was_kept(path: Path) -> None:
     open_trace(path, later=at_once)
     again = open_trace(path)
     arrays = [getattr(again.trace, each.name) for each in fields(again.trace)]
-    for array in [*arrays, again.lanes[0].index.start, again.ops.calls]:
+    for array in [*arrays, again.timeline_tracks[0].index.start, again.ops.calls]:
         if isinstance(array, np.ndarray):
             with pytest.raises(ValueError, match="read-only"):
                 array[:1] = 0
@@ -172,7 +172,7 @@ def test_tables_are_made_of_columns_that_cannot_be_written_to(path: Path) -> Non
     open_trace(path, later=at_once)
     again = open_trace(path)
     assert_same(analyse(again.trace), analyse(load_trace(path)))
-    assert_same(build_lanes(again.trace), again.lanes)
+    assert_same(timeline_tracks(again.trace), again.timeline_tracks)
 
 
 def test_damage_anywhere_is_mended_without_a_word(
@@ -354,7 +354,7 @@ def test_a_disk_that_takes_too_long_is_given_up(
 
 def test_a_process_keeps_the_trace_before_it_ends(path: Path, cache: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from perftui.analysis import opened\n"
+        "import sys; from pathlib import Path; from perftui.analysis import open_trace as opened\n"
         "opened.FEWEST_ROWS = 1\n"
         "opened.open_trace(Path(sys.argv[1]))"
     )

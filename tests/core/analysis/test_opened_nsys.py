@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 from perftui.trace.errors import TraceError
 from tests.core.analysis.sameness import assert_right, assert_same
 from tests.core.trace import nsys_exports as nsys
@@ -64,7 +64,7 @@ def test_the_second_opening_reads_no_rows(path: Path, cache: Path, loads: list[P
     loads.clear()
     again = open_trace(path)
     assert loads == []
-    assert again.lanes
+    assert again.timeline_tracks
     assert_right(again, path)
     domains = {again.trace.read_arguments(row).get("domain") for row in range(len(again.trace))}
     assert domains == {None, "NCCL"}

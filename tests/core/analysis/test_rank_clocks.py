@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import device_label
-from perftui.analysis.launches import Launches
-from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.multi_rank.clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import call, cpu, gpu, mark, trace_of
@@ -132,7 +132,7 @@ def test_ranks_side_by_side() -> None:
     trace = both.trace
     rows = recorded_rows(trace)
     assert len(rows) == 10
-    labels = [lane.label for lane in both.lanes if lane.depth == 0]
+    labels = [track.label for track in both.timeline_tracks if track.depth == 0]
     assert labels == [
         "rank 0 steps", "rank 0 GPU 0 stream 7", "rank 0 thread 1",
         "rank 3 steps", "rank 3 GPU 0 stream 7", "rank 3 thread 1",
@@ -141,10 +141,10 @@ def test_ranks_side_by_side() -> None:
         "rank 0 GPU 0",
         "rank 3 GPU 0",
     }
-    for lane in both.lanes:
-        shown = lane.index.rows
-        assert np.array_equal(trace.start[shown], lane.index.start)
-        assert set(trace.track[shown].tolist()) == {lane.track}
+    for track in both.timeline_tracks:
+        shown = track.index.rows
+        assert np.array_equal(trace.start[shown], track.index.start)
+        assert set(trace.track[shown].tolist()) == {track.track}
     starts = [int(trace.start[row]) for row in rows if trace.name_of(row) == "gemm"]
     assert starts == [20_000, 23_000]
     order = np.lexsort((trace.start, trace.track))

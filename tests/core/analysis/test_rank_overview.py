@@ -1,4 +1,4 @@
-"""The steps and phases of each rank among the lanes of all of them."""
+"""The steps and phases of each rank among the tracks of all of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.host import Host
-from perftui.analysis.lanes import PHASES, STEPS
-from perftui.analysis.measure import measure
-from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.phases import find_phases
-from perftui.analysis.rank_clocks import Evidence, RankClock
+from perftui.analysis.multi_rank.clocks import Evidence, RankClock
+from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.track import PHASES, STEPS
 from perftui.trace.model import NONE
 from tests.traces.events import analysis_of, cpu, gpu, mark, trace_of
 
@@ -33,14 +33,14 @@ def put_together(*analyses: TraceAnalysis, shift: int = 0) -> TraceAnalysis:
 
 
 def spans(analysis: TraceAnalysis, rank: int, kind: str) -> list[tuple[str, int, int]]:
-    """Name, start and end in µs of what lies on that lane of a rank."""
+    """Name, start and end in µs of what lies on that track of a rank."""
     trace = analysis.trace
     return [
         (trace.name_of(row), start // US, end // US)
-        for lane in analysis.lanes
-        if lane.kind == kind and trace.tracks[lane.track].rank == rank
+        for track in analysis.timeline_tracks
+        if track.kind == kind and trace.tracks[track.track].rank == rank
         for row, start, end in zip(
-            lane.index.rows.tolist(), lane.index.start.tolist(), lane.index.end.tolist(),
+            track.index.rows.tolist(), track.index.start.tolist(), track.index.end.tolist(),
             strict=True,
         )
     ]  # fmt: skip
@@ -77,8 +77,8 @@ def test_each_rank_has_its_steps_and_phases_on_one_clock(both: TraceAnalysis) ->
 
 
 def test_they_come_before_what_the_rank_recorded(both: TraceAnalysis) -> None:
-    leading = [lane for lane in both.lanes if not lane.depth or lane.is_overview]
-    order = [(both.trace.tracks[lane.track].rank, lane.kind) for lane in leading]
+    leading = [track for track in both.timeline_tracks if not track.depth or track.is_overview]
+    order = [(both.trace.tracks[track.track].rank, track.kind) for track in leading]
     assert order == [
         (0, STEPS), (0, PHASES), (0, "device"), (0, "thread"),
         (1, STEPS), (1, PHASES), (1, "device"), (1, "thread"),
@@ -132,20 +132,24 @@ def test_a_rank_that_marks_nothing_has_no_such_lane() -> None:
     bare = analysis_of(gpu("gemm", 0, 10))
     for analyses in ((marked, bare), (bare, marked)):
         found = put_together(*analyses)
-        owners = [found.trace.tracks[lane.track].rank for lane in found.lanes if lane.is_overview]
+        owners = [
+            found.trace.tracks[track.track].rank
+            for track in found.timeline_tracks
+            if track.is_overview
+        ]
         assert owners == [analyses.index(marked)]
         assert found.steps_of(analyses.index(bare)) == ()
 
 
-def test_steps_that_overlap_get_lanes_that_do_not() -> None:
+def test_steps_that_overlap_get_tracks_that_do_not() -> None:
     """Two threads mark steps of different numbers."""
     trace = trace_of(
         mark("ProfilerStep#1", 0, 100),
         mark("ProfilerStep#2", 30, 40, tid=2),
     )
     found = put_together(analyse(trace), analyse(trace))
-    lanes = [lane for lane in found.lanes if lane.kind == STEPS]
-    assert [(lane.depth, len(lane.index)) for lane in lanes] == [(0, 1), (1, 1)] * 2
+    tracks = [track for track in found.timeline_tracks if track.kind == STEPS]
+    assert [(track.depth, len(track.index)) for track in tracks] == [(0, 1), (1, 1)] * 2
 
 
 STRETCHES = st.lists(
@@ -176,10 +180,10 @@ def test_phases_of_a_rank_are_those_that_it_has_alone(
     for rank, shift in ((0, 0), (1, late * US)):
         drawn = sorted(
             (start - shift, end - shift, found.trace.name_of(row))
-            for lane in found.lanes
-            if lane.kind == PHASES and found.trace.tracks[lane.track].rank == rank
+            for track in found.timeline_tracks
+            if track.kind == PHASES and found.trace.tracks[track.track].rank == rank
             for row, start, end in zip(
-                lane.index.rows.tolist(), lane.index.start.tolist(), lane.index.end.tolist(),
+                track.index.rows.tolist(), track.index.start.tolist(), track.index.end.tolist(),
                 strict=True,
             )
         )  # fmt: skip

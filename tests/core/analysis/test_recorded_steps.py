@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.host import Host
-from perftui.analysis.phases import find_phases
-from perftui.analysis.recorded_steps import recorded_steps
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.steps.recorded import recorded_steps
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunReader
 from tests.tui.recorded import write_run
@@ -32,11 +32,11 @@ def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
         total = int(steps[phase].sum())
         assert (known[phase].total if phase in known else 0) == total
     assert {name for name in trace.names if "::" in name} <= {f"perftui::{p}" for p in PHASES}
-    assert [(lane.label, lane.kind) for lane in found.lanes] == [
+    assert [(track.label, track.kind) for track in found.timeline_tracks] == [
         ("steps", "steps"),
         ("phases", "phases"),
     ]
-    rows = [row for lane in found.lanes for row in lane.index.rows.tolist()]
+    rows = [row for track in found.timeline_tracks for row in track.index.rows.tolist()]
     assert sorted(rows) == list(range(len(trace)))
 
 
@@ -44,7 +44,7 @@ def test_those_of_several_ranks_are_told_apart(tmp_path: Path) -> None:
     run = RunReader(write_ranks(tmp_path, 5, 65, 4, steps=30)).poll()
     found = recorded_steps(run)
     assert found is not None
-    assert [lane.label for lane in found.lanes] == [
+    assert [track.label for track in found.timeline_tracks] == [
         f"rank {rank} {kind}" for rank in range(3) for kind in ("steps", "phases")
     ]
     for one in run.ranks:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from perftui.run.reader import RunSnapshot
-from perftui.run.stacks import STACK_COLUMNS, STACK_TEXT
+from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, make_run, step_table
 

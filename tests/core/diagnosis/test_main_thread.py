@@ -15,12 +15,12 @@ from perftui.facts.gap_lines import line_of_gap, lines_of_gaps
 from perftui.facts.lines import FEWEST_LOOKS, MOST_LINES
 from perftui.facts.main_thread import main_thread, thread_over
 from perftui.facts.notes import notes
+from perftui.facts.steady import steady
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
 from perftui.report.text import render
-from perftui.run.stacks import NO_STACKS
-from perftui.run.steady import steady
+from perftui.run.stack_samples import NO_STACKS
 from perftui.trace.model import NONE
 from tests.core.diagnosis.looks import ORIGIN, RATE, at_wall, run_with, stack_table
 from tests.core.diagnosis.runs import MS

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.opened import never, open_trace
+from perftui.analysis.open_trace import never, open_trace
 from perftui.facts.fact import Facts
 from perftui.facts.rank_traces import row_of_analysis, table_of_traces
 from perftui.facts.ranks import RankRow, compared, rank_table

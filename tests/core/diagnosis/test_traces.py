@@ -52,7 +52,7 @@ def test_kernels_of_another_device_make_no_step_launch_bound() -> None:
 
 
 def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(monkeypatch) -> None:
-    monkeypatch.setattr("perftui.analysis.gaps.MOST", 3)
+    monkeypatch.setattr("perftui.analysis.gpu_idle.gaps.MOST", 3)
     monkeypatch.setattr("perftui.facts.trace_steps.MOST", 3)
     finding = finding_of(synchronising(300), "sync-bound")
     assert next(fact.value for fact in finding.facts if fact.label == "gaps") == "at least 3"

@@ -19,12 +19,12 @@ from perftui.recorder.journals.rank import RankJournals
 from perftui.recorder.spool import notes
 from perftui.recorder.spool.ring import Record
 from perftui.recorder.spool.windows import limit_windows
+from perftui.run.aggregates import Group, aggregates_of
 from perftui.run.columns import PHASES
 from perftui.run.journal_table import Kept
 from perftui.run.layout import RankLayout, RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.run.reader import RankSnapshot, RunReader
-from perftui.run.sums import Group, sums_of
 from perftui.wire.spool import Spool
 from tests.benchmarks.week import HOST, Week, size_of
 
@@ -98,7 +98,7 @@ def steps(first: int, count: int) -> list[Record]:
 
 
 def everything(rank: RankSnapshot) -> Group:
-    return sums_of(rank.steps).plus(rank.thinned).of("train")
+    return aggregates_of(rank.steps).plus(rank.downsampled).of("train")
 
 
 def test_a_rank_that_trains_on_and_on_takes_no_more_room(
@@ -162,7 +162,7 @@ def test_a_week_through_the_ring_takes_little_room_and_loses_nothing(
         found = everything(rank)
         assert (found.rows, found.of("duration").total) == (count, week.duration)
         assert found.of("input_wait").total == week.waited
-        samples = sums_of(run.telemetry[HOST]).plus(run.thinned[HOST]).of()
+        samples = aggregates_of(run.telemetry[HOST]).plus(run.downsampled[HOST]).of()
         assert samples.rows == week.sampled
         assert set(rank.events["kind"].tolist()) == {"gc"}
         assert int(rank.events["duration"].sum()) == week.paused

@@ -16,13 +16,13 @@ from perftui.recorder.launch import Launch, prepare
 from perftui.recorder.multi_host import merge as joining
 from perftui.recorder.multi_host.merge import JOIN_VARIABLE, make_or_merge, merge_key
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.control import CAPTURE, RESIZE, request, take_requests
 from perftui.run.heartbeat import SILENT_SECONDS, Beat, write_beat
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.run.reader import RunReader
+from perftui.run.requests import CAPTURE, RESIZE, request, take_requests
 
 AGENT = Path(__file__).with_name("fake_agent.py")
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}

@@ -22,8 +22,8 @@ from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
-from perftui.run.pieces import Pieces
-from perftui.run.stacks import STACK_COLUMNS, STACK_TEXT
+from perftui.run.segments import Segments
+from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
 
 pytestmark = pytest.mark.subprocess
 
@@ -377,7 +377,7 @@ def test_the_journal_stays_small_and_is_read_from_its_first_and_newest_pieces(
     fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
     sampled = Sampled(tmp_path, os.getpid())
     table = JournalTable(sampled.layout.stacks, STACK_COLUMNS, text=STACK_TEXT)
-    sums = Pieces(sampled.layout.stacks).sums
+    sums = Segments(sampled.layout.stacks).sums
     sampled.turn_until(sums.exists)
     sampled.sampling.finish()
     assert table.poll()["file"].tolist() == ["/home/a.py"] * len(table.poll())

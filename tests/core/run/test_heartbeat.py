@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from perftui.run import heartbeat
-from perftui.run.heartbeat import Beat, Hearing, heard_words, read_beat, silent_seconds, write_beat
+from perftui.run.heartbeat import Beat, Hearing, heard_label, read_beat, silent_seconds, write_beat
 from perftui.run.history import entry_of, list_runs, recorded_where
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
@@ -90,7 +90,7 @@ def test_who_follows_a_run_goes_by_his_own_clock(
     ],
 )
 def test_silence_in_words(seconds: float, words: str) -> None:
-    assert heard_words(seconds) == words
+    assert heard_label(seconds) == words
 
 
 def test_a_run_of_another_host_says_when_it_was_heard_of(tmp_path: Path) -> None:

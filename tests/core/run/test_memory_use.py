@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.memory import memory_use
+from perftui.run.aggregates import aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row
 
@@ -71,7 +71,7 @@ def test_with_sums_it_is_as_without(allocated: list[int], data: st.DataObject) -
     number = np.arange(len(rows))
     between = (number >= first) & (number < end)
     whole = memory_use(table)
-    part = memory_use(table.where(~between), sums_of(table.where(between)))
+    part = memory_use(table.where(~between), aggregates_of(table.where(between)))
     assert whole is not None
     assert part is not None
     assert part.summed == end - first

@@ -9,12 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perftui.run.history import list_runs
+from perftui.run.history import GOING, NotRemovableError, delete_run, list_runs, why_kept
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Status, read_manifest
-from perftui.run.naming import LONGEST, rename_run
+from perftui.run.manifest import LONGEST, Status, read_manifest, rename_run
 from perftui.run.reader import RunReader
-from perftui.run.removal import GOING, NotRemovableError, delete_run, why_kept
 from tests.core.run.test_history import make_run
 
 

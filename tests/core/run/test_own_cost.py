@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.own_cost import OwnCost, own_cost
+from perftui.run.aggregates import aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 
 MS = 1_000_000
@@ -95,7 +95,7 @@ def test_without_a_step_to_compare_with_nothing_was_slowed(profiled: int) -> Non
 def test_steps_that_are_no_longer_kept_count_all_the_same(rows: list[list[Any]]) -> None:
     recent = [row(30 * MS)] * 41
     together = own_cost(steps(*rows, *recent))
-    apart = own_cost(steps(*recent), sums_of(steps(*rows)))
+    apart = own_cost(steps(*recent), aggregates_of(steps(*rows)))
 
     assert together is not None
     assert apart is not None

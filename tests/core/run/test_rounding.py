@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.run.rounding import whole_quotients
+from perftui.facts.rounding import whole_quotients
 
 
 @given(st.lists(st.integers(0, 2**62), max_size=8), st.integers(1, 2**40))

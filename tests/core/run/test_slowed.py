@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.slowed import BESIDE, SETTLED, Slowed, slowed
+from perftui.run.aggregates import NO_AGGREGATES, after_disturbance, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.steady import after_disturbance
-from perftui.run.sums import NO_SUMS, sums_of
 from perftui.run.table import GrowingTable, Table
 
 MS = 1_000_000
@@ -53,7 +52,7 @@ def one_by_one(table: Table) -> tuple[float, float]:
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 4).map(lambda n: n == 0))))
 def test_windows_are_compared_with_the_steps_beside_them(rows: list[tuple[int, bool]]) -> None:
     table = steps([duration for duration, _ in rows], [profiled for _, profiled in rows])
-    found = slowed(table, "train", NO_SUMS)
+    found = slowed(table, "train", NO_AGGREGATES)
     estimate, variance = one_by_one(table)
 
     assert found.estimate == pytest.approx(estimate, rel=1e-6, abs=1000)
@@ -65,7 +64,7 @@ def test_a_pace_that_changes_is_no_cost_of_windows() -> None:
     profiled = [*[False] * 20, True, *[False] * 420]
     table = steps([900 * MS, *slow[1:], 201 * MS, *slow, *fast], profiled)
 
-    assert slowed(table, "train", NO_SUMS) == Slowed(MS, 0.0)
+    assert slowed(table, "train", NO_AGGREGATES) == Slowed(MS, 0.0)
 
 
 def test_a_known_cost_lies_within_what_is_told() -> None:
@@ -78,12 +77,12 @@ def test_a_known_cost_lies_within_what_is_told() -> None:
             round(chance.gauss(100 * MS, 10 * MS)) + (5 * MS if is_profiled else 0)
             for is_profiled in profiled
         ]
-        within += slowed(steps(durations, profiled), "train", NO_SUMS).at_most >= 4 * 5 * MS
+        within += slowed(steps(durations, profiled), "train", NO_AGGREGATES).at_most >= 4 * 5 * MS
     assert within >= 190
 
 
 def test_steps_that_are_no_longer_kept_count() -> None:
-    gone = sums_of(steps([30 * MS] * 99 + [37 * MS], [False] * 99 + [True]))
+    gone = aggregates_of(steps([30 * MS] * 99 + [37 * MS], [False] * 99 + [True]))
     kept = steps([30 * MS] * 60 + [32 * MS] + [30 * MS] * 60, [False] * 60 + [True] + [False] * 60)
 
     found = slowed(kept, "train", gone)
@@ -92,5 +91,5 @@ def test_steps_that_are_no_longer_kept_count() -> None:
 
 
 def test_nothing_is_told_without_steps_to_compare_with() -> None:
-    assert slowed(steps([MS], [True]), "train", NO_SUMS) == Slowed(0.0, 0.0)
-    assert slowed(steps([MS] * 3, [False] * 3, "eval"), "train", NO_SUMS) == Slowed(0.0, 0.0)
+    assert slowed(steps([MS], [True]), "train", NO_AGGREGATES) == Slowed(0.0, 0.0)
+    assert slowed(steps([MS] * 3, [False] * 3, "eval"), "train", NO_AGGREGATES) == Slowed(0.0, 0.0)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.step_kind import EVAL, INFER, TRAIN, count_of, main_kind
+from perftui.run.aggregates import aggregates_of
 from perftui.run.columns import STEP_COLUMNS, STEP_TEXT
-from perftui.run.sums import sums_of
 from perftui.run.table import GrowingTable, Table
 from tests.step_rows import step_row
 
@@ -24,14 +24,14 @@ def steps_of(kinds: list[str]) -> Table:
 
 def test_one_training_step_outweighs_all_evaluation() -> None:
     assert main_kind(steps_of([EVAL] * 9 + [TRAIN])) == TRAIN
-    assert main_kind(steps_of([EVAL] * 9), sums_of(steps_of([TRAIN]))) == TRAIN
+    assert main_kind(steps_of([EVAL] * 9), aggregates_of(steps_of([TRAIN]))) == TRAIN
 
 
 def test_without_training_it_is_what_came_more_often() -> None:
     assert main_kind(steps_of([INFER, EVAL, INFER])) == INFER
     assert main_kind(steps_of([INFER, EVAL, EVAL])) == EVAL
-    assert main_kind(steps_of([INFER]), sums_of(steps_of([EVAL, EVAL]))) == EVAL
-    assert main_kind(Table(), sums_of(steps_of([INFER]))) == INFER
+    assert main_kind(steps_of([INFER]), aggregates_of(steps_of([EVAL, EVAL]))) == EVAL
+    assert main_kind(Table(), aggregates_of(steps_of([INFER]))) == INFER
 
 
 def test_before_the_first_step_it_is_training() -> None:
@@ -42,6 +42,6 @@ def test_before_the_first_step_it_is_training() -> None:
 @given(kept=KINDS, gone=KINDS)
 def test_steps_are_counted_alike_whether_kept_or_summed(kept: list[str], gone: list[str]) -> None:
     counts = Counter(kept + gone)
-    steps, sums = steps_of(kept), sums_of(steps_of(gone))
+    steps, sums = steps_of(kept), aggregates_of(steps_of(gone))
     for kind in (TRAIN, EVAL, INFER):
         assert count_of(kind, steps, sums) == counts[kind]

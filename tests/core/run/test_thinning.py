@@ -1,4 +1,4 @@
-"""Journals that are thinned out: sums stay exact, quantiles close, readers keep their place."""
+"""Journals that are downsampled out: sums stay exact, quantiles close, readers keep their place."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from perftui.facts.step_breakdown import nearest_rank, run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.downsampling import KEPT_SEGMENTS, DownsamplingSink
+from perftui.run.aggregates import Aggregates, Group, aggregates_of
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.histogram import Weighed, added, histogram
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.journal_table import JournalTable, Kept
-from perftui.run.pieces import Pieces
-from perftui.run.sums import Group, Sums, sums_of
+from perftui.run.segments import Segments
 from perftui.run.table import GrowingTable, Table
 from perftui.run.versioned import NewerError
 
@@ -101,14 +101,14 @@ def table_of(rows: list[list[Any]]) -> Table:
     return table.freeze()
 
 
-def groups(sums: Sums) -> dict[tuple[str, bool, bool], Group]:
+def groups(sums: Aggregates) -> dict[tuple[str, bool, bool], Group]:
     return {group.key: group for group in sums.groups}
 
 
 def everything(journal: JournalTable) -> dict[tuple[str, bool, bool], Group]:
     """The sums over what a reader has as rows and what it has as sums."""
     rows = journal.poll()
-    return groups(sums_of(rows).plus(journal.sums))
+    return groups(aggregates_of(rows).plus(journal.sums))
 
 
 def reader_of(path: Path, kept: Kept | None = None) -> JournalTable:
@@ -124,7 +124,7 @@ def test_a_reader_that_keeps_few_rows_loses_nothing_of_the_sums(
     few, all_rows = reader_of(path, Kept(first, newest)), reader_of(path)
     for at in range(0, len(rows), 7):
         writer.append(rows[at : at + 7])
-        assert everything(few) == groups(sums_of(table_of(rows[: at + 7])))
+        assert everything(few) == groups(aggregates_of(table_of(rows[: at + 7])))
     writer.close()
     assert all_rows.poll()["index"].tolist() == list(range(len(rows)))
     assert not all_rows.sums
@@ -160,7 +160,7 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
     mask[90:92] = False
     whole = run_breakdown(every, mask)
     kept = np.arange(400) < 40
-    few = run_breakdown(every.where(kept), mask[kept], sums_of(every.where(~kept)))
+    few = run_breakdown(every.where(kept), mask[kept], aggregates_of(every.where(~kept)))
     assert whole is not None
     assert few is not None
     assert (few.count, few.mean, few.parts) == (whole.count, whole.mean, whole.parts)
@@ -171,7 +171,7 @@ def test_the_budget_of_rows_and_sums_is_that_of_all_steps() -> None:
 
 def test_steps_known_only_by_their_sums_make_a_budget() -> None:
     rows = [step(at, "train", 3000 + at, False, False) for at in range(9)]
-    share = run_breakdown(Table(), np.zeros(0, dtype=bool), sums_of(table_of(rows)))
+    share = run_breakdown(Table(), np.zeros(0, dtype=bool), aggregates_of(table_of(rows)))
     assert share is not None
     assert (share.count, share.mean, sum(ns for _, ns in share.parts)) == (9, 3004, 3004)
 
@@ -203,10 +203,10 @@ def test_however_late_a_reader_looks_it_reads_the_same_sums(
         at, turn = at + size, turn + 1
         for reader in readers:
             if data.draw(st.booleans()):
-                assert everything(reader) == groups(sums_of(table_of(rows[:at])))
+                assert everything(reader) == groups(aggregates_of(table_of(rows[:at])))
     sink.close()
     for reader in (*readers, reader_of(path)):
-        assert everything(reader) == groups(sums_of(table_of(rows)))
+        assert everything(reader) == groups(aggregates_of(table_of(rows)))
     assert sink.lost == 0
 
 
@@ -219,8 +219,8 @@ def test_pieces_between_the_first_and_the_newest_are_removed(tmp_path: Path) -> 
         sink.append(rows)
         sizes.append(size_of(tmp_path))
     sink.close()
-    pieces = Pieces(path)
-    numbers = sorted(int(one.stem) for one in pieces.root.glob("*.jsonl"))
+    segments = Segments(path)
+    numbers = sorted(int(one.stem) for one in segments.root.glob("*.jsonl"))
     # The complete ones that are kept, and the one that is written.
     assert len(numbers) == KEPT_SEGMENTS + 1
     assert numbers[0] > 10
@@ -238,7 +238,7 @@ def test_a_piece_ends_after_a_step_that_disturbs_no_other(tmp_path: Path) -> Non
     for index in range(40):
         sink.append([step(index, "train", 5, index % 4 == 0, False)])
     sink.close()
-    profiled = reader_of(Pieces(path).path(Pieces(path).lowest_after(0))).poll()["profiled"]
+    profiled = reader_of(Segments(path).path(Segments(path).lowest_after(0))).poll()["profiled"]
     assert profiled.tolist()[-1] == 0
 
 
@@ -252,7 +252,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink = small_sink(path, 500)
     rows = [step(index, "train", 7, False, False) for index in range(100)]
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.journals.downsampling.write_thinned", full)
+        patched.setattr("perftui.recorder.journals.downsampling.write_downsampled", full)
         for row in rows[:60]:
             sink.append([row])
     assert reader_of(path).poll()["index"].tolist() == list(range(60))
@@ -261,9 +261,9 @@ def test_sums_that_cannot_be_written_cost_no_piece(
         sink.append([row])
     sink.close()
     reader = reader_of(path)
-    assert everything(reader) == groups(sums_of(table_of(rows)))
+    assert everything(reader) == groups(aggregates_of(table_of(rows)))
     assert reader.sums.of().rows > 60
-    assert len(list(Pieces(path).root.glob("*.jsonl"))) <= KEPT_SEGMENTS + 1
+    assert len(list(Segments(path).root.glob("*.jsonl"))) <= KEPT_SEGMENTS + 1
 
 
 def test_damaged_sums_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_damaged_sums_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     for index in range(100):
         sink.append([step(index, "train", 7, False, False)])
     sink.close()
-    Pieces(path).sums.write_text("{")
+    Segments(path).sums.write_text("{")
     reader = reader_of(path)
     assert reader.poll()["index"][[0, -1]].tolist() == [0, 99]
     assert reader.skipped == 1
@@ -284,7 +284,7 @@ def test_sums_of_a_newer_version_are_refused_in_words(tmp_path: Path) -> None:
     for index in range(100):
         sink.append([step(index, "train", 7, False, False)])
     sink.close()
-    Pieces(path).sums.write_text('{"schema": 99}')
+    Segments(path).sums.write_text('{"schema": 99}')
     with pytest.raises(NewerError, match=r"sums\.json: written by a newer perftui"):
         reader_of(path).poll()
 
@@ -301,7 +301,7 @@ def test_samples_of_a_machine_are_summed_as_far_as_they_are_known(tmp_path: Path
     rows = reader.poll()
     assert [path.name for path in tmp_path.glob("telemetry-*.jsonl")] == [path.name]
     assert len(rows) <= 4 + 2 * 8
-    whole = sums_of(rows).plus(reader.sums).of()
+    whole = aggregates_of(rows).plus(reader.sums).of()
     assert (whole.rows, whole.first, whole.last) == (400, 0, 399)
     assert whole.of("cpu.utilization").total == sum(range(400)) / 4
     assert (whole.of("gpu0.power").count, whole.of("gpu0.power").total) == (200, 200 * 300.5)

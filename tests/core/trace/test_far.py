@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.far import FAR, far_away
+from perftui.trace.columns.outliers import FAR, time_outliers
 
 HOUR = 3_600_000_000_000
 
 
 @given(st.lists(st.integers(0, FAR - 1), min_size=1))
 def test_a_recording_of_some_hours_is_nothing_special(starts: list[int]) -> None:
-    assert far_away(np.array(starts)) is None
+    assert time_outliers(np.array(starts)) is None
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_a_recording_of_some_hours_is_nothing_special(starts: list[int]) -> None
 def test_few_events_far_from_the_rest_are_said(
     starts: list[int], rows: list[int], said: str
 ) -> None:
-    found = far_away(np.array(starts))
+    found = time_outliers(np.array(starts))
     assert found is not None
     assert found.rows.tolist() == rows
     assert found.message.startswith(said)
 
 
 def test_a_long_recording_with_events_all_along_is_whole() -> None:
-    assert far_away(np.arange(0, 100 * HOUR, HOUR)) is None
+    assert time_outliers(np.arange(0, 100 * HOUR, HOUR)) is None

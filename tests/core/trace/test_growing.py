@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.growing import GrowingColumn
-from perftui.trace.narrow import narrowed
+from perftui.trace.columns.downcast import downcast
+from perftui.trace.columns.growable_array import GrowableArray
 
 VALUES = st.lists(
     st.one_of(
@@ -19,7 +19,7 @@ VALUES = st.lists(
 
 @given(VALUES)
 def test_narrowed_holds_the_same_values_in_no_more_bytes_than_needed(values: list[int]) -> None:
-    column = narrowed(np.array(values, dtype=np.int64))
+    column = downcast(np.array(values, dtype=np.int64))
     assert column.tolist() == values
     for bits, kind in ((15, np.int16), (31, np.int32)):
         if values and all(-(2**bits) <= value < 2**bits for value in values):
@@ -29,7 +29,7 @@ def test_narrowed_holds_the_same_values_in_no_more_bytes_than_needed(values: lis
 
 @given(st.lists(VALUES, max_size=8))
 def test_a_growing_column_is_all_that_was_appended(pieces: list[list[int]]) -> None:
-    column = GrowingColumn()
+    column = GrowableArray()
     for piece in pieces:
         column.extend(np.array(piece, dtype=np.int64))
     whole = [value for piece in pieces for value in piece]
@@ -39,7 +39,7 @@ def test_a_growing_column_is_all_that_was_appended(pieces: list[list[int]]) -> N
 
 
 def test_it_grows_over_many_blocks() -> None:
-    column = GrowingColumn()
+    column = GrowableArray()
     for start in range(0, 200_000, 700):
         column.extend(np.arange(start, min(start + 700, 200_000), dtype=np.int64))
     values = column.take()

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftui.analysis.opened import open_trace
-from perftui.trace import arguments
+from perftui.analysis.open_trace import open_trace
+from perftui.trace.arguments import MOST_SINGLE, TooManyRowsError, arguments_of
+from perftui.trace.kineto import arguments
 from perftui.trace.load import load_trace
-from perftui.trace.many_arguments import MOST_SINGLE, TooManyRowsError, arguments_of
 from perftui.trace.model import Trace
 from tests.traces.events import cpu, write
 
@@ -50,7 +50,7 @@ def test_many_are_the_same_as_one_by_one(
 
 def test_those_of_a_trace_that_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFTUI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("perftui.analysis.opened.FEWEST_ROWS", 1)
+    monkeypatch.setattr("perftui.analysis.open_trace.FEWEST_ROWS", 1)
     path = written(tmp_path / "trace.json.gz")
     first = open_trace(path, later=lambda work: work()).trace
     kept = open_trace(path).trace

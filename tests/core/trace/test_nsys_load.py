@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.analysis.activity import device_name
 from perftui.analysis.analyse import analyse
+from perftui.analysis.kernels.activity import device_name
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.find import find_traces
 from perftui.trace.load import load_trace

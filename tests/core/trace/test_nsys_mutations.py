@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.errors import TraceError
 from perftui.trace.load import load_trace
 from perftui.trace.model import Trace
@@ -53,7 +53,7 @@ def opened(path: Path, raw: bytes) -> Trace | None:
     try:
         trace = load_trace(path)
         analyse(trace)
-        build_lanes(trace)
+        timeline_tracks(trace)
     except TraceError as error:
         refusal = str(error)
     else:

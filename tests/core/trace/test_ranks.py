@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace import ranks
 from perftui.trace.errors import TraceError
-from perftui.trace.rank_choice import RankChoice, choose_rank
-from perftui.trace.rank_names import is_rank_directory, parse_name
-from perftui.trace.ranks import RankFile, distributed_info, find_ranks
-from perftui.trace.recordings import Recording, find_recordings
+from perftui.trace.multi_rank import rank_files as ranks
+from perftui.trace.multi_rank.choice import RankChoice, choose_rank
+from perftui.trace.multi_rank.file_names import is_rank_directory, parse_name
+from perftui.trace.multi_rank.rank_files import RankFile, distributed_info, find_ranks
+from perftui.trace.multi_rank.recordings import Recording, find_recordings
 from tests.traces.events import cpu
 
 EVENT = cpu("aten::mm", 5, 2)

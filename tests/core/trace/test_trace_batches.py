@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.batches import Batch, Batches, objects_of
+from perftui.trace.kineto.batches import Batch, Batches, objects_of
 
 # Text that looks like the punctuation between events.
 NASTY = st.sampled_from(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.trace import source
 from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.inflate import State, inflate
+from perftui.trace.kineto import source
+from perftui.trace.kineto.inflate import State, inflate
 from perftui.trace.load import load_trace
 from perftui.trace.model import NONE, Trace
 from tests.traces.events import event, load
@@ -90,7 +90,7 @@ def test_without_categories_the_process_says_what_an_event_is() -> None:
 
 
 def test_more_events_than_can_be_numbered_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perftui.trace.load.MOST_ROWS", 2)
+    monkeypatch.setattr("perftui.trace.kineto.load.MOST_ROWS", 2)
     assert len(load([event("op", 5, 2)] * 2)) == 2
     with pytest.raises(TraceError, match="more than 2 events"):
         load([event("op", 5, 2)] * 3)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace.mend import fields_before, fields_behind, mend
+from perftui.trace.kineto.repair import fields_before, fields_behind, repair
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -35,9 +35,9 @@ SPACE = st.sampled_from(["", " ", "\n  "])
 @given(VALUES, st.sampled_from([None, 1]), st.booleans())
 def test_valid_text_stays_as_it_is(value: Any, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-    mended = mend(text)
-    assert mended.text == text
-    assert mended.original(len(text)) == len(text)
+    repaired = repair(text)
+    assert repaired.text == text
+    assert repaired.original(len(text)) == len(text)
 
 
 @given(st.lists(st.tuples(SPELLED, SPACE), max_size=6), st.text(max_size=30))
@@ -46,16 +46,16 @@ def test_an_object_is_mended_and_its_end_is_known(
 ) -> None:
     spelled = (f'"{key}":{space}{text}{space}' for key, ((text, _), space) in enumerate(fields))
     text = "{" + ",".join(spelled) + "}"
-    mended = mend(f"{text}, {behind}")
-    value, end = json.JSONDecoder().raw_decode(mended.text)
+    repaired = repair(f"{text}, {behind}")
+    value, end = json.JSONDecoder().raw_decode(repaired.text)
     assert value == {str(key): means for key, ((_, means), _) in enumerate(fields)}
-    assert mended.original(end) == len(text)
+    assert repaired.original(end) == len(text)
 
 
 @given(st.text(alphabet='{}[],:"\\ naN/Ifu1x\n'))
 def test_any_text_can_be_mended(text: str) -> None:
-    mended = mend(text)
-    assert mended.original(len(mended.text)) == len(text)
+    repaired = repair(text)
+    assert repaired.original(len(repaired.text)) == len(text)
 
 
 @pytest.mark.parametrize(

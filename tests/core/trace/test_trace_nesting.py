@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace import native
-from perftui.trace import sweep as module
+from perftui.trace.columns import native
+from perftui.trace.columns import sweep as module
+from perftui.trace.columns.nesting import Nesting, nest, order
 from perftui.trace.model import NONE
-from perftui.trace.nesting import Nesting, nest, order
 
 Row = tuple[int, int, int, bool]
 ROWS = st.lists(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.trace import times
+from perftui.trace.kineto import times
 
 
 def slow(text: str) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.screens.timeline.model.state import TimelineState
 from tests.tui.traces import traced
 
@@ -35,6 +35,6 @@ def trace(make_trace):
 @pytest.fixture
 def state(trace):
     """All of it in view, on a screen of ten tracks."""
-    state = TimelineState(analyse(trace), build_lanes(trace))
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
     state.resized(10)
     return state

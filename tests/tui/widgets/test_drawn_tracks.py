@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftui.analysis.lanes import build_lanes
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.screens.timeline.canvas import drawn_tracks as drawn_tracks
 from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnTracks
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
@@ -18,7 +18,7 @@ COLUMNS = 40
 def test_a_view_that_stays_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of(6000)
     kinds, glyphs = KindsOfTrace(trace), Glyphs()
-    track = build_lanes(trace)[0]
+    track = timeline_tracks(trace)[0]
     calls = []
 
     def counted(*arguments: object) -> object:

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from perftui.analysis.lane_index import LaneIndex
-from perftui.analysis.lanes import PHASES, STEPS, THREAD, Lane
+from perftui.analysis.timeline.track import PHASES, STEPS, THREAD, TimelineTrack
+from perftui.analysis.timeline.track_index import TrackIndex
 from perftui_tui.screens.timeline.canvas.event_style import style_of
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
 from perftui_tui.screens.timeline.model.cells import merged, text_of
@@ -24,7 +24,7 @@ def steps(make_trace):
 
 def track_of(trace, kind):
     rows = (trace.track == 0).nonzero()[0].astype("int32")
-    return Lane(kind, kind, 0, 0, LaneIndex(rows, trace.start[rows], trace.ends_of(rows)))
+    return TimelineTrack(kind, kind, 0, 0, TrackIndex(rows, trace.start[rows], trace.ends_of(rows)))
 
 
 def drawn(trace, kind, columns, glyphs):

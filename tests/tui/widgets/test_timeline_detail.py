@@ -3,9 +3,10 @@ from dataclasses import replace
 import pytest
 
 from perftui.analysis.analyse import analyse, without_tables
-from perftui.analysis.lanes import MARKS, build_lanes
-from perftui.analysis.measure import measure
 from perftui.analysis.model import Step
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.track import MARKS
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.errors import TraceError
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.detail.event import argument_lines, event_lines, self_time
@@ -46,7 +47,7 @@ def test_the_detail_of_a_kernel(state):
 def test_a_long_name_leaves_the_figures_on_a_small_screen(make_trace):
     name = f"void at::native::vectorized_elementwise_kernel<{', '.join(['at::Functor'] * 20)}>(int)"
     trace = make_trace((name, 1, 0, 10))
-    state = TimelineState(without_tables(trace), build_lanes(trace))
+    state = TimelineState(without_tables(trace), timeline_tracks(trace))
     lines = said_of(state, 0)
     assert lines[0] == name[:77] + "…"
     assert "duration 10 ns" in lines[1]
@@ -72,7 +73,7 @@ def test_a_kernel_that_begins_before_its_call_is_said_to(make_trace):
         ("launch", 0, 10_000, 5_000, {"cat": "cuda_runtime", "correlation": 5}),
         ("gemm", 1, 9_000, 5_000, {"correlation": 5}),
     )
-    state = TimelineState(without_tables(trace), build_lanes(trace))
+    state = TimelineState(without_tables(trace), timeline_tracks(trace))
     assert "began 1.00 µs before the call, by its clock" in said_of(state, 1)[2]
 
 
@@ -106,7 +107,7 @@ def test_a_gap_in_a_trace_with_stacks_names_the_python_call(make_trace):
     assert python_frame(trace, 0, 80 * MS, 90 * MS) == "train.py(1): <module>"
     assert python_frame(trace, -1, 5 * MS, 65 * MS) == ""
     analysis = analyse(trace)
-    state = TimelineState(analysis, build_lanes(trace))
+    state = TimelineState(analysis, timeline_tracks(trace))
     state.largest_gap()
     said = texts(gap_lines(analysis, state.gaps, state.selected, None, 0))
     assert "main thread in train.py(48): load" in said
@@ -130,7 +131,7 @@ def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
     trace = make_trace(
         ("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS), ("relu", 1, 20 * MS, 5 * MS)
     )
-    state = TimelineState(analyse(trace), build_lanes(trace))
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
     for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
         state.select_at(state.track, clicked * MS, (clicked + 1) * MS)
         assert f"{words} of GPU 0" in said_of_gap(state, state.selected)[1]
@@ -143,7 +144,7 @@ def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
         ("gemm", 1, 0, 50 * MS),
         ("backward", 1, 20 * MS, MS, mark),
     )
-    state = TimelineState(analyse(trace), build_lanes(trace))
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
     ranges = next(track for track in state.tracks if track.kind == MARKS)
     state.select_at(ranges, 15 * MS, 16 * MS)
     assert said_of_gap(state, state.selected) == [
@@ -190,7 +191,7 @@ def test_others_of_a_name(state):
 
 def test_the_longest_of_a_name_is_one_click_away(make_trace):
     trace = make_trace(("a", 1, 0, 5), ("a", 1, 10, 30), ("a", 1, 50, 10))
-    state = TimelineState(without_tables(trace), build_lanes(trace))
+    state = TimelineState(without_tables(trace), timeline_tracks(trace))
     state.select_row(0)
     lines = further_lines(trace, state.selected)
     assert "2 longer than this" in lines[1].text

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.lanes import DEVICE, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
+from perftui.analysis.timeline.track import DEVICE
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.screens.timeline.canvas.head import (
     Scene,
@@ -50,7 +51,7 @@ def scene(trace, gaps=(), steps=(), ascii_only=False, **more):
 
 def state_of(trace, threshold=0, view=None, selected=None):
     """Everything in view, on a screen of ten tracks; gaps count from 1 µs on."""
-    state = TimelineState(without_tables(trace), build_lanes(trace))
+    state = TimelineState(without_tables(trace), timeline_tracks(trace))
     state.resized(10)
     state.change_threshold(threshold - 2)
     state.view = view or state.view
@@ -72,13 +73,13 @@ def head(trace, state, width=60, **options):
 def test_dense_columns_show_their_busy_share(make_trace):
     events = [("gemm", 1, start * 100, busy) for start, busy in enumerate((100, 50, 1, 99, 25, 0))]
     trace = make_trace(*(event for event in events if event[3]))
-    track = build_lanes(trace)[0]
+    track = timeline_tracks(trace)[0]
     assert drawn(trace, track, Viewport(0, 600, 0, 600), 6) == "█▄▁▇▂ "
 
 
 def test_events_with_room_are_drawn_by_name(make_trace):
     trace = make_trace(("aten::mm", 1, 0, 100), ("relu", 1, 150, 50))
-    track = build_lanes(trace)[0]
+    track = timeline_tracks(trace)[0]
     view = Viewport(0, 200, 0, 200)
     assert drawn(trace, track, view, 40) == "▏aten::mm███████████          ▏relu█████"
     assert drawn(trace, track, view, 40, Glyphs(colours=False)) == (
@@ -91,14 +92,14 @@ def test_events_with_room_are_drawn_by_name(make_trace):
 
 def test_edges_are_drawn_to_an_eighth_of_a_cell(make_trace):
     trace = make_trace(("gemm", 1, 25, 150))
-    track = build_lanes(trace)[0]
+    track = timeline_tracks(trace)[0]
     cells = track_cells(trace, KindsOfTrace(trace), track, Viewport(0, 200, 0, 200), 4, Glyphs())
     assert cells == [("▌", "gemm-edge"), ("█", "gemm"), ("█", "gemm"), ("▌", "gemm")]
 
 
 def test_names_are_harmless(make_trace):
     trace = make_trace(("a\x1b[31m\u202eb日", 1, 0, 100))
-    text = drawn(trace, build_lanes(trace)[0], Viewport(0, 100, 0, 100), 40)
+    text = drawn(trace, timeline_tracks(trace)[0], Viewport(0, 100, 0, 100), 40)
     assert text.startswith("▏a\\x1b[31m\\u202eb?█")
 
 
@@ -128,7 +129,7 @@ def _one_track(spans):
         events.append(("gemm", 1, now + idle, duration))
         now += idle + duration
     trace = traced(*events)
-    return trace, build_lanes(trace)[0]
+    return trace, timeline_tracks(trace)[0]
 
 
 def test_gap_row_is_logarithmic():
@@ -198,7 +199,7 @@ def test_head_says_where_one_is(make_trace):
 
 def test_the_minimap_is_of_all_and_shows_the_view(make_trace):
     trace = make_trace(("a", 1, 0, 50), ("b", 1, 50, 25), ("c", 1, 99, 1))
-    index = minimap_index(build_lanes(trace))
+    index = minimap_index(timeline_tracks(trace))
     view = Viewport(20, 40, 0, 100)
     cells = minimap(index, view, 10, COLOURED)
     assert "".join(glyph for glyph, _ in cells) == "██[]███▄ ▁"
@@ -214,7 +215,7 @@ def test_of_a_thread_the_minimap_shows_the_calls_and_not_the_step(make_trace):
         ("step", 0, 0, 100), ("a", 0, 10, 5),
         ("b", 0, 20, 5),
     )  # fmt: skip
-    assert minimap_index(build_lanes(trace)).start.tolist() == [10, 20]
+    assert minimap_index(timeline_tracks(trace)).start.tolist() == [10, 20]
     assert minimap_index([]) is None
 
 
@@ -402,7 +403,7 @@ def test_the_number_of_a_depth_stays_where_its_label_is_long(make_trace):
 def test_depths_fold_to_those_with_most_events(make_trace):
     events = [("root", 0, 0, 1000), ("call", 0, 0, 900)]
     events += [("op", 0, 10 * i, 5) for i in range(9)] + [("sub", 0, 10 * i, 2) for i in range(9)]
-    tracks = build_lanes(make_trace(*events))
+    tracks = timeline_tracks(make_trace(*events))
     depths = {
         state: [(shown.track.depth, shown.hidden) for shown in shown_tracks(tracks, 3, opened)]
         for state, opened in ((None, {}), (True, {0: True}), (False, {0: False}))
@@ -458,5 +459,5 @@ def test_numbers_of_ranks_streams_and_threads_stay_where_a_label_is_long(
     make_trace, label, room, words
 ):
     kind = DEVICE if "GPU" in label else "thread"
-    track = replace(build_lanes(make_trace(("a", 1, 0, 10)))[0], label=label, kind=kind)
+    track = replace(timeline_tracks(make_trace(("a", 1, 0, 10)))[0], label=label, kind=kind)
     assert track_name(track, room) == words

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.lanes import build_lanes
 from perftui.analysis.model import Step
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model.matches import find_matches
 from perftui_tui.screens.timeline.model.navigation import same_name
@@ -57,7 +57,7 @@ def test_the_largest_gap_comes_into_sight(state):
 
 def test_a_gap_too_short_to_see_is_closed_in_on(make_trace):
     trace = make_trace(("a", 1, 0, 5_000 * MS), ("b", 1, 5_000 * MS + 60_000, 5_000 * MS))
-    state = TimelineState(analyse(trace), build_lanes(trace))
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
     assert state.next_gap(1)
     assert state.view.span < 100 * 60_000
     assert state.view.start < 5_000 * MS < state.view.end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from perftui.trace.ranks import RankFile
+    from perftui.trace.multi_rank.rank_files import RankFile
     from perftui_tui.dialogs.choice import ChoiceDialog
     from perftui_tui.reading.snapshot import Snapshot
 

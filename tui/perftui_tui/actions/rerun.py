@@ -8,9 +8,9 @@ from pathlib import Path
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.fixes.model import FixOption
 from perftui.recorder.launch import Launch, start
-from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
+from perftui.run.requests import STOP, request
 from perftui_tui.keys.keymap import hint
 from perftui_tui.reading.run_state import run_state, wait_until_over
 

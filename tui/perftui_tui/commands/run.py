@@ -68,7 +68,7 @@ def launch_of(line: CommandLine) -> Launch:
     """
     from perftui.recorder.launch import Launch
     from perftui.run.layout import RUNS_DIRECTORY
-    from perftui.run.stacks import LOOKS_A_SECOND
+    from perftui.run.stack_samples import LOOKS_A_SECOND
 
     here = Path.cwd()
     if line.action == "command":

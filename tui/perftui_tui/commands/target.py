@@ -10,7 +10,7 @@ from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.line import CommandLine
 
 if TYPE_CHECKING:
-    from perftui.trace.ranks import RankFile
+    from perftui.trace.multi_rank.rank_files import RankFile
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _inside(directory: Path, rank: int | None) -> Target:
     """The run that ``directory`` is or holds, else a trace in it."""
     from perftui.run.history import newest_run
     from perftui.trace.errors import TraceError
-    from perftui.trace.rank_choice import choose_rank
+    from perftui.trace.multi_rank.choice import choose_rank
 
     run = newest_run(directory)
     if run is not None:

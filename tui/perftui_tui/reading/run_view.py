@@ -134,7 +134,7 @@ def open_window(
     Raises:
         LoadCancelled: ``cancelled`` said so.
     """
-    from perftui.analysis.opened import never, open_trace
+    from perftui.analysis.open_trace import never, open_trace
     from perftui.trace.errors import TraceError
 
     try:

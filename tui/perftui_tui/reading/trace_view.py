@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perftui.analysis.analyse import without_tables
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.opened import open_trace
+from perftui.analysis.open_trace import open_trace
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.trace_steps import trace_steps
@@ -47,11 +47,11 @@ def view_trace(
             preview(without_tables(trace))
 
     analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
-    if analysis.lanes and preview is not None:
+    if analysis.timeline_tracks and preview is not None:
         # What was kept can be drawn before it is judged.
         preview(analysis)
     facts = Facts(None, analysis)
-    whole = analysis.budgets and analysis.budgets[0].step.index < 0
+    whole = analysis.step_parts and analysis.step_parts[0].step.index < 0
     return Snapshot(
         source=path,
         phase=Phase.TRACE,

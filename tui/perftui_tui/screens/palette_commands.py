@@ -14,7 +14,7 @@ from perftui_tui.keys.keymap import current_keys
 from perftui_tui.keys.table import LONG_NAMES, SCREENS
 
 if TYPE_CHECKING:
-    from perftui.trace.ranks import RankFile
+    from perftui.trace.multi_rank.rank_files import RankFile
     from perftui_tui.screens.session import Session
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perftui import format as fmt
-from perftui.analysis.budget import COMPUTE
+from perftui.analysis.steps.parts import COMPUTE
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts

@@ -1,4 +1,4 @@
-"""Downsampling: a journal that stays small however long the run lasts; see ``run.pieces``."""
+"""Downsampling: a journal that stays small however long the run lasts; see ``run.segments``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import JournalSink
+from perftui.run.aggregates import Aggregates, aggregates_of
 from perftui.run.journal import Column
-from perftui.run.pieces import Pieces, Thinned, write_thinned
-from perftui.run.stacks import STACK_TEXT
-from perftui.run.sums import Sums, sums_of
+from perftui.run.segments import Downsampled, Segments, write_downsampled
+from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
 SEGMENT_BYTES = 8 * 1024 * 1024
@@ -52,14 +52,14 @@ class DownsamplingSink:
         self._faults = faults
         self._floats, self._text = floats, text
         self._segment_bytes = segment_bytes or SEGMENT_BYTES
-        self._segments = Pieces(path)
+        self._segments = Segments(path)
         self._number = 0
         self._sink = JournalSink(path, columns, faults, makes_directory=makes_directory)
         self._lost_before = 0
         self._rows = self._no_rows()
-        self._aggregates = Sums()
-        self._kept: deque[Sums] = deque()
-        self._downsampled = Thinned()
+        self._aggregates = Aggregates()
+        self._kept: deque[Aggregates] = deque()
+        self._downsampled = Downsampled()
         names = [column.name for column in columns]
         self._profiled = names.index("profiled") if "profiled" in names else None
 
@@ -100,14 +100,14 @@ class DownsamplingSink:
             return False
 
     def _aggregate(self) -> None:
-        self._aggregates = self._aggregates.plus(sums_of(self._rows.freeze()))
+        self._aggregates = self._aggregates.plus(aggregates_of(self._rows.freeze()))
         self._rows = self._no_rows()
 
     def _begin_next(self) -> None:
         if self._number:
             self._aggregate()
             self._kept.append(self._aggregates)
-            self._aggregates = Sums()
+            self._aggregates = Aggregates()
         self._lost_before += self._sink.lost
         self._sink.close()
         self._number += 1
@@ -120,10 +120,10 @@ class DownsamplingSink:
 
     def _downsample(self) -> None:
         """Replace the oldest segment but the first by its aggregates."""
-        oldest = self._downsampled.pieces + 1
-        thinned = Thinned(oldest, self._downsampled.sums.plus(self._kept[0]))
-        write_thinned(self._segments, thinned)
-        self._downsampled = thinned
+        oldest = self._downsampled.segments + 1
+        downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._kept[0]))
+        write_downsampled(self._segments, downsampled)
+        self._downsampled = downsampled
         self._kept.popleft()
         self._segments.path(oldest).unlink(missing_ok=True)
 

@@ -20,7 +20,7 @@ from perftui.recorder.spool.windows import WindowError, keep_window, limit_windo
 from perftui.recorder.stacks.inside import take_samples
 from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
-from perftui.run.stacks import STACK_COLUMNS
+from perftui.run.stack_samples import STACK_COLUMNS
 from perftui.wire.spool import Spool
 
 

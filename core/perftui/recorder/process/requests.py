@@ -7,7 +7,7 @@ from typing import Any
 from perftui.recorder.process.stopping import Stopper
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.pseudo_terminal import Terminal
-from perftui.run.control import CAPTURE, INPUT, RESIZE, STOP, Request, take_requests
+from perftui.run.requests import CAPTURE, INPUT, RESIZE, STOP, Request, take_requests
 
 
 class RequestServer:

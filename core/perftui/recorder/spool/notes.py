@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from perftui.run.damage import DAMAGE
 from perftui.run.line_tail import LineTail
+from perftui.run.versioned import DAMAGE
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from perftui.run.damage import DAMAGE
+from perftui.run.versioned import DAMAGE
 from perftui.wire.worker_page import COLLATE, FETCH, IDLE, PAGE, RECORD
 
 TRIES = 4

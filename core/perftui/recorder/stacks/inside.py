@@ -10,7 +10,7 @@ import msgspec
 from perftui.recorder.spool.windows import WindowError
 from perftui.recorder.stacks.events import Frame, StackInterval
 from perftui.recorder.stacks.places import main_place, stays
-from perftui.run.damage import DAMAGE
+from perftui.run.versioned import DAMAGE
 from perftui.wire.spool import Spool
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import perftui
 from perftui.recorder.stacks.events import Frame, StackInterval
-from perftui.run.stacks import COLLATE, FETCH, WAIT
+from perftui.run.stack_samples import COLLATE, FETCH, WAIT
 
 LONGEST_TEXT = 300
 """Characters kept of a name: a stack that changes while it is read may hold anything."""

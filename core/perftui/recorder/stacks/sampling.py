@@ -15,7 +15,7 @@ from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Target
 from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
-from perftui.run.stacks import STACK_COLUMNS, WORKER_STACK_COLUMNS
+from perftui.run.stack_samples import STACK_COLUMNS, WORKER_STACK_COLUMNS
 
 TURN_SECONDS = 0.5
 """Between two checks whether samples are complete."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from perftui.trace.cache.directory import cache_directory, is_private, make_private
 from perftui.trace.cache.room import EXPORT, MOST_BYTES, PARTIAL, has_room, make_room
 from perftui.trace.cache.store import place_of
-from perftui.trace.inflate import zlib
+from perftui.trace.kineto.inflate import zlib
 
 _PIECE = 256 * 1024
 _IDENTITY_DIGITS = 32

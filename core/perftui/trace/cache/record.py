@@ -22,7 +22,7 @@ import numpy as np
 
 from perftui.trace.cache.identity import SIZE
 from perftui.trace.cache.packing import Array
-from perftui.trace.inflate import zlib
+from perftui.trace.kineto.inflate import zlib
 
 _MAGIC = b"perftui\1"
 _START = struct.Struct(f"<8s{SIZE}s{SIZE}sQQI")

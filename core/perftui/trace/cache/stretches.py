@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perftui.trace.kineto.source import Source
 from perftui.trace.model import Int32, Int64
-from perftui.trace.source import Source
 
 if TYPE_CHECKING:
-    from perftui.trace.arguments import ArgumentReader, Stretch, StretchTable
+    from perftui.trace.kineto.arguments import ArgumentReader, Stretch, StretchTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class StoredArguments:
 
     def of(self, sequence: int) -> Stretch:
         """The stretch of the row that came as number ``sequence`` in the file."""
-        from perftui.trace.arguments import Stretch
+        from perftui.trace.kineto.arguments import Stretch
 
         index = int(np.searchsorted(self.first, sequence, side="right")) - 1
         return Stretch(
@@ -58,7 +58,7 @@ class StoredReader:
         return self._reader().many(rows)
 
     def _reader(self) -> ArgumentReader:
-        from perftui.trace.arguments import ArgumentReader
+        from perftui.trace.kineto.arguments import ArgumentReader
 
         return ArgumentReader(self.source, self.stored, self.stored.sequence)
 

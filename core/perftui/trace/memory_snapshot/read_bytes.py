@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
-from perftui.trace.inflate import MAGIC, DamagedGzip, inflate
-from perftui.trace.source import Source
+from perftui.trace.kineto.inflate import MAGIC, DamagedGzip, inflate
+from perftui.trace.kineto.source import Source
 
 MOST_INFLATED = 128
 """Times the file's size that is inflated: real snapshots shrink to a tenth or a twentieth, and gzip

@@ -9,8 +9,8 @@ from perftui.trace.categories import KERNEL, MEMCPY, MEMSET
 from perftui.trace.nsys import names
 from perftui.trace.nsys.database import MPI_TABLES
 from perftui.trace.nsys.names import Label
+from perftui.trace.nsys.string_tables import COPY_KINDS, MEMORY_KINDS, SYNC_KINDS, StringTables
 from perftui.trace.nsys.tracks import UNSIGNED_NONE
-from perftui.trace.nsys.words import COPY_KINDS, MEMORY_KINDS, SYNC_KINDS, Words
 
 SYNC = "cuda_sync"
 OVERHEAD = "overhead"
@@ -39,41 +39,41 @@ class Activity:
         return "globalPid" if self.on_device else "globalTid"
 
 
-def _range(words: Words, text: int) -> Label:
-    return names.range_label(words.string(text) or "unnamed range")
+def _range(texts: StringTables, text: int) -> Label:
+    return names.range_label(texts.string(text) or "unnamed range")
 
 
-def _call(words: Words, name: int) -> Label:
-    return names.call_label(words.string(name))
+def _call(texts: StringTables, name: int) -> Label:
+    return names.call_label(texts.string(name))
 
 
-def _kernel(words: Words, short: int, demangled: int) -> Label:
-    return Label(names.kernel_name(words.string(short), words.string(demangled)), KERNEL)
+def _kernel(texts: StringTables, short: int, demangled: int) -> Label:
+    return Label(names.kernel_name(texts.string(short), texts.string(demangled)), KERNEL)
 
 
-def _copy(words: Words, kind: int, source: int, destination: int) -> Label:
-    memory = words.label(MEMORY_KINDS, source), words.label(MEMORY_KINDS, destination)
-    return Label(names.copy_name(words.name(COPY_KINDS, kind), *memory), MEMCPY)
+def _copy(texts: StringTables, kind: int, source: int, destination: int) -> Label:
+    memory = texts.label(MEMORY_KINDS, source), texts.label(MEMORY_KINDS, destination)
+    return Label(names.copy_name(texts.name(COPY_KINDS, kind), *memory), MEMCPY)
 
 
-def _set(words: Words, memory: int) -> Label:
-    return Label(names.set_name(words.label(MEMORY_KINDS, memory)), MEMSET)
+def _set(texts: StringTables, memory: int) -> Label:
+    return Label(names.set_name(texts.label(MEMORY_KINDS, memory)), MEMSET)
 
 
-def _sync(words: Words, kind: int, event: int, stream: int) -> Label:
+def _sync(texts: StringTables, kind: int, event: int, stream: int) -> Label:
     """Up to schema 3.24 the kinds do not follow the file's own enumeration: of waits for a stream
     or a context, which are on no event, the stream tells them apart."""
     if event == UNSIGNED_NONE:
         return Label("Context sync" if stream == UNSIGNED_NONE else "Stream sync", SYNC)
-    return Label(words.label(SYNC_KINDS, kind) or "Synchronisation", SYNC)
+    return Label(texts.label(SYNC_KINDS, kind) or "Synchronisation", SYNC)
 
 
-def _graph(_: Words, graph: int) -> Label:
+def _graph(_: StringTables, graph: int) -> Label:
     return Label(f"CUDA graph {graph}", KERNEL)
 
 
-def _overhead(words: Words, name: int) -> Label:
-    return Label(words.string(name) or "unknown overhead", OVERHEAD)
+def _overhead(texts: StringTables, name: int) -> Label:
+    return Label(texts.string(name) or "unknown overhead", OVERHEAD)
 
 
 GRAPHS = Activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", True, ("graphId",), _graph)

@@ -10,7 +10,7 @@ from typing import Any
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Int32, Int64
 from perftui.trace.nsys.database import Database, quoted
-from perftui.trace.nsys.words import COPY_KINDS, EVENT_TYPES, MEMORY_KINDS, Words
+from perftui.trace.nsys.string_tables import COPY_KINDS, EVENT_TYPES, MEMORY_KINDS, StringTables
 
 _STRINGS = ("shortName", "demangledName", "mangledName", "nameId", "textId", "jsonTextId")
 _LABELS = {
@@ -57,18 +57,18 @@ class RowReader:
             raw = {
                 key: value for key, value in zip(columns, found, strict=True) if value is not None
             }
-            return self._readable(raw, Words(self.database, connection))
+            return self._readable(raw, StringTables(self.database, connection))
 
-    def _readable(self, raw: Mapping[str, Any], words: Words) -> Mapping[str, Any]:
-        texts, others = {}, {}
+    def _readable(self, raw: Mapping[str, Any], texts: StringTables) -> Mapping[str, Any]:
+        spelled, others = {}, {}
         for key, value in raw.items():
-            text = _text(words, key, value)
+            text = _text(texts, key, value)
             if text:
-                texts[key] = text
+                spelled[key] = text
             else:
                 others[key] = f"{len(value)} bytes" if isinstance(value, bytes) else value
         domain = self._domain(raw.get("globalTid"), raw.get("domainId"))
-        return {**texts, **({"domain": domain} if domain else {}), **others}
+        return {**spelled, **({"domain": domain} if domain else {}), **others}
 
     def _domain(self, owner: Any, domain: Any) -> str | None:
         # SQLite puts anything into any column, and so does damage.
@@ -77,9 +77,9 @@ class RowReader:
         return self.domains.get((owner >> 24, domain))
 
 
-def _text(words: Words, key: str, value: Any) -> str | None:
+def _text(texts: StringTables, key: str, value: Any) -> str | None:
     if not isinstance(value, int):
         return None
     if key in _STRINGS:
-        return words.string(value)
-    return words.label(_LABELS[key], value) if key in _LABELS else None
+        return texts.string(value)
+    return texts.label(_LABELS[key], value) if key in _LABELS else None

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from perftui.trace.far import far_away
+from perftui.trace.columns.nesting import nest_by_category, order
+from perftui.trace.columns.outliers import time_outliers
 from perftui.trace.model import NONE, LoadWarning, Trace
-from perftui.trace.nesting import nest_by_category, order
 from perftui.trace.nsys.arguments import RowReader
 from perftui.trace.nsys.columns import Columns
 from perftui.trace.nsys.database import Database
@@ -18,7 +18,7 @@ from perftui.trace.nsys.tracks import Names
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class AboutExport:
     """What an export says beside its events."""
 
     names: Names
@@ -29,13 +29,13 @@ class Surroundings:
 
 
 def assemble(
-    database: Database, columns: Columns, about: Surroundings, warnings: tuple[LoadWarning, ...]
+    database: Database, columns: Columns, about: AboutExport, warnings: tuple[LoadWarning, ...]
 ) -> Trace:
     """The trace; ``columns``, which hold at least one row, are used up."""
     track, start, duration = (columns.joined(name) for name in ("track", "start", "duration"))
     rows = order(track, start, duration)
     start, duration, track = start[rows], duration[rows], track[rows]
-    apart = far_away(start)
+    apart = time_outliers(start)
     categories = tuple(columns.categories)
     category = columns.joined("category")[rows]
     nesting = nest_by_category(track, start, duration, category, categories)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perftui.trace.kineto.times import LIMIT
+from perftui.trace.kineto.tracks import Numbering
 from perftui.trace.model import NONE, Int32, Int64
 from perftui.trace.nsys.database import Database
 from perftui.trace.nsys.names import Label
 from perftui.trace.nsys.scan import Rows
 from perftui.trace.nsys.tracks import TrackTable
-from perftui.trace.times import LIMIT
-from perftui.trace.tracks import Numbering
 
 ENDLESS = -(2**62)
 """End of a row that has none."""

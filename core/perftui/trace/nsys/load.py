@@ -12,7 +12,7 @@ from perftui.trace.cache.identity import journals_of
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.model import LoadWarning, Trace
 from perftui.trace.nsys.activities import ACTIVITIES, GRAPHS, Activity
-from perftui.trace.nsys.assemble import Surroundings, assemble
+from perftui.trace.nsys.assemble import AboutExport, assemble
 from perftui.trace.nsys.columns import Columns, place
 from perftui.trace.nsys.cut import torn_rows
 from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database
@@ -21,8 +21,8 @@ from perftui.trace.nsys.names import Label
 from perftui.trace.nsys.ranges import TABLE as RANGES
 from perftui.trace.nsys.ranges import Ranges
 from perftui.trace.nsys.scan import Rows, Scan
+from perftui.trace.nsys.string_tables import StringTables
 from perftui.trace.nsys.tracks import Names, TrackTable, read_names
-from perftui.trace.nsys.words import Words
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -69,14 +69,14 @@ class _Loading:
     warnings: list[LoadWarning] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.words = Words(self.database, self.connection)
+        self.texts = StringTables(self.database, self.connection)
         self.columns = Columns(TrackTable(self._tolerated(read_gpus, {})))
         self.rows_in = {table: self._largest_id(table) for table in EVENT_TABLES}
         self.rows_done = 0
         self.next_preview = FIRST_PREVIEW
         self.torn = torn_rows(self.database.path)
-        self.ranges = Ranges(self.database, self.words)
-        self.about = Surroundings(
+        self.ranges = Ranges(self.database, self.texts)
+        self.about = AboutExport(
             names=self._tolerated(self._names, Names({}, {})),
             metadata=self._tolerated(read_metadata, {}),
             session_start=self._tolerated(read_session_start, None),
@@ -113,7 +113,7 @@ class _Loading:
             where = f'"start" >= {first} and "end" <= {last}'
         keys = tuple(self.database.column(table, column) for column in activity.keys)
         device = self._device_by_context(table) if activity.by_context else ""
-        labels = _Labels(self.words, activity)
+        labels = _Labels(self.texts, activity)
         columns = (*place(self.database, table, activity.owner, activity.on_device, device), *keys)
         scan = self._scan(table, columns, where)
         added = sum(self.columns.add(table, rows, labels.of) for rows in self._watched(scan))
@@ -194,13 +194,13 @@ class _Loading:
             return otherwise
 
     def _names(self, database: Database, connection: sqlite3.Connection) -> Names:
-        return read_names(database, connection, self.words)
+        return read_names(database, connection, self.texts)
 
     def _warn(self) -> None:
         if self.torn:
             self._note("the file was cut off: some rows at its end are missing")
-        if self.words.damage:
-            self._note(f"StringIds is damaged ({self.words.damage}): some names are missing")
+        if self.texts.damage:
+            self._note(f"StringIds is damaged ({self.texts.damage}): some names are missing")
         if self.columns.untimed:
             self._note(f"left out {self.columns.untimed} events whose time is beyond 73 years")
         if self.columns.endless:
@@ -225,13 +225,13 @@ class _Loading:
 class _Labels(dict[tuple[Any, ...], Label]):
     """Labels by what rows are named by; each is made once."""
 
-    def __init__(self, words: Words, activity: Activity) -> None:
+    def __init__(self, texts: StringTables, activity: Activity) -> None:
         super().__init__()
-        self._words = words
+        self._texts = texts
         self._make = activity.label
 
     def __missing__(self, keys: tuple[Any, ...]) -> Label:
-        label = self[keys] = self._make(self._words, *keys)
+        label = self[keys] = self._make(self._texts, *keys)
         return label
 
     def of(self, keys: Iterable[tuple[Any, ...]]) -> list[Label]:

@@ -10,7 +10,7 @@ from perftui.trace.nsys.columns import KEYS, OWNER
 from perftui.trace.nsys.database import Database
 from perftui.trace.nsys.names import Label, range_label
 from perftui.trace.nsys.scan import Rows
-from perftui.trace.nsys.words import EVENT_TYPES, Words
+from perftui.trace.nsys.string_tables import EVENT_TYPES, StringTables
 
 TABLE = "NVTX_EVENTS"
 
@@ -23,7 +23,7 @@ class Ranges:
     """Says which rows of ``NVTX_EVENTS`` are ranges and what they are called."""
 
     database: Database
-    words: Words
+    texts: StringTables
     domains: dict[tuple[int, int], str] = field(default_factory=dict)
     """Names by (global id of the process, domain), as far as they were read."""
 
@@ -39,12 +39,12 @@ class Ranges:
         """SQL that leaves out marks and what only names threads, categories and devices."""
         if not self.database.has(TABLE, "eventType"):
             return '"end" > "start"'
-        types = self.words.values(EVENT_TYPES, *_RANGES, _DOMAIN)
+        types = self.texts.values(EVENT_TYPES, *_RANGES, _DOMAIN)
         return f"eventType in ({', '.join(map(str, types))})"
 
     def only(self, batches: Iterable[Rows]) -> Iterator[Rows]:
         """The ranges of each batch; what names a domain is kept apart."""
-        naming = set(self.words.values(EVENT_TYPES, _DOMAIN))
+        naming = set(self.texts.values(EVENT_TYPES, _DOMAIN))
         for rows in batches:
             ranges = [row for row in rows if row[KEYS] not in naming]
             if len(ranges) < len(rows):
@@ -58,4 +58,4 @@ class Ranges:
         return [range_label(self._text(text_id, text)) for _, _, text_id, text in keys]
 
     def _text(self, text_id: int, text: Any) -> str:
-        return str(text) if text else self.words.string(text_id) or "unnamed range"
+        return str(text) if text else self.texts.string(text_id) or "unnamed range"

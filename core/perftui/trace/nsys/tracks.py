@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from perftui.trace.kineto.tracks import Numbering
 from perftui.trace.model import NONE, Track
 from perftui.trace.nsys.database import Database
-from perftui.trace.nsys.words import Words
-from perftui.trace.tracks import Numbering
+from perftui.trace.nsys.string_tables import StringTables
 
 UNSIGNED_NONE = 2**32 - 1
 """Stream of what concerns a whole context, event of what waits for none."""
@@ -61,7 +61,7 @@ class Names:
     threads: dict[int, str]
 
 
-def read_names(database: Database, connection: sqlite3.Connection, words: Words) -> Names:
+def read_names(database: Database, connection: sqlite3.Connection, texts: StringTables) -> Names:
     """Read the names of processes and threads, of the whole machine where nsys listed it.
 
     Raises sqlite3.DatabaseError where they are damaged.
@@ -74,7 +74,7 @@ def read_names(database: Database, connection: sqlite3.Connection, words: Words)
         # A thread that was renamed has several: that of the highest priority counts.
         order = " order by priority" if database.has("ThreadNames", "priority") else ""
         rows = connection.execute(f"select globalTid, nameId from ThreadNames{order}")  # noqa: S608 - constants
-        threads = {owner: words.string(name) or "" for owner, name in rows.fetchall()}
+        threads = {owner: texts.string(name) or "" for owner, name in rows.fetchall()}
     return Names(processes, threads)
 
 

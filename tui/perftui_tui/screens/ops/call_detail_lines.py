@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perftui.analysis.call_detail import NO_CALL, NOBODY, Detail, Part
-from perftui.analysis.kernel_launches import LaunchShapes
-from perftui.analysis.lanes import lane_label
-from perftui.analysis.tensor_cores import tensor_cores
+from perftui.analysis.kernels.launches import LaunchShapes
+from perftui.analysis.kernels.tensor_cores import tensor_cores
+from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
+from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.categories import KERNEL
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
@@ -94,7 +94,7 @@ class _Page(DetailTable):
         for text in _joined(parts, self.width):
             yield line((text, ""))
         where = [
-            f"{printable(lane_label(self.trace.tracks[int(place.label)]))} "
+            f"{printable(track_label(self.trace.tracks[int(place.label)]))} "
             f"{format_count(place.count)}x"
             for place in detail.places[:4]
         ]
@@ -197,7 +197,7 @@ class _Page(DetailTable):
         named += [(f"first {one}", int(detail.rows[0])), (f"last {one}", int(detail.rows[-1]))]
         for words, row in named:
             start = int(self.trace.start[row])
-            track = printable(lane_label(self.trace.tracks[int(self.trace.track[row])]))
+            track = printable(track_label(self.trace.tracks[int(self.trace.track[row])]))
             cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
             yield self.row(f"{words}  ({track})", cells, ToRow(row), cell=WIDE)
 

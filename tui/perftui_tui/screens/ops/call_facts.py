@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.arguments import OpArguments, op_arguments
-from perftui.analysis.call_detail import Detail, Part, groups_of, open_group, open_kernel
-from perftui.analysis.call_groups import By, Grouped, grouped
-from perftui.analysis.call_paths import CallPaths
 from perftui.analysis.grouping import sums
-from perftui.analysis.kernel_launches import LaunchShapes, launch_shapes
+from perftui.analysis.kernels.launches import LaunchShapes, launch_shapes
 from perftui.analysis.links import Links, link
 from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.analysis.ops.arguments import OpArguments, op_arguments
+from perftui.analysis.ops.call_detail import Detail, Part, groups_of, open_group, open_kernel
+from perftui.analysis.ops.call_groups import By, Grouped, grouped
+from perftui.analysis.ops.call_paths import CallPaths
 from perftui.trace.model import NONE, Int64, Trace
 
 Progress = Callable[[float], bool]

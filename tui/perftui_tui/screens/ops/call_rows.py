@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.call_paths import CallPaths, PathNode
 from perftui.analysis.kinds import Mask
+from perftui.analysis.ops.call_paths import CallPaths, PathNode
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.analysis.call_paths import CallPaths, PathNode
+from perftui.analysis.ops.call_paths import CallPaths, PathNode
 from perftui_tui.screens.ops.call_rows import Path, Visible, top_path, tree_table, visible_nodes
 from perftui_tui.tables.rows import TableData
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perftui.analysis.arguments import Cancelled
-from perftui.analysis.call_groups import By
-from perftui.analysis.kernel_metrics import join_kernels
+from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.analysis.ops.arguments import Cancelled
+from perftui.analysis.ops.call_groups import By
 from perftui.trace.errors import TraceError
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable

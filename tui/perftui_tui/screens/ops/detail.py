@@ -11,9 +11,9 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from perftui.analysis.arguments import Cancelled
-from perftui.analysis.call_detail import Detail
-from perftui.analysis.call_groups import By
+from perftui.analysis.ops.arguments import Cancelled
+from perftui.analysis.ops.call_detail import Detail
+from perftui.analysis.ops.call_groups import By
 from perftui.trace.errors import TraceError
 from perftui.trace.text import printable
 from perftui_tui.look.rows import row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from perftui.analysis.call_detail import Part
+from perftui.analysis.ops.call_detail import Part
 from perftui.trace.text import printable
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
 from perftui_tui.screens.ops.linked_lines import LinkedLine, Target

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from perftui.analysis.kernel_launches import LaunchShapes
-from perftui.analysis.kernel_metrics import JoinedKernel
+from perftui.analysis.kernels.launches import LaunchShapes
+from perftui.analysis.kernels.metrics import JoinedKernel
+from perftui.analysis.kernels.tensor_cores import TensorCores, tensor_cores
 from perftui.analysis.model import KernelTable, OpTable
-from perftui.analysis.tensor_cores import TensorCores, tensor_cores
 from perftui.trace.categories import KERNEL
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint

@@ -17,8 +17,8 @@ from textual.reactive import reactive
 from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
-from perftui.analysis.call_groups import By
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.call_groups import By
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key

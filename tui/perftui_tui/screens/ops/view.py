@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from perftui.analysis.call_groups import By
+from perftui.analysis.ops.call_groups import By
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.screens.ops.content import figures_of

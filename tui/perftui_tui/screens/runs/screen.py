@@ -268,7 +268,7 @@ def _detail(one: Listed) -> str:
 
 
 def _rename(root: Path, name: str) -> str:
-    from perftui.run.naming import rename_run
+    from perftui.run.manifest import rename_run
 
     try:
         rename_run(root, name)
@@ -278,7 +278,7 @@ def _rename(root: Path, name: str) -> str:
 
 
 def _delete(root: Path) -> str:
-    from perftui.run.removal import NotRemovableError, delete_run
+    from perftui.run.history import NotRemovableError, delete_run
 
     try:
         delete_run(root)

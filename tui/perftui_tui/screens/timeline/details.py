@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
-from perftui.analysis.measure import measure
+from perftui.analysis.timeline.measure import measure
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Trace
 from perftui_tui.screens.timeline.detail.event import event_lines

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.host import Host
-from perftui.analysis.lanes import Lane, build_lanes
-from perftui.analysis.launches import Launches
+from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.phases import find_phases
+from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.track import TimelineTrack
+from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.canvas.phase_row import Phases
 
@@ -18,7 +19,7 @@ class Prepared:
     """All of it; seconds for ten million events."""
 
     analysis: TraceAnalysis
-    tracks: tuple[Lane, ...]
+    tracks: tuple[TimelineTrack, ...]
     launches: Launches
     phases: Phases
     main_track: int
@@ -30,12 +31,12 @@ def prepare(analysis: TraceAnalysis) -> Prepared:
     trace = analysis.trace
     if any(track.rank != NONE for track in trace.tracks):
         # Phases and the main thread are those of one rank each.
-        tracks = tuple(analysis.lanes or build_lanes(trace))
+        tracks = tuple(analysis.timeline_tracks or timeline_tracks(trace))
         return Prepared(analysis, tracks, Launches(trace), {}, NONE)
     host = Host(trace)
     return Prepared(
         analysis,
-        tuple(analysis.lanes or build_lanes(trace)),
+        tuple(analysis.timeline_tracks or timeline_tracks(trace)),
         Launches(trace),
         find_phases(trace, host),
         host.main_track,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.analysis.merged_ranks import RankAnalysis, merge_ranks
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.opened import open_trace
-from perftui.analysis.rank_clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.multi_rank.clocks import Evidence, RankClock, compare_clocks
+from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
+from perftui.analysis.open_trace import open_trace
 from perftui.trace.errors import TraceError
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns
@@ -18,7 +18,7 @@ from perftui_tui.screens.timeline.detail.lines import Line
 
 if TYPE_CHECKING:
     from perftui.run.reader import RunSnapshot
-    from perftui.trace.ranks import RankFile
+    from perftui.trace.multi_rank.rank_files import RankFile
 
 
 @dataclass(frozen=True)

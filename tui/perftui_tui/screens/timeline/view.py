@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.recorded_steps import ONLY_STEPS, recorded_steps
+from perftui.analysis.steps.recorded import ONLY_STEPS, recorded_steps
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
 from perftui_tui.keys.keymap import bindings, hint

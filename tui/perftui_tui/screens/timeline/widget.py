@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.message import Message
 
-from perftui.analysis.slow_steps import slow_from
+from perftui.analysis.steps.find import slow_from
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.canvas.mouse import TimelineMouse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import Trace
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
 from perftui_tui.screens.timeline.model.cells import Cell
@@ -23,10 +23,12 @@ class DrawnTracks:
 
     def __init__(self, trace: Trace, kinds: KindsOfTrace, glyphs: Glyphs) -> None:
         self._trace, self._kinds, self._glyphs = trace, kinds, glyphs
-        self._last: WeakKeyDictionary[Lane, tuple[_Seen, tuple[Cell, ...]]] = WeakKeyDictionary()
+        self._last: WeakKeyDictionary[TimelineTrack, tuple[_Seen, tuple[Cell, ...]]] = (
+            WeakKeyDictionary()
+        )
 
     def cells(
-        self, track: Lane, view: Viewport, columns: int, found: Matches | None = None
+        self, track: TimelineTrack, view: Viewport, columns: int, found: Matches | None = None
     ) -> list[Cell]:
         """The result of ``track_cells``, from the cache; it may be changed."""
         seen = (view, columns, found)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from perftui.analysis.lanes import PHASES, STEPS, Lane
+from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
 from perftui.trace.model import Ints, Trace
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
@@ -89,7 +89,9 @@ class _PhaseStyle(EventStyle):
         return phase_label_within(self.trace.name_of(row), room)
 
 
-def style_of(track: Lane, trace: Trace, kinds: KindsOfTrace, found: Matches | None) -> EventStyle:
+def style_of(
+    track: TimelineTrack, trace: Trace, kinds: KindsOfTrace, found: Matches | None
+) -> EventStyle:
     """The style of the events on ``track``."""
     classes = {STEPS: _StepStyle, PHASES: _PhaseStyle}
     return classes.get(track.kind, EventStyle)(trace, kinds, found)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from perftui.analysis.lane_index import LaneIndex
-from perftui.analysis.lanes import THREAD, Lane
 from perftui.analysis.model import Step
+from perftui.analysis.timeline.track import THREAD, TimelineTrack
+from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
@@ -40,7 +40,7 @@ class Scene:
     steps: tuple[Step, ...]
     glyphs: Glyphs
     phases: Phases = field(default_factory=dict)
-    whole: LaneIndex | None = None
+    whole: TrackIndex | None = None
     """What the minimap shows the busy time of."""
 
     @cached_property
@@ -66,7 +66,7 @@ def label_width(width: int) -> int:
     return min(max(width // 5, 12), 28)
 
 
-def minimap_index(tracks: Sequence[Lane]) -> LaneIndex | None:
+def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex | None:
     """What the minimap shows: the first device, else the depth of a thread with the most events."""
     if not tracks:
         return None
@@ -108,7 +108,7 @@ def _labelled(words: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
     return ((label.ljust(width), "label"), *merged(cells))
 
 
-def minimap(index: LaneIndex | None, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def minimap(index: TrackIndex | None, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
     """How busy all of the trace is, and which part of it is in view."""
     levels = [0] * columns
     ramp = ASCII_LEVELS if glyphs.ascii_only else LOWER_EIGHTHS
@@ -168,7 +168,9 @@ def _step_label(step: Step, room: int) -> str:
     return ""
 
 
-def _gaps(scene: Scene, track: Lane, view: Viewport, columns: int, threshold: int) -> list[Cell]:
+def _gaps(
+    scene: Scene, track: TimelineTrack, view: Viewport, columns: int, threshold: int
+) -> list[Cell]:
     largest = track.index.largest_gap(view.start, view.end, columns)
     text = largest_gap_row(largest, threshold, scene.glyphs.ascii_only)
     return [(glyph, "gap") for glyph in text]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import NONE
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.model import navigation
@@ -77,7 +77,7 @@ def draw_arrow(
             _point_outside(tracks[place], column < 0, time, view, ascii_only)
 
 
-def _place(places: dict[Lane, int], track: Lane) -> int | None:
+def _place(places: dict[TimelineTrack, int], track: TimelineTrack) -> int | None:
     return places.get(track)
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from perftui.analysis.intervals import Intervals
-from perftui.analysis.lane_index import edges
+from perftui.analysis.timeline.track_index import edges
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, put

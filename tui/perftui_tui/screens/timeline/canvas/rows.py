@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-from perftui.analysis.lanes import DEVICE, MARKS, PHASES, STEPS, THREAD, WHOLE, Lane
+from perftui.analysis.timeline.track import (
+    DEVICE,
+    MARKS,
+    PHASES,
+    STEPS,
+    THREAD,
+    WHOLE,
+    TimelineTrack,
+)
 from perftui.trace.text import printable
 from perftui_tui.screens.timeline.canvas.head import Scene, label_width
 from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of
@@ -83,7 +91,7 @@ def _track_label(
     return f"{pointer}{name}{folded}".ljust(width)
 
 
-def track_name(track: Lane, room: int) -> str:
+def track_name(track: TimelineTrack, room: int) -> str:
     """The name of a track, shortened to ``room`` cells where that can be done: streams, threads and
     ranks differ by their numbers alone, which a cut would take away."""
     name = narrow(printable(track.label))

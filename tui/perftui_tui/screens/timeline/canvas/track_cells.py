@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lane_index import edges
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.track import TimelineTrack
+from perftui.analysis.timeline.track_index import edges
 from perftui.trace.model import Int32, Int64, Trace
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.charts.filled import all_filled_steps
@@ -35,7 +35,7 @@ class Glyphs:
 def track_cells(
     trace: Trace,
     kinds: KindsOfTrace,
-    track: Lane,
+    track: TimelineTrack,
     view: Viewport,
     columns: int,
     glyphs: Glyphs,
@@ -60,7 +60,7 @@ def track_cells(
     return cells
 
 
-def places_in_view(track: Lane, view: Viewport) -> range:
+def places_in_view(track: TimelineTrack, view: Viewport) -> range:
     """Which events of the track overlap the view, in time order."""
     index = track.index
     first = int(np.searchsorted(index.end, np.int64(view.start), side="right"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perftui.analysis.lanes import lane_label
-from perftui.analysis.launches import Launches, rows_inside
+from perftui.analysis.timeline.launches import Launches, rows_inside
+from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.categories import DERIVED
 from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
@@ -44,7 +44,7 @@ def event_lines(trace: Trace, selected: Selection, launches: Launches) -> list[L
     kind = kind_of(category, name).word
     facts = [
         category if derived else f"{printable(category) or 'no category'} ({kind})",
-        printable(lane_label(trace.tracks[int(trace.track[row])])),
+        printable(track_label(trace.tracks[int(trace.track[row])])),
         f"start {exact_ns(int(trace.start[row]))}",
         f"duration {exact_ns(int(trace.duration[row]))}",
         *_figures(trace, selected),
@@ -83,7 +83,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     if trace.tracks[int(trace.track[row])].is_device:
         call = launches.launching(row)
         if call != NONE:
-            where = printable(lane_label(trace.tracks[int(trace.track[call])]))
+            where = printable(track_label(trace.tracks[int(trace.track[call])]))
             waited = int(trace.start[row] - trace.start[call])
             text = f"launched by {_name(trace, call)} ({where}), {_later(waited)}  [ goes there"
             yield Line(text, "accent", place=_place(trace, call))
@@ -91,7 +91,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     work = launches.launched(row)
     if len(work):
         first = int(work[0])
-        where = printable(lane_label(trace.tracks[int(trace.track[first])]))
+        where = printable(track_label(trace.tracks[int(trace.track[first])]))
         more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
         call = launches.launching(first)
         waited = int(trace.start[first] - trace.start[row if call == NONE else call])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perftui.analysis.lanes import lane_label
-from perftui.analysis.measure import measure
+from perftui.analysis.timeline.measure import measure
+from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
@@ -39,7 +39,7 @@ def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
     facts = ["meanwhile on the CPU"]
     if found.threads:
         busiest = found.threads[0]
-        where = printable(lane_label(trace.tracks[busiest.track]))
+        where = printable(track_label(trace.tracks[busiest.track]))
         facts.append(f"{where} in operators and calls for {format_ns(busiest.time)}")
     else:
         facts.append("no operator and no call")

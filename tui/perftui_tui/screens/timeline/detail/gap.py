@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.gaps import MOST
-from perftui.analysis.lanes import DEVICE, WHOLE, device_label
+from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.model import Gap, TraceAnalysis
+from perftui.analysis.timeline.track import DEVICE, WHOLE
+from perftui.analysis.timeline.tracks import device_label
 from perftui.facts.gap_lines import line_of_gap
 from perftui.facts.lines import looks_at_main
 from perftui.run.reader import RunSnapshot

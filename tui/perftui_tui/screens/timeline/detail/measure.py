@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perftui.analysis.lanes import device_label, lane_label
-from perftui.analysis.measure import Busy, Measure, NameTime
+from perftui.analysis.timeline.measure import Busy, Measure, NameTime
+from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
@@ -44,7 +44,7 @@ def _device(trace: Trace, one: Busy, measured: Measure) -> str:
 
 def _threads(trace: Trace, measured: Measure) -> Iterator[str]:
     for one in measured.threads[:MOST_THREADS]:
-        label = printable(lane_label(trace.tracks[one.track]))
+        label = printable(track_label(trace.tracks[one.track]))
         events = _several(one.events, "event", "events")
         yield f"{label}  in operators and calls {_of(one.time, measured)}  {events}"
     left = len(measured.threads) - MOST_THREADS

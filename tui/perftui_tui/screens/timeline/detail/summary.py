@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perftui.analysis.lanes import device_label
 from perftui.analysis.model import Gap, Step, TraceAnalysis
-from perftui.analysis.recorded_steps import ONLY_STEPS
-from perftui.analysis.slow_steps import median_duration, slow_steps
+from perftui.analysis.steps.find import median_duration, slow_steps
+from perftui.analysis.steps.recorded import ONLY_STEPS
+from perftui.analysis.timeline.tracks import device_label
 from perftui.trace.model import NONE
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
@@ -111,7 +111,7 @@ def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
 
 def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
     """The mean step by part, as the overview's bar has it."""
-    steps = [each for each in analysis.budgets if each.step.duration]
+    steps = [each for each in analysis.step_parts if each.step.duration]
     total = sum(each.step.duration for each in steps)
     if not total:
         return

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lanes import Lane
 from perftui.analysis.model import Gap
+from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS
@@ -37,7 +37,7 @@ class IdleTime:
         return self.end - self.start
 
 
-def idle_around(track: Lane, time: int, view: Viewport) -> IdleTime:
+def idle_around(track: TimelineTrack, time: int, view: Viewport) -> IdleTime:
     """The gap of ``track`` around ``time``; ``view`` has the ends of the trace."""
     index = track.index
     after = int(np.searchsorted(index.start, np.int64(time), side="right"))
@@ -81,7 +81,7 @@ class DeviceGaps:
 def draw_gaps(
     cells: list[Cell],
     trace: Trace,
-    track: Lane,
+    track: TimelineTrack,
     view: Viewport,
     gaps: DeviceGaps,
     threshold: int,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perftui.analysis.lane_index import edges
+from perftui.analysis.timeline.track_index import edges
 from perftui.trace.model import NONE, Int64, Trace
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.lanes import WHOLE, Lane
 from perftui.analysis.model import Gap, Step
+from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import NONE, Int64, Trace
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
@@ -23,7 +23,7 @@ class Selection:
     start: int
     end: int
     row: int
-    track: Lane
+    track: TimelineTrack
 
     @property
     def is_gap(self) -> bool:
@@ -31,14 +31,14 @@ class Selection:
         return self.row == NONE
 
 
-def event(trace: Trace, track: Lane, row: int) -> Selection:
+def event(trace: Trace, track: TimelineTrack, row: int) -> Selection:
     """The event of ``row`` on ``track``."""
     start = int(trace.start[row])
     return Selection(start, start + int(trace.duration[row]), row, track)
 
 
 def neighbour(
-    trace: Trace, track: Lane, selected: Selection | None, view: Viewport, step: int
+    trace: Trace, track: TimelineTrack, selected: Selection | None, view: Viewport, step: int
 ) -> Selection | None:
     """The next (1) or previous (-1) event of ``track`` from the selection, or the view's edge.
 
@@ -63,7 +63,7 @@ def _from(selected: Selection | None, view: Viewport, step: int) -> int:
 
 
 def next_gap(
-    track: Lane, selected: Selection | None, view: Viewport, threshold: int, step: int
+    track: TimelineTrack, selected: Selection | None, view: Viewport, threshold: int, step: int
 ) -> Selection | None:
     """The next (1) or previous (-1) gap of at least ``threshold`` on ``track``, None at its end."""
     time = _from(selected, view, step)
@@ -73,7 +73,7 @@ def next_gap(
 
 
 def largest_gap(
-    track: Lane, device: int, gaps: Sequence[Gap], selected: Selection | None
+    track: TimelineTrack, device: int, gaps: Sequence[Gap], selected: Selection | None
 ) -> Selection | None:
     """The largest gap: of the whole device where ``track`` is on one, else of the track alone.
 
@@ -90,7 +90,7 @@ def largest_gap(
     return Selection(own[place].start, own[place].end, NONE, track)
 
 
-def _largest_of(track: Lane) -> Selection | None:
+def _largest_of(track: TimelineTrack) -> Selection | None:
     gaps: Int64 = track.index.start[1:] - track.index.end[:-1]
     if not len(gaps) or gaps.max() <= 0:
         return None
@@ -98,7 +98,7 @@ def _largest_of(track: Lane) -> Selection | None:
     return Selection(int(track.index.end[place]), int(track.index.start[place + 1]), NONE, track)
 
 
-def place_of(track: Lane, row: int) -> int:
+def place_of(track: TimelineTrack, row: int) -> int:
     """Where the event of ``row`` is on its track."""
     if track.kind == WHOLE:
         return int(np.argmax(track.index.rows == row))
@@ -146,7 +146,7 @@ def next_step(
     return next((one for one in reversed(steps) if one.start < time), None)
 
 
-def track_of(tracks: Sequence[Lane], trace: Trace, row: int) -> Lane | None:
+def track_of(tracks: Sequence[TimelineTrack], trace: Trace, row: int) -> TimelineTrack | None:
     """The timeline track that shows ``row`` among the events of its thread or stream."""
     for track in tracks:
         if track.track == trace.track[row] and track.kind != WHOLE:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.analysis.lanes import WHOLE, Lane
-from perftui.analysis.launches import Launches
 from perftui.analysis.model import Step, TraceAnalysis
-from perftui.analysis.slow_steps import slow_steps
+from perftui.analysis.steps.find import slow_steps
+from perftui.analysis.timeline.launches import Launches
+from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
@@ -41,7 +41,7 @@ class TimelineState(TrackList):
     def __init__(
         self,
         analysis: TraceAnalysis,
-        tracks: Sequence[Lane],
+        tracks: Sequence[TimelineTrack],
         order: TrackOrder | None = None,
         launches: Launches | None = None,
     ) -> None:
@@ -231,7 +231,7 @@ class TimelineState(TrackList):
             self.select(Selection(start, end, NONE, track))
         self.view = self.view.fitted(start, end)
 
-    def _track_of_known_gap(self, start: int, end: int) -> Lane | None:
+    def _track_of_known_gap(self, start: int, end: int) -> TimelineTrack | None:
         """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
         for gap in self.analysis.gaps:
             if (gap.start, gap.end) == (start, end):
@@ -243,7 +243,7 @@ class TimelineState(TrackList):
                 return device or navigation.track_of(self.tracks, self.trace, gap.next_row)
         return None
 
-    def _idle_track(self, start: int, end: int) -> Lane:
+    def _idle_track(self, start: int, end: int) -> TimelineTrack:
         """The track on which the interval is idle: the selected one, or the first that is."""
         for track in (self.track, *self.tracks):
             if int(track.index.busy(start, max(end, start + 1), 1)[0]) == 0:
@@ -260,7 +260,7 @@ class TimelineState(TrackList):
             self.matches.beside(NONE if selected is None else selected.row, here, step)
         )
 
-    def select_at(self, track: Lane, start: int, end: int) -> None:
+    def select_at(self, track: TimelineTrack, start: int, end: int) -> None:
         """Select what fills most of ``start`` to ``end`` on ``track``, or the gap there."""
         self.track = track
         row = int(track.index.dominant(start, max(end, start + 1), 1)[0])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 
 FEWEST_DEPTHS = 3
 """Depths of a thread that stay shown however low the screen is."""
@@ -16,14 +16,14 @@ FEWEST_DEPTHS = 3
 class ShownTrack:
     """One track on screen. The last of a thread has the count of depths that are folded away."""
 
-    track: Lane
+    track: TimelineTrack
     leads: bool = True
     """Whether it is the first of its thread or stream on screen."""
     hidden: int = 0
     """Depths of its thread that are not shown."""
 
 
-def depth_limit(tracks: Sequence[Lane], rows: int) -> int:
+def depth_limit(tracks: Sequence[TimelineTrack], rows: int) -> int:
     """The most depths a thread may have for all tracks to fit in ``rows``."""
     depths = [len(list(group)) for _, group in groupby(tracks, key=_group)]
     limit = max(depths, default=FEWEST_DEPTHS)
@@ -33,7 +33,7 @@ def depth_limit(tracks: Sequence[Lane], rows: int) -> int:
 
 
 def shown_tracks(
-    tracks: Sequence[Lane], rows: int, open_trace_tracks: Mapping[int, bool]
+    tracks: Sequence[TimelineTrack], rows: int, open_trace_tracks: Mapping[int, bool]
 ) -> list[ShownTrack]:
     """The tracks to show, in order.
 
@@ -53,7 +53,7 @@ def shown_tracks(
     return shown
 
 
-def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
+def _kept(members: list[TimelineTrack], limit: int, opened: bool | None) -> list[TimelineTrack]:
     if len(members) == 1:
         return members
     if opened is None:
@@ -61,10 +61,10 @@ def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
     return members if opened else members[:1]
 
 
-def _fullest(tracks: list[Lane], limit: int) -> list[Lane]:
+def _fullest(tracks: list[TimelineTrack], limit: int) -> list[TimelineTrack]:
     fullest = sorted(tracks, key=lambda track: -len(track.index))[:limit]
     return sorted(fullest, key=lambda track: track.depth)
 
 
-def _group(track: Lane) -> tuple[int, bool]:
+def _group(track: TimelineTrack) -> tuple[int, bool]:
     return track.track, track.kind == WHOLE

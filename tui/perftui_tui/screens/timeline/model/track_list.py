@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftui.analysis.lanes import Lane
+from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import Trace
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack, shown_tracks
 from perftui_tui.screens.timeline.model.track_order import TrackOrder
@@ -14,7 +14,7 @@ class TrackList:
     """Tracks from top to bottom, one of them selected. ``track_rows`` fit on the screen."""
 
     def __init__(
-        self, trace: Trace, tracks: Sequence[Lane], order: TrackOrder | None = None
+        self, trace: Trace, tracks: Sequence[TimelineTrack], order: TrackOrder | None = None
     ) -> None:
         self.trace, self.tracks = trace, tuple(tracks)
         self.order = order or TrackOrder()
@@ -130,7 +130,7 @@ class TrackList:
             self._open_trace_tracks[self.track.track] = state
         self._reveal_track()
 
-    def unfold(self, track: Lane) -> None:
+    def unfold(self, track: TimelineTrack) -> None:
         """Select ``track``, wherever it was hidden or folded away."""
         self.track = track
         if track not in [shown.track for shown in self.shown()]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perftui.analysis.lanes import WHOLE, Lane
+from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import Track
 
 GroupKey = tuple[str, str, int, int, bool]
@@ -25,28 +25,32 @@ class TrackOrder:
         """Differs where anything was changed."""
         return tuple(sorted(self._hidden)), tuple(self._pinned), tuple(self._order)
 
-    def arranged(self, tracks: Iterable[Lane], trace_tracks: Sequence[Track]) -> list[Lane]:
+    def arranged(
+        self, tracks: Iterable[TimelineTrack], trace_tracks: Sequence[Track]
+    ) -> list[TimelineTrack]:
         """The tracks that are not hidden: pinned ones first, then as they were moved; those that
         were never moved come in the order given, behind."""
         groups = self._groups(tracks, trace_tracks)
         return [track for key in self._visible(groups) for track in groups[key]]
 
-    def hidden_count(self, tracks: Iterable[Lane], trace_tracks: Sequence[Track]) -> int:
+    def hidden_count(self, tracks: Iterable[TimelineTrack], trace_tracks: Sequence[Track]) -> int:
         """How many of the groups among ``tracks`` are hidden."""
         return len(self._hidden & self._groups(tracks, trace_tracks).keys())
 
-    def is_pinned(self, track: Lane, trace_tracks: Sequence[Track]) -> bool:
+    def is_pinned(self, track: TimelineTrack, trace_tracks: Sequence[Track]) -> bool:
         """Whether the track stays above the others."""
         return group_key(track, trace_tracks) in self._pinned
 
-    def hide(self, track: Lane, tracks: Iterable[Lane], trace_tracks: Sequence[Track]) -> bool:
+    def hide(
+        self, track: TimelineTrack, tracks: Iterable[TimelineTrack], trace_tracks: Sequence[Track]
+    ) -> bool:
         """Hide the group of ``track``; False where it is the last that is shown."""
         if len(self._visible(self._groups(tracks, trace_tracks))) < 2:
             return False
         self._hidden.add(group_key(track, trace_tracks))
         return True
 
-    def show(self, track: Lane, trace_tracks: Sequence[Track]) -> None:
+    def show(self, track: TimelineTrack, trace_tracks: Sequence[Track]) -> None:
         """Show the group of ``track`` again."""
         self._hidden.discard(group_key(track, trace_tracks))
 
@@ -55,7 +59,7 @@ class TrackOrder:
         was, self._hidden = self._hidden, set()
         return bool(was)
 
-    def pin(self, track: Lane, trace_tracks: Sequence[Track]) -> None:
+    def pin(self, track: TimelineTrack, trace_tracks: Sequence[Track]) -> None:
         """Keep the group of ``track`` above the others, or no more."""
         key = group_key(track, trace_tracks)
         if key in self._pinned:
@@ -64,7 +68,11 @@ class TrackOrder:
             self._pinned.append(key)
 
     def move(
-        self, track: Lane, tracks: Iterable[Lane], trace_tracks: Sequence[Track], step: int
+        self,
+        track: TimelineTrack,
+        tracks: Iterable[TimelineTrack],
+        trace_tracks: Sequence[Track],
+        step: int,
     ) -> bool:
         """Exchange the group of ``track`` with the next (1) or previous (-1) one shown; False at
         the edge, where pinned ones and others meet, too."""
@@ -83,24 +91,24 @@ class TrackOrder:
             self._order = order
         return True
 
-    def _whole_order(self, groups: dict[GroupKey, list[Lane]]) -> list[GroupKey]:
+    def _whole_order(self, groups: dict[GroupKey, list[TimelineTrack]]) -> list[GroupKey]:
         return [*self._order, *(key for key in groups if key not in self._order)]
 
-    def _visible(self, groups: dict[GroupKey, list[Lane]]) -> list[GroupKey]:
+    def _visible(self, groups: dict[GroupKey, list[TimelineTrack]]) -> list[GroupKey]:
         pinned = [key for key in self._pinned if key in groups]
         others = [k for k in self._whole_order(groups) if k in groups and k not in pinned]
         return [key for key in (*pinned, *others) if key not in self._hidden]
 
     def _groups(
-        self, tracks: Iterable[Lane], trace_tracks: Sequence[Track]
-    ) -> dict[GroupKey, list[Lane]]:
-        groups: dict[GroupKey, list[Lane]] = {}
+        self, tracks: Iterable[TimelineTrack], trace_tracks: Sequence[Track]
+    ) -> dict[GroupKey, list[TimelineTrack]]:
+        groups: dict[GroupKey, list[TimelineTrack]] = {}
         for track in tracks:
             groups.setdefault(group_key(track, trace_tracks), []).append(track)
         return groups
 
 
-def group_key(track: Lane, trace_tracks: Sequence[Track]) -> GroupKey:
+def group_key(track: TimelineTrack, trace_tracks: Sequence[Track]) -> GroupKey:
     """What a track is hidden, moved and pinned with."""
     trace_track = trace_tracks[track.track]
     return (

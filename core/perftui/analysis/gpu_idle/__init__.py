@@ -1,0 +1,1 @@
+"""When a device is idle, and why."""

@@ -1,0 +1,61 @@
+"""The longest idle stretches of a device, each with its cause and what was going on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from perftui.analysis.gpu_idle.causes import Idle
+from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
+from perftui.analysis.intervals import Intervals
+from perftui.analysis.model import Gap, GapCause
+from perftui.trace.model import NONE, Int64
+
+MOST = 10_000
+"""Gaps that are listed; all of them count in the budget. A large trace has millions."""
+
+
+def list_gaps(
+    device: int, idle: Idle, enclosing: EnclosingOps, phases: Mapping[str, Intervals]
+) -> list[Gap]:
+    """Gaps between two activities, longest first.
+
+    The cause of a gap is the one that covers most of it.
+    """
+    lengths = (idle.stretches.end - idle.stretches.start)[idle.inner]
+    chosen = idle.inner[np.argsort(-lengths, kind="stable")[:MOST]]
+    start, end = idle.stretches.start[chosen], idle.stretches.end[chosen]
+    causes = list(idle.causes)
+    shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
+    names = _phase_names(phases, start, end)
+    largest = np.argmax(shares, axis=0).tolist()
+    found = []
+    for index, position in enumerate(chosen.tolist()):
+        cause, launch = causes[largest[index]], int(idle.launch_row[position])
+        begin, stop = int(start[index]), int(end[index])
+        gap = Gap(
+            device=device,
+            start=begin,
+            end=stop,
+            previous_row=int(idle.previous_row[position]),
+            next_row=int(idle.next_row[position]),
+            cause=cause,
+            launch_row=launch,
+            operator_row=enclosing.innermost(launch, begin, stop),
+            phase=names[index],
+            wait_row=enclosing.wait(launch, begin, stop)
+            if cause is GapCause.SYNCHRONISATION
+            else NONE,
+        )
+        found.append(gap)
+    return found
+
+
+def _phase_names(phases: Mapping[str, Intervals], start: Int64, end: Int64) -> list[str]:
+    """The phase that covers most of each gap, empty where none touches it."""
+    names = ["", *phases]
+    covered = [phase.within(start, end) for phase in phases.values()]
+    # A nanosecond for "none", so that it wins over phases that cover nothing.
+    shares = np.stack([np.ones(len(start), dtype=np.int64), *(2 * share for share in covered)])
+    return [names[index] for index in np.argmax(shares, axis=0).tolist()]

@@ -1,0 +1,1 @@
+"""What the devices ran: kernels by name, their launches, and what ncu measured of them."""

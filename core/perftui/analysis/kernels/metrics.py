@@ -1,0 +1,215 @@
+"""What limits each kernel of a trace, from what ncu measured of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perftui.analysis.kernels.names import base, canonical, without_arguments
+from perftui.analysis.model import KernelTable
+from perftui.trace.ncu.model import KernelMetrics, Launch
+
+LATENCY_BELOW = 60.0
+"""Percent of the peak: a kernel that reaches it neither in compute nor in memory throughput waits
+for latencies. ``latency_bound_threshold`` of the rule in NVIDIA's section GPU Speed Of Light
+Throughput (``SpeedOfLight.py`` in Nsight Compute)."""
+
+BALANCED_WITHIN = 10.0
+"""Percentage points: two throughputs closer than this limit together. ``balanced_threshold`` there.
+"""
+
+
+class Limit(str, enum.Enum):
+    """What a kernel would need more of to be faster."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    BOTH = "compute and memory"
+    LATENCY = "latency"
+
+
+@dataclass(frozen=True)
+class JoinedKernel:
+    """One kernel of the trace with what ncu measured of launches of the same name.
+
+    Percentages are means over those launches, weighted by their durations; None where ncu did not
+    measure them.
+    """
+
+    row: int
+    """Row of the kernel table."""
+    name: str
+    """As the trace spells it."""
+    launches: int
+    """Launches that ncu measured."""
+    compute: float | None
+    memory: float | None
+    occupancy: float | None
+    duration: float | None
+    """Mean nanoseconds of a launch under ncu."""
+    duration_ratio: float | None
+    """That divided by the mean in the trace. Far from 1 where ncu's fixed clocks and cold caches,
+    or other sizes, make its figures say little about the traced run."""
+    limit: Limit | None
+    """None where ncu measured neither throughput, or only one that is below the threshold."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The join of a kernel table with a report of ncu."""
+
+    kernels: tuple[JoinedKernel, ...]
+    """In the table's order, without those that ncu did not measure."""
+    unmatched: tuple[str, ...]
+    """Names that ncu measured and the trace does not hold, or holds under several names."""
+
+
+@dataclass(frozen=True)
+class MeasuredKernel:
+    """One kernel of a report: means over its launches as in ``JoinedKernel``."""
+
+    name: str
+    """As the report spells it first."""
+    launches: int
+    compute: float | None
+    memory: float | None
+    occupancy: float | None
+    total: float | None
+    """Nanoseconds of all launches under ncu; None where one of them is not known."""
+    limit: Limit | None
+
+
+def measured_kernels(metrics: KernelMetrics) -> tuple[MeasuredKernel, ...]:
+    """The launches of a report by kernel, longest first; those of no known time come last."""
+    found = (_measured(launches) for launches in _by_name(metrics).values())
+    return tuple(sorted(found, key=lambda kernel: (kernel.total is None, -(kernel.total or 0))))
+
+
+def join_kernels(metrics: KernelMetrics, table: KernelTable) -> Joined:
+    """Join by name: whole, else without arguments, else the function's name alone.
+
+    The looser spellings join only where a single name of each side answers to them, so that no
+    kernel is given the figures of another. The last is for reports whose names are without template
+    arguments (``--kernel-name-base function``).
+    """
+    rows = [row for row, category in enumerate(table.categories) if category == "kernel"]
+    names = [canonical(table.names[row]) for row in rows]
+    matchers = [_by(names, rows, key) for key in (_whole, without_arguments, base)]
+    measured = _by_name(metrics)
+    row_of = {name: _row(name, matchers) for name in measured}
+    chosen = _one_name_a_row(row_of, dict(zip(rows, names, strict=True)))
+    kernels = tuple(_joined(table, row, measured[chosen[row]]) for row in sorted(chosen))
+    taken = set(chosen.values())
+    return Joined(kernels, tuple(measured[name][0].name for name in measured if name not in taken))
+
+
+def _by_name(metrics: KernelMetrics) -> dict[str, list[Launch]]:
+    measured: dict[str, list[Launch]] = {}
+    for launch in metrics.launches:
+        measured.setdefault(canonical(launch.name), []).append(launch)
+    return measured
+
+
+def _measured(launches: Sequence[Launch]) -> MeasuredKernel:
+    compute = _mean(launches, lambda launch: launch.compute_throughput)
+    memory = _mean(launches, lambda launch: launch.memory_throughput)
+    durations = [launch.duration for launch in launches if launch.duration is not None]
+    return MeasuredKernel(
+        name=launches[0].name,
+        launches=len(launches),
+        compute=compute,
+        memory=memory,
+        occupancy=_mean(launches, lambda launch: launch.achieved_occupancy),
+        total=sum(durations) if len(durations) == len(launches) else None,
+        limit=limit_of(compute, memory),
+    )
+
+
+def _one_name_a_row(row_of: Mapping[str, int | None], names: Mapping[int, str]) -> dict[int, str]:
+    """For each row, the name that is its own, or the only one that answers to it."""
+    answering: dict[int, list[str]] = {}
+    for name, row in row_of.items():
+        if row is not None:
+            answering.setdefault(row, []).append(name)
+    return {
+        row: names[row] if names[row] in found else found[0]
+        for row, found in answering.items()
+        if len(found) == 1 or names[row] in found
+    }
+
+
+def limit_of(compute: float | None, memory: float | None) -> Limit | None:
+    """What limits a kernel that reaches these percentages of the peaks."""
+    reached = [value for value in (compute, memory) if value is not None]
+    if not reached or (len(reached) == 1 and reached[0] < LATENCY_BELOW):
+        return None
+    if max(reached) < LATENCY_BELOW:
+        return Limit.LATENCY
+    if compute is None or memory is None:
+        return Limit.MEMORY if compute is None else Limit.COMPUTE
+    if abs(compute - memory) < BALANCED_WITHIN:
+        return Limit.BOTH
+    return Limit.COMPUTE if compute > memory else Limit.MEMORY
+
+
+def _whole(name: str) -> str:
+    return name
+
+
+def _by(
+    names: Sequence[str], rows: Sequence[int], key: Callable[[str], str]
+) -> tuple[Callable[[str], str], dict[str, int | None]]:
+    """Rows by a spelling, None for a spelling that several names share."""
+    found: dict[str, int | None] = {}
+    for name, row in zip(names, rows, strict=True):
+        spelling = key(name)
+        found[spelling] = None if spelling in found else row
+    return key, found
+
+
+def _row(
+    name: str, matchers: Iterable[tuple[Callable[[str], str], dict[str, int | None]]]
+) -> int | None:
+    for key, found in matchers:
+        # A template's arguments tell its instances apart: no looser spelling may drop them.
+        if key is base and name != base(name):
+            return None
+        spelling = key(name)
+        if spelling in found:
+            return found[spelling]
+    return None
+
+
+def _joined(table: KernelTable, row: int, launches: Sequence[Launch]) -> JoinedKernel:
+    compute = _mean(launches, lambda launch: launch.compute_throughput)
+    memory = _mean(launches, lambda launch: launch.memory_throughput)
+    durations = [launch.duration for launch in launches if launch.duration is not None]
+    duration = sum(durations) / len(durations) if durations else None
+    calls, total = int(table.calls[row]), int(table.total[row])
+    return JoinedKernel(
+        row=row,
+        name=table.names[row],
+        launches=len(launches),
+        compute=compute,
+        memory=memory,
+        occupancy=_mean(launches, lambda launch: launch.achieved_occupancy),
+        duration=duration,
+        duration_ratio=duration * calls / total if duration is not None and total else None,
+        limit=limit_of(compute, memory),
+    )
+
+
+def _mean(launches: Sequence[Launch], value_of: Callable[[Launch], float | None]) -> float | None:
+    """Weighted by duration; plain where a launch's duration is not known."""
+    pairs = [
+        (value, launch.duration) for launch in launches if (value := value_of(launch)) is not None
+    ]
+    if not pairs:
+        return None
+    weights = [duration for _, duration in pairs if duration]
+    if len(weights) < len(pairs):
+        return sum(value for value, _ in pairs) / len(pairs)
+    return sum(value * weight for (value, _), weight in zip(pairs, weights, strict=True)) / sum(
+        weights
+    )

@@ -1,0 +1,200 @@
+"""The one way from a trace file to its tables: from what was kept of it, or by reading it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perftui.analysis.model import TraceAnalysis
+from perftui.trace.cache.directory import cache_directory
+from perftui.trace.cache.identity import code_identity, file_identity, joined
+from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
+from perftui.trace.cache.record import Record
+from perftui.trace.cache.store import Store
+from perftui.trace.cache.stretches import StoredArguments, StoredReader, stored_arguments
+from perftui.trace.kineto.source import Source
+from perftui.trace.model import Trace
+from perftui.trace.nsys.choose import nsys_loader
+
+if TYPE_CHECKING:
+    from perftui.trace.nsys.exporting import Told
+    from perftui.trace.nsys.stored import StoredRows
+
+Work = Callable[[], None]
+
+FEWEST_ROWS = 100_000
+"""A trace of fewer is opened in 0.3 s."""
+
+_LONGEST_S = 10.0
+"""Seconds after which keeping a trace is given up: a process that has done its work waits for it,
+and a disk so slow would not make the second opening quick."""
+
+
+def open_trace(
+    path: Path,
+    progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    preview: Callable[[Trace], None] | None = None,
+    later: Callable[[Work], None] | None = None,
+    exporting: Told | None = None,
+) -> TraceAnalysis:
+    """The trace at ``path`` and all tables of it.
+
+    A trace of at least ``FEWEST_ROWS`` rows is kept, unless ``PERFTUI_CACHE=off``: while the file
+    stays as it is, opening it again takes what was kept. ``later`` is given the work of keeping it;
+    on a thread of its own without ``later``. ``progress``, ``cancelled``, ``preview`` and
+    ``exporting`` are those of ``load_trace``; a trace that was previewed is so once more when it is
+    whole.
+
+    Raises:
+        TraceError: the file is not a trace that can be read.
+        LoadCancelled: ``cancelled`` said so.
+    """
+    directory = cache_directory()
+    store = Store(directory) if directory else None
+    identity = file_identity(path) if store else None
+    if store is None or identity is None:
+        return _read(path, progress, cancelled, preview, exporting)
+    key = joined(identity, _code())
+    found = store.find(path, key)
+    kept = None if found is None else _unpacked(path, found, store.directory)
+    if kept is not None:
+        return kept
+    analysis = _read(path, progress, cancelled, preview, exporting)
+    if len(analysis.trace) >= FEWEST_ROWS:
+        work = _keeping(store, identity, analysis, cancelled)
+        (later or _on_a_thread)(work)
+    return analysis
+
+
+def never(work: Work) -> None:
+    """As ``later`` of ``open_trace``: nothing is kept, as when a training may need the disk."""
+
+
+def _read(
+    path: Path,
+    progress: Callable[[int, int], None] | None,
+    cancelled: Callable[[], bool] | None,
+    preview: Callable[[Trace], None] | None,
+    exporting: Told | None,
+) -> TraceAnalysis:
+    # Imported here, as a trace that was kept needs none of it: half of the time to open one.
+    from perftui.analysis.analyse import analyse
+    from perftui.trace.load import load_trace
+
+    drawn = []
+
+    def previewed(trace: Trace) -> None:
+        if preview is not None:
+            drawn.append(len(trace))
+            preview(trace)
+
+    trace = load_trace(path, progress, cancelled, previewed, exporting)
+    if drawn:
+        # The tables of a trace so long take as long as reading it; its tracks are there now.
+        previewed(trace)
+    return analyse(trace)
+
+
+@cache
+def _code() -> bytes:
+    rooms = Path(__file__).parents[1]
+    return code_identity(rooms / "trace", rooms / "analysis")
+
+
+def _on_a_thread(work: Work) -> None:
+    threading.Thread(target=work, name="perftui-keeping").start()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    trace: msgspec.Raw
+    tables: msgspec.Raw
+    arguments: msgspec.Raw
+    of_database: bool
+    """Whether the arguments are rows of a database, and not stretches of a text."""
+
+
+def _keeping(
+    store: Store,
+    identity: bytes,
+    analysis: TraceAnalysis,
+    cancelled: Callable[[], bool] | None,
+) -> Work:
+    def keep() -> None:
+        deadline = time.monotonic() + _LONGEST_S
+        record = _packed(analysis, store.directory)
+        path = analysis.trace.path
+        # A file that was written to meanwhile is not the one that was read.
+        if record is not None and file_identity(path) == identity:
+            store.keep(path, joined(identity, _code()), record, stopped(deadline))
+
+    def stopped(deadline: float) -> Callable[[], bool]:
+        return lambda: time.monotonic() > deadline or (cancelled is not None and cancelled())
+
+    return keep
+
+
+def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
+    """None for a trace whose arguments need more than its file and ``directory``, and for one that
+    JSON cannot express."""
+    from perftui.analysis.timeline.tracks import timeline_tracks
+
+    trace = analysis.trace
+    stored = _stored(trace, directory)
+    if stored is None:
+        return None
+    tracks = (replace(each, index=each.index.prepared()) for each in timeline_tracks(trace))
+    tables = replace(analysis, timeline_tracks=tuple(tracks))
+    columns: list[Array] = []
+    try:
+        document = _Document(
+            msgspec.Raw(pack(trace, columns, leave_out=("path", "read_arguments"))),
+            msgspec.Raw(pack(tables, columns, leave_out=("trace",))),
+            msgspec.Raw(pack(stored, columns)),
+            not isinstance(stored, StoredArguments),
+        )
+    except CannotBeKept:
+        return None
+    return Record(msgspec.json.encode(document), columns)
+
+
+def _stored(trace: Trace, directory: Path) -> StoredArguments | StoredRows | None:
+    from perftui.trace.kineto.arguments import ArgumentReader, StretchTable
+
+    reader = trace.read_arguments
+    if isinstance(reader, ArgumentReader) and isinstance(reader.table, StretchTable):
+        return stored_arguments(reader.sequence, reader.table)
+    if nsys_loader(trace.path) is None:
+        return None
+    from perftui.trace.nsys.arguments import RowReader
+    from perftui.trace.nsys.stored import stored_rows
+
+    return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
+
+
+def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | None:
+    """None where the arguments cannot be read any more."""
+    document = msgspec.json.decode(found.document, type=_Document)
+    reader = _reader(path, document, found, directory)
+    if reader is None:
+        return None
+    trace = unpack(Trace, document.trace, found.columns, path=path, read_arguments=reader)
+    return unpack(TraceAnalysis, document.tables, found.columns, trace=trace)
+
+
+def _reader(
+    path: Path, document: _Document, found: Record, directory: Path
+) -> Callable[[int], Mapping[str, Any]] | None:
+    if document.of_database:
+        from perftui.trace.nsys.stored import StoredRows
+
+        return unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
+    stretches = unpack(StoredArguments, document.arguments, found.columns)
+    return StoredReader(Source(path), stretches)

@@ -1,0 +1,136 @@
+"""The ways in which calls are told apart: by name, shapes, module or line of code."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.links import Links
+from perftui.analysis.ops.arguments import OpArguments
+from perftui.analysis.ops.call_tree import innermost
+from perftui.analysis.ops.calls import Calls, op_calls
+from perftui.analysis.ops.frames import source_line
+from perftui.analysis.ops.modules import OUTSIDE
+from perftui.trace.categories import PYTHON
+from perftui.trace.model import NONE, Int32, Trace
+
+NO_LINE = "(no line of yours)"
+"""Operators without a frame around them that is neither Python's nor torch's own: those of the
+backward pass, which runs on a thread of its own."""
+
+
+class By(enum.Enum):
+    """What tells calls apart; the value is the word on screen."""
+
+    NAME = "name"
+    SHAPE = "shapes"
+    MODULE = "module"
+    LINE = "line"
+
+    @property
+    def option(self) -> str:
+        """What records it."""
+        return {By.SHAPE: "--shapes", By.MODULE: "--modules", By.LINE: "--stacks"}.get(self, "")
+
+    @property
+    def needs_arguments(self) -> bool:
+        """Whether the file has to be read again."""
+        return self in (By.SHAPE, By.LINE)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """One grouping, as a table and as a tree."""
+
+    by: By
+    flat: Calls
+    """Whose own times sum to those of all operators; by module, to the time spent in modules and
+    operators."""
+    nested: Calls
+    """The same with the modules, or the lines, between the operators as callers of their own."""
+
+
+def grouped(
+    trace: Trace, links: Links, by: By, arguments: Callable[[], OpArguments]
+) -> Grouped | None:
+    """The calls told apart by ``by``; None where the trace does not tell."""
+    if by is By.NAME:
+        calls = op_calls(trace, links)
+        return Grouped(by, calls, calls)
+    if by is By.SHAPE:
+        return _by_shape(trace, links, arguments())
+    if by is By.MODULE:
+        return _by_module(trace, links)
+    return _by_line(trace, links, arguments)
+
+
+def _by_shape(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
+    if not arguments.shapes:
+        return None
+    # One number for each pair of a name and a shape; a row without shapes has its name alone.
+    width = len(arguments.shapes) + 1
+    pairs = trace.name.astype(np.int64) * width + arguments.shape + 1
+    found, group = np.unique(pairs, return_inverse=True)
+    shapes = ("", *arguments.shapes)
+    labels = [
+        f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip() for pair in found.tolist()
+    ]
+    calls = _named(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
+    return Grouped(By.SHAPE, calls, calls)
+
+
+def _by_module(trace: Trace, links: Links) -> Grouped | None:
+    modules = kinds.module_calls(trace)
+    if not modules.any():
+        return None
+    operators = kinds.operators(trace)
+    shown = [kinds.module_of(name) for name in trace.names]
+    outside = operators & (innermost(trace, modules) == NONE)
+    group = np.where(modules, trace.name, len(shown)).astype(np.int32)
+    flat = _named(trace, links, modules | outside, group, [*shown, OUTSIDE])
+    # A module may be called what an operator is called: they stay two.
+    return Grouped(By.MODULE, flat, _as_named(trace, links, modules | operators, shown))
+
+
+def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -> Grouped | None:
+    lines = [source_line(name) for name in trace.names]
+    is_line = np.array([line is not None for line in lines], dtype=bool)
+    frames = trace.in_category(PYTHON) & is_line[trace.name] if len(trace) else is_line
+    operators = kinds.operators(trace)
+    if not frames.any():
+        return _by_stack(trace, links, arguments())
+    around = innermost(trace, frames)
+    group = np.where(around == NONE, len(lines), trace.name[around]).astype(np.int32)
+    shown = [
+        name if line is None else str(line) for name, line in zip(trace.names, lines, strict=True)
+    ]
+    flat = _named(trace, links, operators, group, [*shown, NO_LINE])
+    return Grouped(By.LINE, flat, _as_named(trace, links, frames | operators, shown))
+
+
+def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
+    """Of traces of older versions, which have the stack among the arguments."""
+    if not arguments.lines:
+        return None
+    group = np.where(arguments.line == NONE, len(arguments.lines), arguments.line)
+    labels = [*arguments.lines, NO_LINE]
+    calls = _named(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
+    return Grouped(By.LINE, calls, calls)
+
+
+def _named(
+    trace: Trace, links: Links, wanted: kinds.Mask, group: Int32, labels: list[str]
+) -> Calls:
+    """Groups whose labels agree are one."""
+    distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    if len(distinct) < len(labels):
+        group = np.array([distinct[label] for label in labels], dtype=np.int32)[group]
+    return Calls.of(trace, links, wanted, group, tuple(distinct))
+
+
+def _as_named(trace: Trace, links: Links, wanted: kinds.Mask, shown: list[str]) -> Calls:
+    return Calls.of(trace, links, wanted, trace.name, shown)

@@ -1,0 +1,102 @@
+"""Walks the call stacks of all rows at once, compiled where ``columns/call_tree.c`` could be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perftui.analysis.grouping import first_longest, sums
+from perftui.analysis.kinds import Mask
+from perftui.trace.columns import native
+from perftui.trace.model import NONE, Int32, Int64, Trace
+
+
+def innermost(trace: Trace, wanted: Mask) -> Int32:
+    """For each row the nearest wanted one among itself and its callers, or NONE."""
+    compiled = native.compiled()
+    if compiled:
+        return native.innermost(compiled, trace.parent, wanted)
+    found = np.where(wanted, np.arange(len(trace), dtype=np.int32), np.int32(NONE))
+    for level in _levels(trace):
+        open_rows = level[(found[level] == NONE) & (trace.parent[level] != NONE)]
+        found[open_rows] = found[trace.parent[open_rows]]
+    return found
+
+
+def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]:
+    """Calls, times and the longest row of each of ``trace.names``, without rows 0 or NONE.
+
+    The rows are those that ``around``, from ``innermost``, finds for themselves; ``device`` is the
+    device time that each row launched itself. A row lasts until its caller ends, at the latest;
+    inside another row of its name it adds to no total.
+    """
+    compiled = native.compiled()
+    if compiled:
+        return native.sums_by_name(compiled, trace, around, device)
+    callers = callers_of(trace, around)
+    rows = np.flatnonzero(around == np.arange(len(trace)))
+    outermost = rows[~recursive(trace, rows, callers)]
+    lasting, own, under = times(trace, rows, callers, device)
+
+    def summed(values: Int64, of: Int64) -> Int64:
+        return sums(trace.name[of], values[of], len(trace.names))
+
+    return {
+        "calls": np.bincount(trace.name[rows], minlength=len(trace.names)),
+        "cpu_total": summed(lasting, outermost),
+        "cpu_self": summed(own, rows),
+        "device_total": summed(under, outermost),
+        "device_self": summed(device, rows),
+        "first_row": _longest(trace, rows),
+    }
+
+
+def callers_of(trace: Trace, around: Int32) -> Int32:
+    """The row that called each: the nearest wanted one among its callers, or NONE."""
+    callers = around[trace.parent]
+    callers[trace.parent == NONE] = NONE
+    return callers
+
+
+def recursive(trace: Trace, rows: Int64, callers: Int32) -> Mask:
+    """Which of ``rows`` run inside one of their own name."""
+    found = np.zeros(len(rows), dtype=bool)
+    current = callers[rows]
+    active = np.flatnonzero(current != NONE)
+    while len(active):
+        found[active] |= trace.name[current[active]] == trace.name[rows[active]]
+        current[active] = callers[current[active]]
+        active = active[(current[active] != NONE) & ~found[active]]
+    return found
+
+
+def times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> tuple[Int64, Int64, Int64]:
+    """By row: how long it lasts, what of that no callee covers, and what it and its callees
+    launched."""
+    end, lasting = trace.end, np.zeros(len(trace), dtype=np.int64)
+    own, under = lasting.copy(), device.copy()
+    chosen = np.zeros(len(trace), dtype=bool)
+    chosen[rows] = True
+    levels = [level[chosen[level]] for level in _levels(trace)]
+    for level in levels:
+        called = level[callers[level] != NONE]
+        by = callers[called]
+        end[called] = np.maximum(trace.start[called], np.minimum(end[called], end[by]))
+        lasting[level] = own[level] = end[level] - trace.start[level]
+        np.subtract.at(own, by, lasting[called])
+    for level in reversed(levels):
+        called = level[callers[level] != NONE]
+        np.add.at(under, callers[called], under[called])
+    return lasting, own, under
+
+
+def _longest(trace: Trace, rows: Int64) -> Int64:
+    found = first_longest(trace.name[rows], trace.duration[rows], len(trace.names))
+    return np.where(found == NONE, 0, rows[found]) if len(rows) else np.zeros_like(found)
+
+
+def _levels(trace: Trace) -> list[Int64]:
+    """Rows of each depth, callers before what they call."""
+    order = np.argsort(trace.depth, kind="stable")
+    deepest = int(trace.depth.max(initial=0))
+    edges = np.searchsorted(trace.depth[order], np.arange(1, deepest + 1))
+    return [level.astype(np.int64) for level in np.split(order, edges)]

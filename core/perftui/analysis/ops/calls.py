@@ -1,0 +1,112 @@
+"""The calls of a trace in groups: by name, or by whatever else they are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.grouping import sums
+from perftui.analysis.kinds import Mask
+from perftui.analysis.links import Links
+from perftui.analysis.model import OpTable
+from perftui.analysis.ops.call_tree import callers_of, innermost, sums_by_name, times
+from perftui.trace.model import NONE, Int32, Int64, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Some rows of a trace, each in one group; every other row is part of the one around it.
+
+    Times are those of ``call_tree.sums_by_name``, with groups for names.
+    """
+
+    trace: Trace
+    """With the group of each row for its name, and the labels of groups for names."""
+    links: Links
+    around: Int32
+    """For each row the nearest call among itself and its callers, or NONE."""
+
+    @classmethod
+    def of(
+        cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
+    ) -> Calls:
+        """The rows that are ``wanted``; ``group`` says of each row which of ``labels`` it is in."""
+        grouped = replace(trace, name=group, names=tuple(labels))
+        return cls(grouped, links, innermost(trace, wanted))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the groups."""
+        return self.trace.names
+
+    @cached_property
+    def rows(self) -> Int64:
+        """The calls, in order of the trace."""
+        return np.flatnonzero(self.around == np.arange(len(self.trace)))
+
+    @cached_property
+    def callers(self) -> Int32:
+        """For each row the call that made it, or NONE."""
+        return callers_of(self.trace, self.around)
+
+    @cached_property
+    def launchers(self) -> Int64:
+        """For each of ``links.activity`` the innermost call around its launch, or around the
+        operator that its id names; NONE where neither is in a call."""
+        launch, operator = self.links.launch, self.links.operator
+        if not len(self.around):
+            return np.full(len(launch), NONE, np.int64)
+        found = np.where(launch == NONE, NONE, self.around[launch])
+        by_operator = np.where(operator == NONE, NONE, self.around[operator])
+        return np.where(found == NONE, by_operator, found).astype(np.int64)
+
+    @cached_property
+    def launched(self) -> Int64:
+        """Device time that each row launched itself."""
+        linked = self.launchers != NONE
+        lasting = self.trace.duration[self.links.activity[linked]]
+        return sums(self.launchers[linked], lasting, len(self.trace))
+
+    @cached_property
+    def _times(self) -> tuple[Int64, Int64, Int64]:
+        return times(self.trace, self.rows, self.callers, self.launched)
+
+    @property
+    def lasting(self) -> Int64:
+        """By row how long it lasts: until its caller ends, at the latest."""
+        return self._times[0]
+
+    @property
+    def own(self) -> Int64:
+        """By row what no call that it made covers."""
+        return self._times[1]
+
+    @property
+    def under(self) -> Int64:
+        """By row the device time that it and all that it called launched."""
+        return self._times[2]
+
+    def table(self) -> OpTable:
+        """One line for each group that has calls, most self time first (device, then CPU)."""
+        columns = sums_by_name(self.trace, self.around, self.launched)
+        groups = np.flatnonzero(columns["calls"])
+        keys = (-columns["cpu_self"][groups], -columns["device_self"][groups])
+        order = groups[np.lexsort(keys)]
+        return OpTable(
+            names=tuple(self.labels[number] for number in order.tolist()),
+            **{name: column[order] for name, column in columns.items()},
+        )
+
+
+def op_calls(trace: Trace, links: Links) -> Calls:
+    """The operators by name."""
+    return Calls.of(trace, links, kinds.operators(trace), trace.name, trace.names)
+
+
+def op_table(trace: Trace, links: Links) -> OpTable:
+    """One line for each operator name, most self time first (device, then CPU)."""
+    return op_calls(trace, links).table()

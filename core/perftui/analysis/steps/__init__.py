@@ -1,0 +1,1 @@
+"""Training steps: where they are, what they are split into, and which are slow."""

@@ -1,0 +1,60 @@
+"""Training steps as the trace marks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.grouping import sums
+from perftui.analysis.model import Step
+from perftui.trace.model import Int64, Trace
+
+
+def find_steps(trace: Trace) -> tuple[Step, ...]:
+    """``ProfilerStep#N`` on the CPU, in order of time; the marks on the device are copies.
+
+    Where several threads mark steps of one number, those of the thread with most time in steps
+    count.
+    """
+    rows = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match))
+    rows = rows[_of_one_thread(trace, rows)]
+    ordered = rows[np.argsort(trace.start[rows], kind="stable")]
+    return tuple(_step(trace, row) for row in ordered.tolist())
+
+
+def _of_one_thread(trace: Trace, rows: Int64) -> kinds.Mask:
+    times = sums(trace.track[rows], trace.duration[rows], len(trace.tracks))
+    main = trace.track[rows] == np.argmax(times)
+    once: kinds.Mask = main | ~np.isin(trace.name[rows], trace.name[rows[main]])
+    return once
+
+
+def _step(trace: Trace, row: int) -> Step:
+    match = kinds.STEP.match(trace.name_of(row))
+    index = int(match.group(1)) if match else -1
+    start = int(trace.start[row])
+    return Step(index, start, start + int(trace.duration[row]), row)
+
+
+_TENTHS = 11
+"""Tenths of the median from which a step is slow: those of a healthy training vary by a few
+percent."""
+
+
+def median_duration(steps: Sequence[Step]) -> int:
+    """The duration in ns that half of the steps do not exceed, a real step's; 0 without steps."""
+    ordered = sorted(step.duration for step in steps)
+    return ordered[(len(ordered) - 1) // 2] if ordered else 0
+
+
+def slow_from(steps: Sequence[Step]) -> int:
+    """The duration in ns from which a step is slow: a tenth above the median, rounded up."""
+    return -(-_TENTHS * median_duration(steps) // 10)
+
+
+def slow_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps that took at least ``slow_from``, in the order given."""
+    bound = slow_from(steps)
+    return tuple(step for step in steps if step.duration >= bound > 0)

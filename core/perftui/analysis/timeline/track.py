@@ -1,0 +1,40 @@
+"""One track of the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui.analysis.timeline.track_index import TrackIndex
+
+DEVICE = "device"
+THREAD = "thread"
+MARKS = "marks"
+WHOLE = "whole"
+STEPS = "steps"
+PHASES = "phases"
+
+
+@dataclass(frozen=True, eq=False)
+class TimelineTrack:
+    """Rows of one of the trace's tracks that do not overlap.
+
+    ``kind`` is ``device``, ``thread`` or ``marks`` (ranges that are no activity: annotations on a
+    stream, synchronisation). ``depth`` counts from 0 within the track.
+
+    A ``whole`` track is a device of several streams: each row is cut to the part of it in which no
+    row that began before still runs, so that together they are the time in which the device is
+    busy. Its ``track`` is the first of the streams, and its rows are in order of start alone.
+
+    ``steps`` and ``phases`` are those of a rank, where several were put together.
+    """
+
+    label: str
+    kind: str
+    track: int
+    depth: int
+    index: TrackIndex
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether its rows say when other rows were at work, and are no work themselves."""
+        return self.kind in (STEPS, PHASES)

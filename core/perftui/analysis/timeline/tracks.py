@@ -1,0 +1,160 @@
+"""Makes the tracks of a timeline: rows of one of the trace's tracks that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.kinds import Mask
+from perftui.analysis.timeline.track import (
+    DEVICE,
+    MARKS,
+    THREAD,
+    WHOLE,
+    TimelineTrack,
+)
+from perftui.analysis.timeline.track_index import TrackIndex
+from perftui.trace.model import NONE, Int64, Trace, Track
+
+
+def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
+    """All tracks with a row: devices by stream, the main thread, other threads by when they start.
+
+    A device whose streams are several leads them with a track of its own. A thread has a track for
+    each depth of its call stack; where rows of one depth overlap, as they do on some streams,
+    further tracks take them.
+    """
+    main = Host(trace).main_track
+    activity = kinds.device_activity(trace)
+    bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
+    found: list[TimelineTrack] = []
+    order = _drawing_order(trace, bounds, main)
+    leading = _leading(trace, order, bounds, activity)
+    for number in order:
+        if number in leading:
+            found.append(_whole_device(trace, number, leading[number]))
+        rows = np.arange(bounds[number], bounds[number + 1])
+        found += _tracks_of(trace, number, rows, activity)
+    return tuple(found)
+
+
+def _drawing_order(trace: Trace, bounds: Int64, main: int) -> list[int]:
+    def place(number: int) -> tuple[int, int, int, int]:
+        track = trace.tracks[number]
+        if track.is_device:
+            return 0, track.device, track.stream, number
+        return (1 if number == main else 2), int(trace.start[bounds[number]]), 0, number
+
+    filled = np.flatnonzero(bounds[1:] > bounds[:-1]).tolist()
+    return sorted(filled, key=place)
+
+
+def _leading(
+    trace: Trace, order: list[int], bounds: Int64, activity: Mask
+) -> dict[int, list[Int64]]:
+    """By the first stream of each device of several: the rows of work on each of them."""
+    streams: dict[int, dict[int, Int64]] = {}
+    for number in order:
+        rows = np.arange(bounds[number], bounds[number + 1])
+        works = rows[activity[rows]]
+        if trace.duration[works].any() and trace.tracks[number].is_device:
+            streams.setdefault(trace.tracks[number].device, {})[number] = works
+    return {next(iter(works)): list(works.values()) for works in streams.values() if len(works) > 1}
+
+
+def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> TimelineTrack:
+    rows = np.concatenate(streams)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    end = trace.ends_of(rows)
+    reach = np.maximum.accumulate(end)
+    start = trace.start[rows].copy()
+    start[1:] = np.maximum(start[1:], reach[:-1])
+    kept = end > start
+    index = TrackIndex(rows[kept].astype(np.int32), start[kept], end[kept])
+    return TimelineTrack(f"GPU {trace.tracks[number].device}", WHOLE, number, 0, index)
+
+
+def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[TimelineTrack]:
+    track = trace.tracks[number]
+    label = track_label(track)
+    if track.is_device and track.stream == NONE and _streams(trace, track.device):
+        # By the name of the device goes the track of all its streams.
+        label += " no stream"
+    if track.is_device:
+        works = activity[rows]
+        yield from _stack(trace, number, label, DEVICE, [rows[works]])
+        yield from _stack(trace, number, label, MARKS, [rows[~works]])
+    else:
+        depths = trace.depth[rows]
+        levels = [rows[depths == depth] for depth in range(int(depths.max()) + 1)]
+        yield from _stack(trace, number, label, THREAD, levels)
+
+
+def _streams(trace: Trace, device: int) -> set[int]:
+    """The streams of ``device`` that have a number."""
+    return {track.stream for track in trace.tracks if track.device == device} - {NONE}
+
+
+def _stack(
+    trace: Trace, number: int, label: str, kind: str, levels: list[Int64]
+) -> Iterator[TimelineTrack]:
+    depth = 0
+    for level in levels:
+        for rows in without_overlap(trace, level):
+            start = trace.start[rows]
+            index = TrackIndex(rows.astype(np.int32), start, start + trace.duration[rows])
+            yield TimelineTrack(label, kind, number, depth, index)
+            depth += 1
+
+
+def without_overlap(trace: Trace, rows: Int64) -> Iterator[Int64]:
+    """Split rows, ordered by start, into as few lists as their overlaps allow: each row goes into
+    the first list that has room for it."""
+    while len(rows):
+        start = trace.start[rows]
+        end = start + trace.duration[rows]
+        if np.all(start[1:] >= end[:-1]):
+            yield rows
+            return
+        fits = _greedy(start.tolist(), end.tolist())
+        yield rows[fits]
+        rows = rows[~fits]
+
+
+def _greedy(start: list[int], end: list[int]) -> Mask:
+    fits = np.zeros(len(start), dtype=bool)
+    free = start[0]
+    for index, begin in enumerate(start):
+        if begin >= free:
+            fits[index] = True
+            free = end[index]
+    return fits
+
+
+def track_label(track: Track) -> str:
+    """How a track is called on screen; the text is the file's and may hold control codes."""
+    if track.is_device:
+        stream = "" if track.stream == NONE else f" stream {track.stream}"
+        return f"{_device_label(track)}{stream}"
+    return f"{rank_prefix(track)}{track.thread_name or f'thread {track.thread}'}"
+
+
+def device_label(trace: Trace, device: int) -> str:
+    """How a device is called: in the traces of several ranks with whose it is."""
+    for track in trace.tracks:
+        if track.device == device:
+            return _device_label(track)
+    return f"GPU {device}"
+
+
+def _device_label(track: Track) -> str:
+    number = track.device if track.rank == NONE else track.own_device
+    return f"{rank_prefix(track)}GPU {number}"
+
+
+def rank_prefix(track: Track) -> str:
+    """Whose a track is, where several ranks were put together: ``rank 3 ``."""
+    return "" if track.rank == NONE else f"rank {track.rank} "

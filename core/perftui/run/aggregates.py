@@ -1,0 +1,190 @@
+"""Exact sums over rows of a journal that are no longer kept one by one."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from perftui.run.columns import PHASES
+from perftui.run.histogram import Histogram, added, histogram
+from perftui.run.table import Table
+
+SPREAD = ("duration", "input_wait", "batches_ready", "micro_batches")
+"""Columns of steps of which quantiles are asked for."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+class ColumnSum(msgspec.Struct, frozen=True):
+    """The known values of one column: steps know those from 0 on, samples the finite ones."""
+
+    count: int = 0
+    total: int | float = 0
+    highest: int | float = -1
+    above_zero: int = 0
+    """How many of them are more than 0."""
+
+    def plus(self, other: ColumnSum) -> ColumnSum:
+        """Both together."""
+        if not (self.count and other.count):
+            return self if self.count else other
+        highest = max(self.highest, other.highest)
+        return ColumnSum(
+            self.count + other.count,
+            self.total + other.total,
+            highest,
+            self.above_zero + other.above_zero,
+        )
+
+
+NOTHING = ColumnSum()
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Rows that are alike: all steps of one kind that are judged alike, or all samples."""
+
+    kind: str = ""
+    disturbed: bool = False
+    """Steps in which a window was open, or which follow such a step."""
+    consistent: bool = True
+    """Steps whose phases sum to their duration."""
+    rows: int = 0
+    first: int = 0
+    """When the earliest row began, ns."""
+    last: int = 0
+    """When the latest row ended, ns."""
+    columns: dict[str, ColumnSum] = {}
+    histograms: dict[str, dict[int, tuple[int, int]]] = {}
+
+    @property
+    def key(self) -> tuple[str, bool, bool]:
+        """What makes rows alike."""
+        return self.kind, self.disturbed, self.consistent
+
+    def plus(self, other: Group) -> Group:
+        """Both together, under the name of this one."""
+        if not (self.rows and other.rows):
+            return self if self.rows else other
+        columns = {
+            name: self.of(name).plus(other.of(name)) for name in {**self.columns, **other.columns}
+        }
+        spread = {
+            name: added(self.histogram(name), other.histogram(name))
+            for name in {**self.histograms, **other.histograms}
+        }
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        rows = self.rows + other.rows
+        return Group(*self.key, rows, first, last, columns, spread)
+
+    def of(self, name: str) -> ColumnSum:
+        """The sum of a column."""
+        return self.columns.get(name, NOTHING)
+
+    def histogram(self, name: str) -> Histogram:
+        """The spread of a column of ``SPREAD``."""
+        return self.histograms.get(name, {})
+
+
+class Aggregates(msgspec.Struct, frozen=True):
+    """Rows summed by what they are; immutable. Without groups it stands for no rows."""
+
+    groups: tuple[Group, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+    def plus(self, other: Aggregates) -> Aggregates:
+        """The sums of the rows of both."""
+        if not (self and other):
+            return self or other
+        groups = {group.key: group for group in self.groups}
+        for group in other.groups:
+            groups[group.key] = groups.get(group.key, Group(*group.key)).plus(group)
+        return Aggregates(tuple(groups.values()))
+
+    def of(
+        self,
+        kind: str | None = None,
+        disturbed: bool | None = None,
+        consistent: bool | None = None,
+    ) -> Group:
+        """All groups of that kind in one; None takes either."""
+        wanted = (kind, disturbed, consistent)
+        chosen = [
+            group
+            for group in self.groups
+            if all(want in (None, has) for want, has in zip(wanted, group.key, strict=True))
+        ]
+        return reduce(Group.plus, chosen, Group())
+
+    def steady(self, kind: str = "train", consistent: bool | None = None) -> Group:
+        """The steps of ``kind`` that nothing disturbed; what is summed lies after the warm-up."""
+        return self.of(kind, False, consistent)
+
+
+NO_AGGREGATES = Aggregates()
+
+
+def aggregates_of(table: Table) -> Aggregates:
+    """The sums of the rows of ``table``: steps (``STEP_COLUMNS``), or samples with a ``time``.
+
+    The row before the first must not have been profiled.
+    """
+    if not len(table):
+        return Aggregates()
+    if "duration" not in table:
+        return Aggregates((_group(table, Group()),))
+    disturbed, consistent = after_disturbance(table["profiled"]), consistent_rows(table)
+    groups = []
+    for kind in sorted(set(table["kind"].tolist())):
+        for key in ((kind, d, c) for d in (False, True) for c in (False, True)):
+            rows = (table["kind"] == kind) & (disturbed == key[1]) & (consistent == key[2])
+            if rows.any():
+                groups.append(_group(table.where(rows), Group(*key)))
+    return Aggregates(tuple(groups))
+
+
+def consistent_rows(steps: Table) -> Mask:
+    """The steps whose phases sum to their duration."""
+    phases = np.stack([steps[phase] for phase in PHASES])
+    return np.asarray((phases.sum(axis=0) == steps["duration"]) & (phases >= 0).all(axis=0))
+
+
+def after_disturbance(profiled: npt.NDArray[np.int64]) -> Mask:
+    """Profiled rows and the row after each: it pays for saving the window."""
+    open_window = profiled == 1
+    after_window = np.concatenate(([False], open_window[:-1]))
+    return np.asarray(open_window | after_window)
+
+
+def _group(table: Table, named: Group) -> Group:
+    values = {
+        name: column
+        for name, column in table.values.items()
+        if column.dtype != object and name not in ("index", "start", "time")
+    }
+    starts = table["start"] if "start" in table else table["time"]
+    ends = starts + table["duration"] if "duration" in table else starts
+    return Group(
+        *named.key,
+        len(table),
+        int(starts.min()),
+        int(ends.max()),
+        {name: _sum(column) for name, column in values.items()},
+        {name: histogram(_known(values[name])) for name in SPREAD if name in values},
+    )
+
+
+def _sum(column: npt.NDArray[Any]) -> ColumnSum:
+    known = _known(column)
+    if not len(known):
+        return NOTHING
+    return ColumnSum(len(known), known.sum().item(), known.max().item(), int((known > 0).sum()))
+
+
+def _known(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return column[np.isfinite(column)] if column.dtype.kind == "f" else column[column >= 0]

@@ -1,0 +1,109 @@
+"""One snapshot out of those of all recorders of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates
+from perftui.run.manifest import Manifest, Status
+from perftui.run.table import Table
+
+if TYPE_CHECKING:
+    from perftui.run.reader import RankSnapshot, RunSnapshot
+
+
+def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
+    """The run that ``own`` began and ``parts`` joined: all ranks, and the machine of each host.
+
+    Of a host with several recorders the machine is sampled by one at a time; where it was sampled
+    by more, each moment is told once.
+    """
+    if not parts:
+        return own
+    every = (own, *parts)
+    ranks, notes = _ranks(every)
+    machines = {host: _samples(host, every) for host in {h for run in every for h in run.telemetry}}
+    return replace(
+        own,
+        manifest=_manifest(own.manifest, [part.manifest for part in parts], notes),
+        ranks=ranks,
+        telemetry={host: samples.table for host, samples in machines.items()},
+        downsampled={host: samples.downsampled for host, samples in machines.items()},
+        skipped_lines=sum(run.skipped_lines for run in every),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Of one machine."""
+
+    table: Table
+    downsampled: Aggregates
+
+
+def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
+    """What the recorders on ``host`` have sampled one after the other."""
+    all_of_it = [
+        _Samples(run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
+        for run in runs
+        if host in run.telemetry
+    ]
+    begun = [one for one in all_of_it if len(one.table)]
+    if not begun:
+        return all_of_it[0]
+    first, *later = sorted(begun, key=lambda one: float(one.table["time"][0]))
+    return reduce(_followed, later, first)
+
+
+def _followed(before: _Samples, after: _Samples) -> _Samples:
+    """``before`` and what ``after`` has sampled later than that."""
+    until = before.table["time"][-1]
+    fresh = after.table["time"] > until
+    if not fresh.any():
+        return before
+    # What overlaps is no longer there row by row, or is told already.
+    downsampled = before.downsampled.plus(after.downsampled) if fresh.all() else before.downsampled
+    return _Samples(before.table.then(after.table.where(fresh)), downsampled)
+
+
+def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:
+    """All ranks by their numbers; where two recorders use one number, the later are counted on."""
+    found: dict[int, RankSnapshot] = {}
+    notes = []
+    for run in runs:
+        numbers = {one.rank for one in run.ranks}
+        shift = max(found) + 1 if numbers & found.keys() else 0
+        if shift:
+            notes.append(
+                f"{run.manifest.host}: rank {min(numbers)} is another recorder's, too; "
+                f"counted as {min(numbers) + shift}"
+            )
+        for one in run.ranks:
+            number = one.rank + shift
+            found[number] = replace(one, rank=number, shift=shift, host=run.manifest.host)
+    return tuple(found[number] for number in sorted(found)), notes
+
+
+def _manifest(own: Manifest, parts: Sequence[Manifest], notes: Sequence[str]) -> Manifest:
+    """What the first recorder says, as long as all of them: a run is over once all are."""
+    said = (*own.notes, *notes, *(note for part in parts for note in _said(part)))
+    every = (own, *parts)
+    if own.status.is_over and not all(one.status.is_over for one in every):
+        return replace(own, status=Status.RUNNING, ended_ns=None, exit_code=None, notes=said)
+    ends = [one.ended_ns for one in every if one.ended_ns is not None]
+    ended = max(ends) if own.status.is_over and ends else own.ended_ns
+    return replace(own, ended_ns=ended, notes=said)
+
+
+def _said(part: Manifest) -> Iterator[str]:
+    for note in part.notes:
+        yield f"{part.host}: {note}"
+    if part.message:
+        yield f"{part.host}: could not be started: {part.message}"
+    elif part.status is Status.LOST:
+        yield f"{part.host}: its recorder died"
+    elif part.exit_code:
+        yield f"{part.host}: ended with exit code {part.exit_code}"

@@ -1,0 +1,198 @@
+"""Joins the columns of all batches into one ordered, nested Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from perftui.trace.categories import normalise
+from perftui.trace.columns.downcast import downcast
+from perftui.trace.columns.nesting import nest_by_category, order
+from perftui.trace.columns.outliers import time_outliers
+from perftui.trace.errors import TraceError
+from perftui.trace.kineto.arguments import ArgumentReader, StretchTable
+from perftui.trace.kineto.batches import Batches
+from perftui.trace.kineto.columns import Columns, Tally
+from perftui.trace.kineto.head import second_list, top_level_fields
+from perftui.trace.kineto.source import Source
+from perftui.trace.kineto.times import UNTIMED
+from perftui.trace.model import Int32, Int64, Ints, LoadWarning, MemoryEvents, Trace
+
+_WALL_CLOCK = 10**18
+"""Nanoseconds since the epoch in 2001: an origin beyond is no time since boot."""
+
+_LONGEST = 30
+"""Digits from which on a number is no time."""
+
+_SINGULAR = dict(
+    event="event", it="it", **{"is": "is"}, was="was", has="has", does="does", seems="seems",
+    begins="begins", ends="ends",
+)  # fmt: skip
+_PLURAL = dict(
+    event="events", it="they", **{"is": "are"}, was="were", has="have", does="do", seems="seem",
+    begins="begin", ends="end",
+)  # fmt: skip
+"""Words of a warning about one event, and about several."""
+
+_TIMES = ("start", "duration")
+
+
+def assemble(
+    source: Source, head: bytes, batches: Batches, columns: Columns, table: StretchTable
+) -> Trace:
+    """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
+    if not len(columns.rows["start"]):
+        raise TraceError(_without_rows(source, columns))
+    metadata, understood = top_level_fields(head, batches.tail)
+    trace = arrange(source, columns, table, metadata)
+    warnings = (*_warnings(source, batches, columns, understood), *_far_away(source, trace))
+    return replace(trace, warnings=warnings)
+
+
+def arrange(
+    source: Source,
+    columns: Columns,
+    table: StretchTable,
+    metadata: Mapping[str, Any],
+) -> Trace:
+    """The rows in order and nested; ``columns`` are used up, and hold at least one row.
+
+    Raises TraceError where no row has a time.
+    """
+    tracks, among_tracks = columns.tracks.tracks()
+    track = downcast(among_tracks)[columns.rows["track"].take()]
+    start, duration = (columns.rows[name].take().astype(np.int64, copy=False) for name in _TIMES)
+    rows = _ordered(source, track, start, duration)
+    track = track[rows]
+    start = start[rows]
+    duration = duration[rows]
+    categories, category = _categories(columns, rows)
+    nesting = nest_by_category(track, start, duration, category, categories)
+    origin = int(start.min())
+    start -= origin
+    return Trace(
+        path=source.path,
+        start=start,
+        duration=duration,
+        name=columns.rows["name"].take()[rows].astype(np.int32, copy=False),
+        category=category,
+        track=track,
+        correlation=columns.rows["correlation"].take()[rows],
+        external_id=columns.rows["external_id"].take()[rows],
+        bytes=columns.rows["bytes"].take()[rows],
+        parent=nesting.parent,
+        depth=nesting.depth,
+        names=tuple(columns.names),
+        categories=categories,
+        tracks=tracks,
+        origin=origin,
+        wall_origin=_wall_origin(metadata, origin),
+        complete_events=columns.complete_events,
+        metadata=metadata,
+        read_arguments=ArgumentReader(source, table, rows),
+        memory=_memory(columns, origin),
+    )
+
+
+def _memory(columns: Columns, origin: int) -> MemoryEvents:
+    """Allocations and releases by time; those at one time stay as they are in the file."""
+    taken = {
+        name: column.take().astype(np.int64, copy=False) for name, column in columns.memory.items()
+    }
+    taken["start"] -= origin
+    order = np.argsort(taken["start"], kind="stable")
+    return MemoryEvents(**{name: column[order] for name, column in taken.items()})
+
+
+def _ordered(source: Source, track: Ints, start: Int64, duration: Int64) -> Int32:
+    """Rows with a time, in the order of the trace."""
+    timed = np.flatnonzero(start != UNTIMED)
+    if not len(timed):
+        raise TraceError(f"{source.path} is not a trace: no event has a time that is a number")
+    if len(timed) == len(start):
+        return order(track, start, duration)
+    return timed.astype(np.int32)[order(track[timed], start[timed], duration[timed])]
+
+
+def _categories(columns: Columns, rows: Int32) -> tuple[tuple[str, ...], Ints]:
+    """Names of categories, each once, and the column of indices into them."""
+    labels = [normalise(*key) for key in columns.categories]
+    names = tuple(dict.fromkeys(labels))
+    renumber = np.array([names.index(label) for label in labels], dtype=np.int32)
+    return names, downcast(renumber)[columns.rows["category"].take()[rows]]
+
+
+def _wall_origin(metadata: Mapping[str, Any], origin: int) -> int | None:
+    base = metadata.get("baseTimeNanoseconds")
+    if isinstance(base, str) and base.isdecimal() and len(base) < _LONGEST:
+        base = int(base)
+    if isinstance(base, int) and not isinstance(base, bool):
+        return base + origin
+    return origin if origin > _WALL_CLOCK else None
+
+
+def _without_rows(source: Source, columns: Columns) -> str:
+    damage = f" ({source.damage})" if source.damage else ""
+    if not columns.events:
+        return (
+            f"{source.path} holds no events{damage}: it is no trace, or was not written to its "
+            "end; record again"
+        )
+    return (
+        f"{source.path} holds no event with a duration{damage}: record again with the profiler "
+        "active for at least one step"
+    )
+
+
+def _unit(source: Source) -> str:
+    return " of the inflated text" if source.compressed else ""
+
+
+def _far_away(source: Source, trace: Trace) -> Iterator[LoadWarning]:
+    apart = time_outliers(trace.start)
+    if apart is not None and isinstance(trace.read_arguments, ArgumentReader):
+        at = trace.read_arguments.first_offset(apart.rows)
+        place = f"; the first is at byte {at:,}{_unit(source)}"
+        yield LoadWarning(apart.message + place, at)
+
+
+def _warnings(
+    source: Source, batches: Batches, columns: Columns, understood: bool
+) -> tuple[LoadWarning, ...]:
+    end = batches.offset if batches.cut is None else batches.cut
+    unit = _unit(source)
+    found = []
+    if source.damage:
+        found.append(LoadWarning(f"{source.damage}; loaded up to byte {end:,}{unit}", end))
+    elif not batches.closed:
+        message = f"the file ends before its list of events does; loaded up to byte {end:,}{unit}"
+        found.append(LoadWarning(message, end))
+    if not understood:
+        found.append(LoadWarning("the fields around the list of events are not valid JSON"))
+    unread = Tally(len(batches.skipped), min(batches.skipped, default=None))
+    # An event can be misspelled, and not parted from the one before it.
+    repaired = Tally(len({*batches.repaired}), min(batches.repaired, default=None))
+    counts = (
+        (unread, "left out {} that {is} not valid JSON"),
+        (repaired, "{} {is} not valid JSON, and {was} read as what {it} {seems} to mean"),
+        (columns.untimed, "left out {} whose time is no number, or beyond 73 years"),
+        (columns.unknown, "left out {} that {does} not say what {it} {is}"),
+        (columns.unpaired, "left out {} that only {begins} or {ends} something"),
+        (columns.unmeasured, "{} {has} a duration that is no number, taken as 0"),
+        (columns.negative, "{} {has} a negative duration, taken as 0"),
+    )
+    for tally, message in counts:
+        if tally.first is not None:
+            words = _SINGULAR if tally.count == 1 else _PLURAL
+            said = message.format(f"{tally.count:,} {words['event']}", **words)
+            place = f"; the first is at byte {tally.first:,}{unit}"
+            found.append(LoadWarning(said + place, tally.first))
+    again = second_list(batches.tail)
+    if again is not None:
+        at = batches.offset + again
+        message = f"a second list of events begins at byte {at:,}{unit}: it was not read"
+        found.append(LoadWarning(message, at))
+    return tuple(found)

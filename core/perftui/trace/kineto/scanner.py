@@ -1,0 +1,171 @@
+"""Reads stretches of plain JSON with the compiled scanner."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from perftui.trace.columns import native
+from perftui.trace.kineto.events import EVENTS, NOT_STRICT, Event, Id
+from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64
+
+_TEXT = msgspec.json.Decoder(str)
+_IDS = msgspec.json.Decoder(tuple[Id, Id])
+
+
+@dataclass
+class Values:
+    """What the scanner's texts mean, by their numbers; None for one that is no valid text."""
+
+    names: list[Any] = field(default_factory=list)
+    categories: list[Any] = field(default_factory=list)
+    tracks: list[Any] = field(default_factory=list)
+    """Process and thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned:
+    """Events that follow one another in the file, as columns of those that are rows.
+
+    ``name``, ``category`` and ``track`` are indices into the scanner's ``Values``.
+    """
+
+    start: Int64
+    duration: Int64
+    correlation: Int64
+    external_id: Int64
+    size: Int64
+    """Of copies and sets, bytes."""
+    name: Int32
+    category: Int32
+    track: Int32
+    begin: Int32
+    """Where in ``text`` each row's event begins, and where it ends."""
+    stop: Int32
+    memory: dict[str, Int64]
+    """Columns of ``MemoryEvents``, times as in the file."""
+    metadata: list[Event]
+    events: int
+    """Of any kind."""
+    complete: int
+    """With a duration, those that are no rows too."""
+    text: bytes
+    offset: int
+    """Of the text in the file (inflated)."""
+    length: int
+    strict: bool = True
+
+    def event_at(self, row: int) -> Event:
+        """One row's event."""
+        (event,) = EVENTS.decode(b"[" + self.text[self.begin[row] : self.stop[row]] + b"]")
+        return event
+
+
+def open_scanner() -> Scanner | None:
+    """A scanner for one file; None where the installation has no compiled library."""
+    library = native.compiled()
+    return Scanner(library) if library else None
+
+
+class Scanner:
+    """Numbers texts from the first stretch to the last; holds memory of C until it is let go."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.values = Values()
+        self._bad: tuple[list[int], list[int], list[int]] = ([], [], [])
+        """Numbers of the texts, by table, that are not valid."""
+        self._library = library
+        self._handle = library.perftui_scanner_open()
+        if not self._handle:
+            raise MemoryError
+        self._columns: dict[str, Any] = {}
+        self._output = native.Output()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self._library.perftui_scanner_close(self._handle)
+
+    def scan(self, text: bytes, offset: int, length: int) -> Scanned | None:
+        """The events of ``text``, an array; None where it holds anything out of the ordinary.
+
+        The text stands at ``offset`` of the file and takes ``length`` bytes there.
+        """
+        self._make_room(len(text) // 40 + 64)
+        output = self._output
+        if not self._library.perftui_scan(self._handle, text, len(text), output):
+            return None
+        try:
+            metadata = EVENTS.decode(b"[" + b",".join(self._metadata(text)) + b"]")
+        except NOT_STRICT:
+            return None
+        names = (*native.Output.WIDE, *native.Output.NARROW[:5])
+        columns = {name: self._columns[name][: output.rows].copy() for name in names}
+        if not self._understood(columns):
+            return None
+        return Scanned(
+            **columns,
+            memory={
+                name: self._columns[f"memory_{name}"][: output.memory].copy()
+                for name in MEMORY_COLUMNS
+            },
+            metadata=metadata,
+            events=output.events,
+            complete=output.complete,
+            text=text,
+            offset=offset,
+            length=length,
+        )
+
+    def _understood(self, columns: Mapping[str, Any]) -> bool:
+        """Take new texts into ``values``; whether all that the rows have are valid."""
+        values = self.values
+        tables: list[tuple[str, list[Any]]] = [
+            ("name", values.names),
+            ("category", values.categories),
+            ("track", values.tracks),
+        ]
+        understood = True
+        for table, (column, known) in enumerate(tables):
+            count = self._library.perftui_scanner_count(self._handle, table)
+            for number in range(len(known), count):
+                known.append(self._value(table, number))
+                if known[number] is None:
+                    self._bad[table].append(number)
+            bad = self._bad[table]
+            understood &= not bad or not np.isin(columns[column], bad).any()
+        return understood
+
+    def _value(self, table: int, number: int) -> Any:
+        text = self._text(table, number)
+        try:
+            return (
+                _IDS.decode(b"[" + text + b"]") if table == 2 else _TEXT.decode(b'"' + text + b'"')
+            )
+        except NOT_STRICT:
+            return None
+
+    def _text(self, table: int, number: int) -> bytes:
+        """One text, as the file spells it."""
+        length = ctypes.c_int64()
+        address = self._library.perftui_scanner_text(self._handle, table, number, length)
+        return ctypes.string_at(address, length.value)
+
+    def _metadata(self, text: bytes) -> Iterator[bytes]:
+        for index in range(self._output.metadata):
+            begin, stop = (self._columns[f"metadata_{name}"][index] for name in ("begin", "stop"))
+            yield text[begin:stop]
+
+    def _make_room(self, room: int) -> None:
+        if room <= self._output.room:
+            return
+        wide = (*native.Output.WIDE, *native.Output.MEMORY)
+        self._columns = {name: np.empty(room, np.int64) for name in wide}
+        self._columns |= {name: np.empty(room, np.int32) for name in native.Output.NARROW}
+        for name, column in self._columns.items():
+            setattr(self._output, name, column.ctypes.data)
+        self._output.room = room

@@ -1,0 +1,148 @@
+"""Which trace of a directory is opened, and what is said of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftui.trace.errors import TraceError
+from perftui.trace.find import unreadable_files
+from perftui.trace.multi_rank.rank_files import RankFile, find_ranks
+from perftui.trace.multi_rank.recordings import Recording, find_recordings
+
+_NAMED = 4
+"""Files that a note names at most, and ranks that are said to be doubled."""
+
+
+@dataclass(frozen=True)
+class RankChoice:
+    """One trace of a directory."""
+
+    path: Path
+    notes: tuple[str, ...]
+    """What else is there, what is missing and what is doubtful; not yet safe to show."""
+    ranks: tuple[RankFile, ...]
+    """The newest file of each rank of the recording, in order; empty where no rank is known."""
+
+
+def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
+    """The trace of ``rank``, by default of the lowest, in the newest complete recording.
+
+    Recordings in the directory of the newest one go before it where it lacks ranks and they do not.
+    Where no trace says its rank the newest trace is chosen; None where there is no trace.
+
+    Raises:
+        TraceError: there is no such directory, or no trace of that rank in it.
+    """
+    files = find_ranks(directory)
+    if not files:
+        return None
+    recordings = find_recordings(files)
+    wanted = [each for each in recordings if rank is None or rank in each.ranks]
+    if rank is not None and not wanted:
+        raise TraceError(_no_such_rank(directory, rank, recordings[0]))
+    chosen = _newest_complete(wanted)
+    ranks = tuple(chosen.of(each)[0] for each in chosen.ranks)
+    locked = unreadable_files(directory)
+    said = (f"cannot be read: {_names(path.name for path in locked)}",) if locked else ()
+    if ranks:
+        opened = ranks[0] if rank is None else chosen.of(rank)[0]
+    else:
+        opened = max(chosen.files, key=lambda file: (file.time_ns, file.changed_ns, str(file.path)))
+    return RankChoice(
+        path=opened.path,
+        notes=(*_notes(directory, recordings, chosen, opened), *said),
+        ranks=ranks,
+    )
+
+
+def _newest_complete(recordings: Sequence[Recording]) -> Recording:
+    """``recordings`` are newest first; completeness is a matter of one directory."""
+    beside = [each for each in recordings if each.directory == recordings[0].directory]
+    whole = {rank for each in beside for rank in each.ranks}
+    workers = max(len(each.files) for each in beside)
+    for each in beside:
+        complete = not each.missing if each.world_size else whole <= set(each.ranks)
+        if complete and (each.ranks or len(each.files) == workers):
+            return each
+    return recordings[0]
+
+
+def _no_such_rank(directory: Path, rank: int, newest: Recording) -> str:
+    if not newest.ranks:
+        return f"no trace in {directory} says its rank; name the file"
+    ranks = _spelled([range(each, each + 1) for each in newest.ranks])
+    size = f" of {newest.world_size}" if newest.world_size else ""
+    return f"{directory} holds no trace of rank {rank}; there are {ranks}{size}"
+
+
+def _notes(
+    directory: Path, recordings: Sequence[Recording], chosen: Recording, opened: RankFile
+) -> Iterator[str]:
+    if opened.rank is not None:
+        if len(chosen.files) > 1 or chosen.missing:
+            yield _heading(chosen, opened)
+        yield from _doubts(chosen)
+    elif len(chosen.files) > 1:
+        names = f"{len(chosen.files)} traces were recorded together, and none says its rank"
+        yield f"{names}; this is {opened.path.name}"
+    others = [each for each in recordings if each is not chosen]
+    if not others:
+        return
+    if not any(each.ranks for each in recordings):
+        total = sum(len(each.files) for each in recordings)
+        if len(chosen.files) == 1:
+            yield f"the newest of {total} traces in {directory}"
+            return
+    newer = recordings.index(chosen)
+    which = "newest" if not newer else "newest complete"
+    named = _names(str(each.files[0].path.relative_to(directory)) for each in others)
+    yield f"the {which} of {len(recordings)} recordings in {directory}; others begin with {named}"
+
+
+def _heading(chosen: Recording, opened: RankFile) -> str:
+    count = len(chosen.ranks)
+    text = f"{count} rank" if count == 1 else f"{count} ranks"
+    if chosen.missing:
+        is_one = sum(map(len, chosen.missing)) == 1
+        verb = "is" if is_one else "are"
+        text += f" (of {chosen.world_size}: {_spelled(chosen.missing)} {verb} missing)"
+    text += f"; this is rank {opened.rank}"
+    if opened.source == "name":
+        text += " by the file's name"
+    return f"{text}, --rank N opens another" if count > 1 else text
+
+
+def _doubts(chosen: Recording) -> Iterator[str]:
+    for files in chosen.duplicates[:_NAMED]:
+        named = _names(file.path.name for file in files)
+        yield f"{len(files)} files claim rank {files[0].rank}, the first is opened: {named}"
+    if len(chosen.duplicates) > _NAMED:
+        yield f"{len(chosen.duplicates)} ranks in all are claimed by more than one file"
+    if len(chosen.world_sizes) > 1:
+        sizes = " and ".join(str(size) for size in chosen.world_sizes)
+        yield f"the files disagree about the number of ranks: {sizes}"
+    beyond = [rank for rank in chosen.ranks if chosen.world_size and rank >= chosen.world_size]
+    if beyond:
+        yield f"rank {beyond[0]} is claimed, of {chosen.world_size} ranks"
+    unknown = [file.path.name for file in chosen.files if file.rank is None]
+    if unknown:
+        yield f"no rank is known of {_names(unknown)}"
+
+
+def _names(names: Iterable[str]) -> str:
+    found = list(names)
+    more = len(found) - _NAMED
+    return ", ".join(found[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _spelled(gaps: Iterable[range]) -> str:
+    """``1, 3-5``: neighbours are joined."""
+    joined: list[list[int]] = []
+    for gap in gaps:
+        if joined and joined[-1][1] == gap.start - 1:
+            joined[-1][1] = gap.stop - 1
+        else:
+            joined.append([gap.start, gap.stop - 1])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in joined)

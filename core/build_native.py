@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PARTS = ("native", "scan", "order", "sweep", "call_tree", "longest")
 _AGENT_PARTS = (
-    *("native/compiled", "hooks/around", "dataloader/page", "gc_pauses/pauses"),
+    *("native/compiled", "hooks/around", "dataloader/page", "recording/pauses"),
     *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),
 )
 LIBRARIES = {

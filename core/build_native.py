@@ -21,7 +21,7 @@ _TRACE_PARTS = (
     "kineto/scan",
 )
 _AGENT_PARTS = (
-    *("native/compiled", "hooks/around", "dataloader/page", "gc_pauses/pauses"),
+    *("native/compiled", "hooks/around", "dataloader/page", "recording/pauses"),
     *("fast_path/fast_path", "fast_path/steps", "fast_path/hooks"),
 )
 LIBRARIES = {

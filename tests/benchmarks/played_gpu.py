@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from perftui.agent.gpu.memory import MemoryProbe
+from perftui.agent.gpu.device import MemoryProbe
 from perftui.agent.gpu.phase_times import DevicePhases
 
 RECORD_US, QUERY_US, ELAPSED_US, MEMORY_US = 55, 2, 10, 110

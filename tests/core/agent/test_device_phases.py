@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.gpu import memory
+from perftui.agent.gpu import device as memory
 from perftui.agent.gpu import phase_times as device_phases
 from perftui.agent.gpu.device import Device
 from perftui.agent.gpu.phase_times import MOST_PENDING, DevicePhases, DeviceTimes

@@ -18,10 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from perftui.agent.fast_path.fast_path import FastPath
 from perftui.agent.hooks.watch import watch_modules
-from perftui.agent.ranges import module_ranges
-from perftui.agent.ranges.module_names import ModuleNames
-from perftui.agent.ranges.module_ranges import ModuleRanges
-from perftui.agent.ranges.ranges import Marks, Ranges
+from perftui.agent.windows import module_ranges
+from perftui.agent.windows.module_ranges import ModuleNames, ModuleRanges
+from perftui.agent.windows.ranges import Marks, Ranges
 
 COUNTS = {
     "embed (Linear)": 1,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,7 +161,7 @@ LOOP = (*FORKED, Frame("_worker_loop", f"{LOADING}/worker.py", 374))
 FETCHING = (*LOOP, Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54))
 ITEM = Frame("Images.__getitem__", "/home/user/data.py", 8)
 DECODE = Frame("open", "/v/lib/python3.11/site-packages/PIL/Image.py", 3000)
-TIMED = Frame("WorkerTimes._page.<locals>.timed", f"{OURS[0]}/worker_times.py", 1)
+AROUND = Frame("plain_around.<locals>.call", f"{OURS[0]}/hooks/plain_around.py", 1)
 COLLATE = Frame("default_collate", f"{LOADING}/collate.py", 398)
 PAD = Frame("pad", "/home/user/data.py", 30)
 
@@ -167,8 +170,8 @@ PAD = Frame("pad", "/home/user/data.py", 30)
     ("stack", "stage", "line", "inner"),
     [
         ((*FETCHING, ITEM, DECODE), "fetch", 8, "PIL/Image.py:3000 open"),
-        ((*FETCHING, TIMED, PAD), "collate", 30, "user/data.py:30 pad"),
-        ((*FETCHING, TIMED, COLLATE), "collate", -1, "utils/data/_utils/collate.py:398"),
+        ((*FETCHING, AROUND, PAD), "collate", 30, "user/data.py:30 pad"),
+        ((*FETCHING, AROUND, COLLATE), "collate", -1, "utils/data/_utils/collate.py:398"),
         ((*FETCHING, COLLATE), "collate", -1, "utils/data/_utils/collate.py:398"),
         (FETCHING, "fetch", -1, "utils/data/_utils/fetch.py:54"),
         (LOOP, "wait", -1, "utils/data/_utils/worker.py:374"),
@@ -185,8 +188,47 @@ def test_a_worker_is_where_it_makes_a_batch_or_waits(
     assert place.file == ("/home/user/data.py" if line > 0 else "")
 
 
+@pytest.mark.parametrize("route", ["compiled", "plain"])
+def test_a_collate_function_of_the_script_is_collating(route: str) -> None:
+    """The frames of a real loader, by either kind of hook around its collate function."""
+    script = """
+import os, sys
+from torch.utils.data import DataLoader
+import torch
+sys.path.insert(0, sys.argv[1])
+if sys.argv[2] == "plain":
+    sys.modules["perftui.agent.native._compiled"] = None
+from perftui.agent.hooks.around import put_around
+from perftui.recorder.stacks.events import Frame
+from perftui.recorder.stacks.places import main_place
+
+def here():
+    frame, stack = sys._getframe(1), []
+    while frame:
+        stack.insert(0, Frame(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return main_place(stack).stage
+
+class Data(list):
+    def __getitem__(self, index):
+        stages.append(here())
+        return index
+
+stages = []
+loader = iter(DataLoader(Data(range(2)), batch_size=2, collate_fn=lambda _: stages.append(here())))
+fetcher = loader._dataset_fetcher
+fetcher.collate_fn = put_around(torch, fetcher.collate_fn, lambda *_: None)
+next(loader)
+print(*stages)
+"""
+    pytest.importorskip("torch")
+    command = [sys.executable, "-c", script, str(Path(OURS[0]).parents[1]), route]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["fetch", "fetch", "collate"]
+
+
 def test_a_main_thread_that_makes_a_batch_is_told_from_one_that_trains() -> None:
     fetch = Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54)
     assert main_place((ROOT, fetch, ITEM)).stage == "fetch"
-    assert main_place((ROOT, fetch, TIMED, PAD)).stage == "collate"
+    assert main_place((ROOT, fetch, AROUND, PAD)).stage == "collate"
     assert main_place((ROOT, PAD)).stage == ""

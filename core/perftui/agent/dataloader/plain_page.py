@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ...wire.worker_page import COLLATE, FETCH, IDLE, RECORD
-from ..safety.try_lock import TryLock
+from ..safety.signal_handlers import TryLock
 
 BRIEF_NS = 5_000_000
 """In the training itself a batch that follows one that took less is stored once it is made, and not

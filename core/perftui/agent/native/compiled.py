@@ -22,7 +22,7 @@ else:
         from ._compiled import CompiledAround, CompiledFastPath, CompiledPage, CompiledPauses
     except ImportError:
         from ..dataloader.plain_page import PlainPage
-        from ..gc_pauses.plain_pauses import PlainPauses
+        from ..recording.plain_pauses import PlainPauses
 
         CompiledAround = None
         CompiledPage, CompiledPauses = PlainPage, PlainPauses

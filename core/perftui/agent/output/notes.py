@@ -29,7 +29,9 @@ class Notes:
         self._report_lost: Callable[[int], None] | None = None
 
     def begin(self, facts: dict[str, Any], report_lost: Callable[[int], None]) -> None:
-        """Write the first note, of this process; from now on ``tell_lost`` counts the lost ones.
+        """Write the first note, of this process.
+
+        From now on ``report_lost`` is called with the number of notes lost so far.
 
         Raises:
             OSError: the spool cannot be written.

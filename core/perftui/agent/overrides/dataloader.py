@@ -50,7 +50,7 @@ class Overrides:
             return
         for request in outcome.requests:
             values = {name: getattr(made, name, None) for name in request.arguments}
-            session.overrides.tell(request.note(outcome.refused, values, site))
+            session.overrides.report(request.note(outcome.refused, values, site))
 
     def apply(
         self, site: CallSite | None, loader: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

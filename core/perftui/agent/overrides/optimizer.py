@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite, find_call_site
-from ..settings.optimizers import in_force
+from ..settings.model import in_force
 from .optimizer_limits import CHANGEABLE, why_not
 from .request import Arguments, Outcome, Request, arguments_of, wanted
 
@@ -70,7 +70,7 @@ class Overrides:
             return
         for request in outcome.requests:
             values = {name: in_force(made, name) for name in request.arguments}
-            session.overrides.tell(request.note(outcome.refused, values, site))
+            session.overrides.report(request.note(outcome.refused, values, site))
 
 
 class Sites:
@@ -89,7 +89,7 @@ class Sites:
             return
         for request in wanted(self.requests, site):
             why = f"{type(made).__name__} does not take it"
-            session.overrides.tell(request.note(dict.fromkeys(request.arguments, why), {}, site))
+            session.overrides.report(request.note(dict.fromkeys(request.arguments, why), {}, site))
 
     def begin(self, *_: Any) -> None:
         """There is nothing to change."""

@@ -1,19 +1,39 @@
-"""The targets of overrides that this agent knows."""
+"""Reads the overrides of the run, and hands each to what applies it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import dataloader, environment, optimizer
-from .request import Request
+from ...wire.options import decode
+from ...wire.spool import OVERRIDES_VARIABLE
+from . import dataloader, optimizer
+from .request import Request, request_of
 
 if TYPE_CHECKING:
     from ..recording.session import Session
 
+
+OTHERWISE = "a launcher in between has set it otherwise"
+"""The value itself may be a secret."""
+
+
+def check_environment(_: Any, session: Session, requests: list[Request]) -> None:
+    """Report which variables of the environment are as the recorder has set them."""
+    for request in requests:
+        given = {
+            name: None if value is None else str(value) for name, value in request.arguments.items()
+        }
+        lost = [name for name, text in given.items() if os.environ.get(name) != text]
+        values = {name: request.arguments[name] for name in given if name not in lost}
+        session.overrides.report(request.note(dict.fromkeys(lost, OTHERWISE), values))
+
+
 TARGETS = {
     "DataLoader": dataloader.watch,
     "optimizer": optimizer.watch,
-    "environment": environment.watch,
+    "environment": check_environment,
 }
 """By target: what listens for it, and applies the requests it is given."""
 
@@ -26,4 +46,15 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
         if request.target not in TARGETS:
             why = f"this version of perftui does not know the target {request.target}"
             refused = dict.fromkeys(request.arguments or (request.target,), why)
-            session.overrides.tell(request.note(refused, {}))
+            session.overrides.report(request.note(refused, {}))
+
+
+def read_overrides(environment: Mapping[str, str]) -> list[Request]:
+    """The overrides of the run, as the recorder wrote them.
+
+    Raises:
+        ValueError: the variable does not hold a JSON array.
+    """
+    given = decode(environment.get(OVERRIDES_VARIABLE), list)
+    read = (request_of(number, one) for number, one in enumerate(given))
+    return [request for request in read if request is not None]

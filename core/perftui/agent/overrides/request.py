@@ -1,4 +1,4 @@
-"""An override that was asked for, and what became of it where something was made."""
+"""An override that was asked for, what became of it, and the note about that."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..hooks.call_site import CallSite
+from ..output.notes import Notes
 
 if TYPE_CHECKING:
     from ..recording.session import Session
+
 
 APPLIED, PARTLY, REFUSED = "applied", "partly", "refused"
 
@@ -113,3 +115,35 @@ def wanted(requests: list[Request], site: CallSite | None) -> list[Request]:
 def arguments_of(requests: list[Request]) -> dict[str, Any]:
     """The arguments of all ``requests``; of two that name one, the later decides."""
     return {name: value for one in requests for name, value in one.arguments.items()}
+
+
+MOST_NOTES = 1000
+"""Notes of one process. A script that makes its loader anew for each epoch says the same each time,
+which is written once."""
+
+
+class OverrideNotes:
+    """What became of overrides in this process, and in the one it was forked from."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, dict[str, Any]] = {}
+        self._notes: Notes | None = None
+
+    def report(self, data: dict[str, Any]) -> None:
+        """Something was made, or will never be."""
+        key = repr(data)
+        if key in self._reported or len(self._reported) >= MOST_NOTES:
+            return
+        self._reported[key] = data
+        if self._notes is not None:
+            self._notes.write("override", data)
+
+    def begin(self, notes: Notes) -> None:
+        """This process records from now on, into ``notes``."""
+        self._notes = notes
+        for data in self._reported.values():
+            notes.write("override", data)
+
+    def reset(self) -> None:
+        """This is a child of the process that recorded."""
+        self._notes = None

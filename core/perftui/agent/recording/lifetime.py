@@ -18,11 +18,10 @@ from ..fast_path.fast_path import FastPath
 from ..hooks.call_site import CallSite
 from ..output.notes import Notes
 from ..overhead.meter import Meter
-from ..overrides.notes import OverrideNotes
-from ..safety.forked_exit import leave_without_destructors, never_destroy
+from ..overrides.request import OverrideNotes
 from ..safety.guarded import guarded_and_timed
-from ..safety.signal_handlers import raised_by_handler
-from ..safety.try_lock import TryLock
+from ..safety.signal_handlers import TryLock, raised_by_handler
+from ..startup.process import leave_without_destructors, never_destroy
 from ..steps.machine import StepMachine
 from ..steps.optimizers import Optimizers
 from ..steps.weights import Weights

@@ -10,7 +10,6 @@ from typing import Any
 from ...wire import ring as rings
 from ...wire.options import AgentOptions
 from ...wire.spool import Spool
-from ..gc_pauses.pauses import GcPauses
 from ..gpu.device import Device
 from ..native.compiled import CompiledFastPath
 from ..output.notes import Notes
@@ -21,6 +20,7 @@ from ..startup.process import declare, process_facts
 from ..steps.durations import NEVER
 from ..steps.machine import StepMachine
 from ..windows.windows import Windows
+from .pauses import GcPauses
 from .step_writer import StepWriter
 
 PHASES = {

@@ -6,13 +6,12 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from ...wire import ring as rings
-from ..gc_pauses.pauses import GcPauses
-from ..gpu.device import Device
-from ..gpu.memory import MemoryReading
+from ..gpu.device import Device, MemoryReading
 from ..output.ring import RingWriter
 from ..overhead.meter import Mark, Meter
 from ..steps.machine import EVAL, INFER, TRAIN, Boundary, StepMachine
 from ..windows.windows import Windows
+from .pauses import GcPauses
 
 if TYPE_CHECKING:
     from ..gpu.memory_snapshots import MemorySnapshots

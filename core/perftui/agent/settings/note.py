@@ -12,8 +12,7 @@ from typing import Any
 
 from ..hooks.call_site import CallSite
 from .flags import cudnn, matmul, modes, read, threads
-from .model import all_modules, is_compiled, parameters, wrappers
-from .optimizers import optimizer_settings
+from .model import all_modules, is_compiled, optimizer_settings, parameters, wrappers
 
 VARIABLES = frozenset(
     {

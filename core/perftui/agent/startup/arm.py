@@ -11,8 +11,8 @@ from ...wire.options import read_options
 from ..dataloader import worker_times
 from ..hooks import watch as hooks
 from ..hooks.compiler import pass_by
-from ..options import read_overrides
 from ..overrides import registry
+from ..overrides.registry import read_overrides
 from ..overrides.request import Request
 from ..recording.session import Session
 from ..safety.guarded import GUARDED

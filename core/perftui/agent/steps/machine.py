@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .optimizer_cycle import LONGEST_CYCLE, OptimizerCycle
+from .optimizers import LONGEST_CYCLE, OptimizerCycle
 
 TRAIN, EVAL, INFER = "train", "eval", "infer"
 

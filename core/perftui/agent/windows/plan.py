@@ -10,8 +10,7 @@ from ...wire.spool import Spool
 from ..overhead.budget import Budget
 from ..steps.machine import EVAL, TRAIN, Boundary
 from ..steps.training_runs import TrainingRuns
-from .length import window_steps
-from .module_calls import ModuleCalls
+from .length import ModuleCalls, window_steps
 from .rank_sync import RankSync, usual_lead
 from .triggers import ASKED, CHOSEN, JOINT, WindowTriggers
 

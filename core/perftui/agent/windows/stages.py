@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire.options import AgentOptions
 from ..output.notes import Notes
-from ..ranges.ranges import Marks, Ranges
 from ..safety.signal_handlers import insist, raised_by_handler
 from .admission import WindowAdmission
 from .observers import WindowObservers
 from .plan import MOST_ATTEMPTS, WindowPlan
+from .ranges import Marks, Ranges
 from .saving import WindowSaver
 from .torch_window import EmptyWindowError, Window, may_record_stacks
 
 if TYPE_CHECKING:
-    from ..ranges.module_ranges import ModuleRanges
+    from .module_ranges import ModuleRanges
     from .nsys_window import NsysWindow
 
 LONG_STOP_NS = 20_000_000
@@ -49,7 +49,7 @@ class WindowStages:
 
             self._nsys_window = NsysWindow
         if options.modules:
-            from ..ranges.module_ranges import ModuleRanges
+            from .module_ranges import ModuleRanges
 
             self._module_ranges = ModuleRanges
         self._torch = torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +27,10 @@ _WORKER = f"{_LOADING}worker.py"
 at the moment of the fork."""
 _FETCH = f"{_LOADING}fetch.py"
 _COLLATE = f"{_LOADING}collate.py"
-_TIMED_COLLATE = ("worker_times.py", "timed")
-"""Our own frame around the collate function, where the agent times batches."""
+_CALLS_COLLATE = "collate_fn("
+"""On the line of torch's ``fetch`` that calls the collate function."""
+_AROUND = ("plain_around.py", "call")
+"""Our own frame around the collate function, where the agent is not compiled."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +98,18 @@ def _stage(stack: Sequence[Frame]) -> str:
     fetch = _last(stack, _FETCH)
     if fetch is None:
         return ""
-    called = stack[fetch + 1 :]
-    return COLLATE if any(_is_collate(frame) for frame in called[:1]) else FETCH
+    caller, called = stack[fetch], stack[fetch + 1 : fetch + 2]
+    if _CALLS_COLLATE in linecache.getline(caller.file, caller.line):
+        return COLLATE
+    # A torch that cannot be read from here.
+    return COLLATE if any(_is_collate(frame) for frame in called) else FETCH
 
 
 def _is_collate(frame: Frame) -> bool:
-    name, function = _TIMED_COLLATE
+    name, function = _AROUND
     is_ours = frame.file.startswith(OURS) and frame.file.endswith(name)
-    is_timed = is_ours and frame.function.rsplit(".", 1)[-1] == function
-    return is_timed or _as_posix(frame.file).endswith(_COLLATE)
+    is_around = is_ours and frame.function.rsplit(".", 1)[-1] == function
+    return is_around or _as_posix(frame.file).endswith(_COLLATE)
 
 
 def _last(stack: Sequence[Frame], file: str) -> int | None:

@@ -1,1 +1,0 @@
-"""Pauses of Python's garbage collector."""

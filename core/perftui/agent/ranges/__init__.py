@@ -1,1 +1,0 @@
-"""Named ranges of steps, phases and modules inside a profiled window."""

@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     from perftui.trace.ranks import RankFile
 
 
-def _nothing() -> None:
-    pass
-
-
 class PerftuiApp(ReadingApp):
     """Shows the run directory or the trace file at ``target``."""
 
@@ -75,7 +71,7 @@ class PerftuiApp(ReadingApp):
         use(keys)
         self.set_class(RowView.ascii_only, "-ascii")
         self._ascii, self._no_color = AsciiFilter(), NoColor()
-        self.once_made: Callable[[], None] = _nothing
+        self.once_made: Callable[[], None] | None = None
         """Called when all is there that the first frame needs."""
         self.crash: BaseException | None = None
         """What went wrong in the app itself, where it ended so."""
@@ -105,7 +101,8 @@ class PerftuiApp(ReadingApp):
             self.warn(complaint)
         self.app_resume_signal.subscribe(self, self._resumed)
         self.wait_for_first_message()
-        self.once_made()
+        if self.once_made is not None:
+            self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
 

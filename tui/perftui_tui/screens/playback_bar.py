@@ -106,10 +106,6 @@ class PlaybackBar(RowView, can_focus=True):
         else:
             self.take_keys()
 
-    def on_resize(self) -> None:
-        """Draw at the new width."""
-        self._redraw()
-
     def on_focus(self) -> None:
         """Show who has the keys: that is known once this has been handled."""
         self.call_later(self._redraw)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -151,6 +151,11 @@ class RunScreen(Screen[None]):
         """Draw the snapshot again, at another width or with another selection."""
         if self.snapshot is not None and self.is_composed:
             self.show(self.snapshot)
+
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Draw again: heights, titles and folds depend on the width."""
+        self.redraw()
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""

@@ -177,10 +177,6 @@ class HeaderLine(RowView):
         right = row((f"{loading(name, done)} ", "accent"))
         self.rows = [spread(left, right, cells)]
 
-    def on_resize(self) -> None:
-        """Draw again at the new width."""
-        self._redraw()
-
     def on_click(self, event: events.Click) -> None:
         """Go to the screen whose name was clicked."""
         left = len(app_name(self.size.width))

@@ -29,10 +29,6 @@ class LogTail(RowView):
         self._output = output
         self._redraw()
 
-    def on_resize(self) -> None:
-        """Draw again at the new size."""
-        self._redraw()
-
     def _redraw(self) -> None:
         size = self.content_size
         if size.width and size.height:

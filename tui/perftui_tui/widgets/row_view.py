@@ -59,8 +59,12 @@ class RowView(ScrollView, can_focus=False):
                 self.refresh(Region(0, y - top, width, 1))
 
     def on_resize(self) -> None:
-        """Post it to whoever makes the rows."""
+        """Make the rows anew, or post it to whoever makes them."""
+        self._redraw()
         self.post_message(self.Resized())
+
+    def _redraw(self) -> None:
+        """Make the rows for the present size; nothing where others make them."""
 
     def render_line(self, y: int) -> Strip:
         """The row at line ``y`` of the widget, cut or padded to its width."""

@@ -123,18 +123,6 @@ class OpsShown(Vertical):
             return None
         return self._content.trees.get(self.by)
 
-    def watch_kernels_shown(self) -> None:
-        """Draw the other table."""
-        self._refresh()
-
-    def watch_by(self) -> None:
-        """Draw the other groups."""
-        self._refresh()
-
-    def watch_is_tree(self) -> None:
-        """Draw the tree, or the table."""
-        self._refresh()
-
     # What is on screen
 
     def _refresh(self) -> None:
@@ -143,6 +131,8 @@ class OpsShown(Vertical):
         # A tree finds what leads to a match itself.
         self._table.filter("" if data.parents is not None else self._filter.value)
         self._update_titles()
+
+    watch_kernels_shown = watch_by = watch_is_tree = _refresh
 
     def _update_titles(self) -> None:
         """The lines around the table."""

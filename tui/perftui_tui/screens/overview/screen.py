@@ -32,7 +32,6 @@ from perftui_tui.screens.overview.top_ops import kernels, operators, top_ops
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
 from perftui_tui.widgets.log_tail import LogTail
-from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
@@ -166,11 +165,6 @@ class OverviewScreen(RunScreen):
         if pane.border_title != title:
             pane.border_title = title
         self.show_output(self.session.output)
-
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Heights and titles depend on the width."""
-        self.redraw()
 
     def _fit_rows(self) -> None:
         """The height of the headline, which depends on the width."""

@@ -106,11 +106,6 @@ class RanksScreen(RunScreen):
             return {}
         return {row.rank: row for row in traces.table.rows}
 
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Draw at the new width."""
-        self.redraw()
-
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:
         event.stop()

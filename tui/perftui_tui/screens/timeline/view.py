@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from perftui.analysis.recorded_steps import ONLY_STEPS, recorded_steps
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
 from perftui_tui.keys.keymap import bindings, hint
-from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
@@ -49,13 +48,6 @@ ONE_RANK = "there is one rank: perftui DIR, on a directory with traces of severa
 EMPTY_TRACE = "this trace holds no event with a duration: there is nothing to draw"
 
 
-@dataclass(frozen=True)
-class _Jump:
-    start: int
-    end: int
-    row: int | None
-
-
 class TimelineView(SearchedTimeline):
     """Tracks over time. ``show`` hands over a trace, ``jump`` goes to a place in it."""
 
@@ -82,7 +74,7 @@ class TimelineView(SearchedTimeline):
         self._analysis: TraceAnalysis | None = None
         self._is_read = False
         """Whether it is known what there is to show."""
-        self._pending: _Jump | None = None
+        self._pending: Place | None = None
         self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
 
@@ -124,13 +116,13 @@ class TimelineView(SearchedTimeline):
         # The place is one of the trace that was handed over: not of all ranks together, nor of the
         # steps that are shown while there is none.
         if self._given is None:
-            self._pending = _Jump(start, end, row)
+            self._pending = Place(start, end, row)
             return
         if self._analysis is not self._given:
             self._show_alone()
         state = self.state if self.is_mounted else None
         if state is None or state.analysis is not self._analysis:
-            self._pending = _Jump(start, end, row)
+            self._pending = Place(start, end, row)
         else:
             self._go(start, end, row)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.lanes import Lane
 from perftui.trace.model import NONE
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.model import navigation
@@ -60,7 +59,7 @@ def draw_arrow(
     beginning. An end outside the view is pointed to from the edge, with how far it is."""
     places = {one.track: place for place, one in enumerate(shown)}
     columns = len(tracks[0]) if tracks else 0
-    call, work = _place(places, launch.call.track), _place(places, launch.work.track)
+    call, work = places.get(launch.call.track), places.get(launch.work.track)
     if not columns:
         return
     begin = view.column(launch.call.start, columns)
@@ -75,10 +74,6 @@ def draw_arrow(
     ):
         if place is not None and not 0 <= column < columns:
             _point_outside(tracks[place], column < 0, time, view, ascii_only)
-
-
-def _place(places: dict[Lane, int], track: Lane) -> int | None:
-    return places.get(track)
 
 
 def _vertical(

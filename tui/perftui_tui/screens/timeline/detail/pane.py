@@ -35,16 +35,12 @@ class DetailPane(RowView):
         """Show ``lines`` from the first on, or, with ``further`` ones of the same, from where the
         reader is. How many rows stay empty."""
         self._lines = tuple(lines)
-        self._lay_out()
+        self._redraw()
         if not further:
             self.scroll_to(y=0, animate=False, immediate=True)
         return self.content_size.height - len(self.rows)
 
-    def on_resize(self) -> None:
-        """Lay out for the new width."""
-        self._lay_out()
-
-    def _lay_out(self) -> None:
+    def _redraw(self) -> None:
         # A column is kept for the scrollbar, so that it moves no text when it comes.
         found = laid_out(self._lines, self.size.width - 1)
         self._places = [place for _, place in found]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.dialogs.fix import YES, UndoDialog, WriteDialog
+from perftui_tui.dialogs.choice import YES
+from perftui_tui.dialogs.fix import UndoDialog, WriteDialog
 from perftui_tui.keys.keymap import hint
 
 if TYPE_CHECKING:

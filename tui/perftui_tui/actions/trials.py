@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui_tui.actions.host import Host
-from perftui_tui.dialogs.choice import Prose
-from perftui_tui.dialogs.fix import YES, TrialDialog, describe
+from perftui_tui.dialogs.choice import YES, Prose
+from perftui_tui.dialogs.fix import TrialDialog, describe
 from perftui_tui.look.rows import Row, row
 
 if TYPE_CHECKING:

@@ -10,9 +10,11 @@ from textual.message import Message
 from textual.strip import Strip
 
 from perftui_tui.keys.keymap import hint
-from perftui_tui.look.rows import Row, row, spread
+from perftui_tui.look.rows import Row, crop, row, spread
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.widgets.row_view import RowView
+
+NOTHING_PRINTED = "the script has printed nothing"
 
 
 def highlighted(line: str, pattern: str, style: str = "match") -> Row:
@@ -184,3 +186,23 @@ class LogStatus(RowView):
             right = row((f"  first {output.skipped_bytes:,} bytes not read", "dim"), *right)
         if self.size.width:
             self.rows = [spread(row(newest), right, self.size.width)]
+
+
+class LogTail(RowView):
+    """Draws the newest lines that fit, the progress bar at the bottom."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._output = Output()
+        self.border_title = "Log"
+
+    def show(self, output: Output) -> None:
+        """Draw the end of ``output``."""
+        self._output = output
+        self._redraw()
+
+    def _redraw(self) -> None:
+        size, lines = self.content_size, self._output.lines
+        if size.width and size.height:
+            newest = [crop(row(line), size.width) for line in lines[-size.height :]]
+            self.rows = newest or [row((NOTHING_PRINTED, "dim"))]

@@ -13,8 +13,7 @@ from perftui_tui.look.rows import row
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.log_tail import NOTHING_PRINTED
-from perftui_tui.widgets.log_view import LogStatus, LogView
+from perftui_tui.widgets.log_view import NOTHING_PRINTED, LogStatus, LogView
 from perftui_tui.widgets.row_view import RowView
 
 ALL_OUTPUT = "all of the output, also what came after this time: its lines bear no times"

@@ -7,13 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perftui_tui.charts.area import resample
-from perftui_tui.charts.layers import layers
+from perftui_tui.charts.area import layers, resample, steady_bins
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
-from perftui_tui.panes.steady_bins import steady_bins
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, devices, latest, table_of, why_absent
 

@@ -11,7 +11,7 @@ from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.ops.call_facts import CallFacts, Progress
-from perftui_tui.screens.ops.call_tree_state import CallTreeState
+from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
 from perftui_tui.tables.rows import TableData
 from perftui_tui.widgets.row_view import RowView

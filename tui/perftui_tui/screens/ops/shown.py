@@ -24,7 +24,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.units import format_count
-from perftui_tui.screens.ops.call_tree_state import CallTreeState
+from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.content import OpsContent
 from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.tables.rows import TableData

@@ -31,7 +31,7 @@ from perftui_tui.screens.overview.meters import (
 from perftui_tui.screens.overview.top_ops import kernels, operators, top_ops
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
-from perftui_tui.widgets.log_tail import LogTail
+from perftui_tui.widgets.log_view import LogTail
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
@@ -41,16 +41,6 @@ MOST_FINDING_ROWS = 10
 
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""
-
-CHARTS = {
-    "Step time": "step",
-    "GPU": "gpu",
-    "Data loader": "loader",
-    "CPU": "cpu",
-    "Disk": "disk",
-    "Network": "network",
-}
-"""The chart that a click on each pane opens."""
 
 NOT_PLAYED = "what is printed carries no times, so it is not played: {app.show('log')} shows it"
 
@@ -116,7 +106,7 @@ class OverviewScreen(RunScreen):
         """Everything between header and footer, top to bottom."""
         yield SnapshotPane(headline, id="headline")
         yield SnapshotPane(step_bar, id="step-bar", chart="parts")
-        meters = [self._meter(name, read) for name, read in METERS.items()]
+        meters = [self._meter(name, *meter) for name, meter in METERS.items()]
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
             SnapshotPane(top_ops, id="top-ops", title="Top ops"),
@@ -126,9 +116,9 @@ class OverviewScreen(RunScreen):
         yield LogTail(id="log-tail")
         yield Vertical(*self._trace_body(), id="trace")
 
-    def _meter(self, name: str, read: Callable[[Snapshot], Meter]) -> SnapshotPane:
+    def _meter(self, name: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
         draw, at = self._drawing(read), f"meter-{read.__name__}"
-        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=CHARTS[name])
+        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=chart)
 
     def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
         """How one meter is drawn; beside the list of operators the GPU keeps its place."""

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from time import sleep
 
+import numpy as np
 from rich.text import Text
 from textual import on, work
 from textual.containers import Vertical
@@ -15,6 +16,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from perftui.analysis.measure import measure
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Trace
+from perftui_tui.keys.keymap import shown_key
 from perftui_tui.screens.timeline.detail.event import event_lines
 from perftui_tui.screens.timeline.detail.further import further_lines
 from perftui_tui.screens.timeline.detail.gap import gap_lines
@@ -22,7 +24,7 @@ from perftui_tui.screens.timeline.detail.lines import Line
 from perftui_tui.screens.timeline.detail.measure import measure_lines
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
-from perftui_tui.screens.timeline.legend import legend
+from perftui_tui.screens.timeline.model.event_kinds import EventKind, kind_of
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.widget import Timeline
@@ -39,6 +41,10 @@ _DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
 
 _TWO_ROWS = 26
 """Rows from which on the legend may have two of them."""
+
+
+_ENTRY_EXTRA = 4
+"""Cells of an entry of the legend beside its word: the mark and blanks."""
 
 
 class DetailedTimeline(Vertical):
@@ -195,8 +201,40 @@ class DetailedTimeline(Vertical):
         state, width = self.state, self.size.width
         if state is None or not width:
             return
-        text = legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
+        text = _legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
         most = 2 if self.size.height >= _TWO_ROWS else 1
         lines = text.split("\n")[:most]
         self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
         self._legend_rows = len(lines)
+
+
+def _kinds_in(trace: Trace) -> list[EventKind]:
+    """The kinds of work in a trace, in the order of ``EventKind``."""
+    count = max(len(trace.names), 1)
+    pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
+    held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
+    return [kind for kind in EventKind if kind in held]
+
+
+def _legend(
+    timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0
+) -> Text:
+    """One entry for each kind of work in ``trace``, in the colours of ``timeline``, and how many
+    threads and streams are hidden.
+
+    Lines are at most ``width`` cells and break between entries.
+    """
+    text, used = Text(), 0
+    if hidden:
+        words = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
+        text.append(words, "bold")
+        used = len(words)
+    for kind in _kinds_in(trace):
+        cells = len(kind.word) + _ENTRY_EXTRA
+        if used and used + cells > width:
+            text.append("\n")
+            used = 0
+        style = timeline.get_component_rich_style(f"timeline--{kind.style}")
+        text.append(kind.letter if ascii_only else "█", style).append(f" {kind.word}  ")
+        used += cells
+    return text

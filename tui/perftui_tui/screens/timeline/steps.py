@@ -11,9 +11,8 @@ from perftui.trace.model import NONE, Trace
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS
 from perftui_tui.screens.timeline.model.matches import find_matches
-from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 
 LEAST_REST = 2.0
 """Seconds from one drawing to the next: the picture should not change while it is read."""

@@ -10,9 +10,8 @@ from perftui_tui.screens.timeline.canvas.head import Scene, label_width
 from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of
 from perftui_tui.screens.timeline.model.cells import Cell, Row, merged, narrow, put
 from perftui_tui.screens.timeline.model.gap_labels import draw_gaps
-from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack
 from perftui_tui.screens.timeline.model.viewport import Viewport
 

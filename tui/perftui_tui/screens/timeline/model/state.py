@@ -12,8 +12,7 @@ from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
 from perftui_tui.screens.timeline.model.matches import Matches
-from perftui_tui.screens.timeline.model.navigation import Selection
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.track_list import TrackList
 from perftui_tui.screens.timeline.model.track_order import TrackOrder
 from perftui_tui.screens.timeline.model.viewport import Viewport

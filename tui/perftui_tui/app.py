@@ -142,10 +142,7 @@ class PerftuiApp(ReadingApp):
         self.notify(f"theme {self.theme}", timeout=2)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's, and ASCII last, where the terminal has no more.
-
-        With NO_COLOR Textual turns colours into greys, which are colours too: here none are left.
-        """
+        """Textual's, and ASCII last; NO_COLOR leaves no greys either, which are colours too."""
         filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]
         if self.no_color:
             filters.append(self._no_color)

@@ -94,8 +94,7 @@ class Trials:
             app.action_show("compare")
 
     def offer(self, finding: Finding | None, option: FixOption | None = None) -> None:
-        """Show what a trial of ``option`` would do, by default the best fix of ``finding``, and
-        start it on yes."""
+        """Offer ``option``, by default the best fix of ``finding``, and start it on yes."""
         from perftui.experiments.rerun import Form
 
         snapshot = self._app.snapshot

@@ -29,10 +29,7 @@ def _highest(values: Sequence[float]) -> float:
 
 
 def column_steps(value: float, low: float, high: float, steps: int) -> int:
-    """Steps of ``steps`` to fill for ``value``; 0 only where it is missing.
-
-    A value at or below ``low`` fills one step, so that a zero differs from a hole in the data.
-    """
+    """Steps to fill for ``value``: 0 where it is missing, at least 1 from ``low`` down."""
     if math.isnan(value):
         return 0
     span = high - low
@@ -40,10 +37,7 @@ def column_steps(value: float, low: float, high: float, steps: int) -> int:
 
 
 def area(values: Sequence[float], width: int, height: int, low: float, high: float) -> list[str]:
-    """Rows, top first, of an area chart ``width`` by ``height`` from ``low`` to ``high``.
-
-    Values outside the range are clamped; NaN is blank.
-    """
+    """Rows, top first, of an area chart; NaN is blank, other values are clamped."""
     full = len(LOWER_EIGHTHS) - 1
     steps = [column_steps(v, low, high, height * full) for v in resample(values, width)]
     floors = [row * full for row in reversed(range(height))]

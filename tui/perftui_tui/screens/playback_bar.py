@@ -62,8 +62,7 @@ def _step_label(position: Position) -> str:
 
 
 class PlaybackBar(RowView, can_focus=True):
-    """Draws ``bar_row``. While it has the focus its keys move through the run; a click or a drag
-    on the bar goes there."""
+    """Draws ``bar_row``; its keys, a click or a drag move through the run."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app.bar")
     DEFAULT_CSS = """

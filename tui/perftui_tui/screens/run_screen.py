@@ -98,10 +98,7 @@ class RunScreen(Screen[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """The bindings; the footer leaves out those that can do nothing with what is shown.
-
-        They still answer, with the reason: a key that is known by heart must not be silent.
-        """
+        """The bindings; useless ones leave the footer but still answer with the reason."""
         useless = self.useless_actions()
         return {
             key: active._replace(binding=replace(active.binding, show=False))

@@ -14,8 +14,7 @@ from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
 
 class Texts(Sequence[str]):
-    """Text made when it is asked for: a hundred thousand rows at once would block the screen for
-    seconds."""
+    """Text made when asked for: a hundred thousand rows at once would block for seconds."""
 
     def __init__(self, count: int, make: Callable[[int], str]) -> None:
         self._count = count
@@ -126,8 +125,7 @@ def share_columns(
     *,
     parts: Int64 | None = None,
 ) -> tuple[Column, Column]:
-    """Each value as a part of ``whole``, in figures and as a bar beside them. ``parts`` are what
-    adds up to the whole, where the values overlap."""
+    """Each value as a part of ``whole``, in figures and as a bar; ``parts`` are what adds up."""
     added = values if parts is None else parts
     draw = ascii_bar if ascii_only else block_bar
 

@@ -144,8 +144,7 @@ def _needed(columns: Sequence[Column], shown: Sequence[int], flexible: int) -> i
 
 
 def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -> list[int]:
-    """Cells of each shown column. The flexible one takes what is left, at least one cell; where it
-    has more than ``ROOMY``, columns that can grow take half of that."""
+    """Cells of each shown column; what the flexible one has above ``ROOMY`` is shared."""
     rest = width - _needed(columns, shown, 0)
     grown = {}
     for index in shown:

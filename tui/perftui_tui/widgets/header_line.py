@@ -36,8 +36,7 @@ LONG_FROM = len(NAME) + _cells(LONG_NAMES) + STATE_CELLS
 _LONGER = max(len(name) - len(s) for name, s in zip(LONG_NAMES, SHORT_NAMES, strict=True))
 
 SHORT_FROM = _cells(SHORT_NAMES) + _LONGER + STATE_CELLS
-"""Columns from which short names fit, that of the current screen in full; below it they are
-digits."""
+"""Columns from which short names fit, the current one in full; below it digits are shown."""
 
 NAMED_FROM = SHORT_FROM + len(NAME)
 """Columns from which our own name fits as well."""
@@ -105,8 +104,7 @@ def header(
     cells: int,
     trail: Sequence[str] = (),
 ) -> Row:
-    """The whole row; where there is room it shows which screens led here, and names the script, its
-    steps and its time."""
+    """The whole row; where there is room with the screens that led here, script, steps and time."""
     left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)), " ")
     if snapshot is None or cells < FACTS_FROM:
         return spread(left, row(state(snapshot, paused, short=True), " "), cells)

@@ -99,10 +99,7 @@ class LogView(RowView):
         self._moved()
 
     def find(self, direction: int) -> bool:
-        """Go to the next line (1) or the one before (-1) with the pattern; whether there is one.
-
-        After the last line comes the first.
-        """
+        """Go to the next (1) or previous (-1) matching line, round the end; False without one."""
         if not self._pattern:
             return False
         wanted, lines = self._pattern.lower(), self._output.lines

@@ -17,8 +17,7 @@ from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.widgets.row_view import RowView
 
 MOST_POINTS = 4000
-"""Points that are handed to plotext: a terminal has far fewer columns, and it takes them one by
-one. Of each stretch the lowest and the highest stay."""
+"""Points handed to plotext, which takes them one by one; a terminal has far fewer columns."""
 
 COLOURS = ("part-forward", "part-input-wait", "part-backward", "part-optimizer", "part-other",
            "part-loader-start")  # fmt: skip
@@ -153,8 +152,7 @@ def _ticks(
     unit: float = 1.0,
     least: float = 0.0,
 ) -> list[str]:
-    """Values that are round in ``unit`` and at least ``least`` apart, with their texts, which are
-    returned."""
+    """Set ticks round in ``unit`` and at least ``least`` apart; returns their texts."""
     step = max(least, unit * nice_step((high - low) / unit, max(room, 1)))
     first = int(np.ceil(low / step - 1e-9))
     ticks = [number * step for number in range(first, int(np.floor(high / step + 1e-9)) + 1)]

@@ -96,8 +96,7 @@ def fit_text(text: str, cells: int) -> str:
 
 
 def _source(holder: Holder, room: int) -> str:
-    """``function  file:line``; where that is too long the beginning of the path goes, then the end
-    of the function."""
+    """``function  file:line``, cut at the beginning of the path, then at the function's end."""
     if holder.file is None:
         return printable(f"  {holder.what}")
     place, what = f"{holder.file}:{holder.line}", f"  {holder.what}"

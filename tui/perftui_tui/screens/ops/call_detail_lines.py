@@ -139,9 +139,8 @@ class _Page(DetailTable):
             yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
 
     def lines(self) -> Iterator[LinkedLine]:
-        """Which functions call it. Of a frame PyTorch records the line at which its function
-        begins (2.13), or the line that it was at as the window opened; older ones the line of the
-        call."""
+        """Which functions call it. PyTorch 2.13 records the line at which a function begins, or stood
+        as the window opened; older versions that of the call."""
         if not self.further.lines:
             yield from self._missing("lines of code", "lines", "stacks")
             return

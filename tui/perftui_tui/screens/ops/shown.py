@@ -87,8 +87,7 @@ class OpsShown(Vertical):
     def show(
         self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
     ) -> None:
-        """Show ``analysis``; ``note`` is about its window, or why there is none.
-        ``metrics`` are what ncu measured of its kernels."""
+        """Show ``analysis`` with ncu's ``metrics``; ``note`` names its window or why there is none."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
             self._working = None
@@ -144,8 +143,7 @@ class OpsShown(Vertical):
         self._update_name()
 
     def _update_name(self) -> None:
-        """The whole name of the selected row. Only where that takes more or fewer lines than before
-        is the screen laid out anew: that takes longer than all else that a key does."""
+        """The whole name of the selected row; the slow layout only where its height changes."""
         name = printable(self._table.selected_name or "")
         lines = -(-cell_len(name) // max(self.size.width, 1))
         static = self.query_one("#ops-detail", Static)

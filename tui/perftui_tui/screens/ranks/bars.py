@@ -75,8 +75,7 @@ def _bar(one: RankRow, longest: int, room: int) -> Row:
 
 
 def _label(name: str, ns: int, whole: int, width: int) -> str:
-    """As much as fits: the name with its share, a shorter name with it, the share, or the edge
-    alone. A letter would say nothing; the names are below in the same order."""
+    """The first that fits: name and share, a shorter name and share, the share, the edge."""
     part, room = share(ns, whole), width - 1
     name = name_within(NAMES.get(name, name), room - 1 - len(part))
     text = f"{name} {part}" if name else part

@@ -106,8 +106,7 @@ class DetailedTimeline(Vertical):
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
     def _say_more(self, state: TimelineState, selected: Selection, said: Sequence[Line]) -> None:
-        """What takes longer than a key may: arguments, which lie in a file that may be slow, or
-        gone, and what needs a look at all events."""
+        """Arguments, whose file may be slow or gone, and what needs a look at all events."""
         worker = get_current_worker()
         # Who goes through events quickly waits for none of it, and neither does the next frame.
         sleep(_SETTLED)
@@ -219,11 +218,7 @@ def _kinds_in(trace: Trace) -> list[EventKind]:
 def _legend(
     timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0
 ) -> Text:
-    """One entry for each kind of work in ``trace``, in the colours of ``timeline``, and how many
-    threads and streams are hidden.
-
-    Lines are at most ``width`` cells and break between entries.
-    """
+    """The kinds of work in ``trace``, in lines of ``width`` cells, and how many tracks are hidden."""
     text, used = Text(), 0
     if hidden:
         words = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "

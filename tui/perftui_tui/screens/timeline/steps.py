@@ -22,11 +22,7 @@ _REST = 10
 
 
 class Pace:
-    """Lays out the newest steps, one run at a time, with a rest after each; the last one counts.
-
-    ``start`` begins with a run and leads to a call of ``done``; ``later`` runs a callback after so
-    many seconds on the same thread (``set_timer``).
-    """
+    """Calls ``start`` with the newest run, rests after each ``done``; ``later`` is a timer."""
 
     def __init__(
         self,

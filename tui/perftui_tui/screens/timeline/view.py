@@ -183,8 +183,7 @@ class TimelineView(SearchedTimeline):
     # Steps, while there is no trace
 
     def show_steps(self, run: RunSnapshot) -> None:
-        """While there is no trace, show the steps that ``run`` has recorded, with new ones every
-        few seconds."""
+        """While there is no trace, show the steps of ``run``, with new ones every few seconds."""
         if self._given is None:
             self._pace.want(run)
 

@@ -55,8 +55,7 @@ def draw_arrow(
     view: Viewport,
     ascii_only: bool,
 ) -> None:
-    """Down or up from the beginning of the call, then along the track of what it launched to its
-    beginning. An end outside the view is pointed to from the edge, with how far it is."""
+    """Down or up from the call, then along to what it launched; the edge points to what lies outside."""
     places = {one.track: place for place, one in enumerate(shown)}
     columns = len(tracks[0]) if tracks else 0
     call, work = places.get(launch.call.track), places.get(launch.work.track)
@@ -127,8 +126,7 @@ def _if_idle(cells: list[Cell], column: int, glyph: str) -> None:
 
 
 def _over(cells: list[Cell], column: int, glyph: str) -> None:
-    """Over a full cell in its own colour as the ground, so that the track stays to be seen, and not
-    over letters of a name."""
+    """Over a full cell on its own colour, and never over letters of a name."""
     old, style = cells[column]
     if style.endswith("-name"):
         if old in " ▏":

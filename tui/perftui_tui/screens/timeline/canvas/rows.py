@@ -25,10 +25,7 @@ _NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
 
 
 def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
-    """The tracks that are on screen; the selected one has labels in its gaps.
-
-    Over them lie the marks, and the arrow between the selected event and its launch.
-    """
+    """The tracks on screen, with marks and launch arrow; the selected one has labels in its gaps."""
     labels = label_width(width)
     shown, view = state.on_screen(), state.view
     tracks = [_track(scene, state, each, max(width - labels, 1)) for each in shown]
@@ -83,8 +80,7 @@ def _track_label(
 
 
 def track_name(track: Lane, room: int) -> str:
-    """The name of a track, shortened to ``room`` cells where that can be done: streams, threads and
-    ranks differ by their numbers alone, which a cut would take away."""
+    """The name of a track in ``room`` cells, with its numbers where that can be done."""
     name = narrow(printable(track.label))
     if len(name) > room:
         name = _RANK.sub(r"r\1 ", name)
@@ -97,10 +93,7 @@ def track_name(track: Lane, room: int) -> str:
 
 
 def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) -> None:
-    """Draw an interval in the style ``name``, keeping the characters.
-
-    Of a gap these are its words; what shares a column with its ends is not selected.
-    """
+    """Draw an interval in the style ``name``, keeping the characters; of a gap its text alone."""
     first = max(view.column(mark.start, len(cells)), 0)
     last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
     for index in range(first, last + 1):

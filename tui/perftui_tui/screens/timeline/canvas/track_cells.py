@@ -172,8 +172,7 @@ _Seen = tuple[Viewport, int, Matches | None]
 class DrawnTracks:
     """Works out the cells of a track once for each view: most keys leave the view where it is.
 
-    Of ten million events that was half of the time from such a key to its frame.
-    """
+    Of ten million events that was half of the time from such a key to its frame."""
 
     def __init__(self, trace: Trace, kinds: KindsOfTrace, glyphs: Glyphs) -> None:
         self._trace, self._kinds, self._glyphs = trace, kinds, glyphs

@@ -111,10 +111,7 @@ def _name(trace: Trace, row: int) -> str:
 
 
 def self_time(trace: Trace, row: int) -> int:
-    """Nanoseconds of ``row`` that are in none of the calls it made.
-
-    Calls of one thread that nest do not overlap each other, so their times can be subtracted.
-    """
+    """Nanoseconds of ``row`` outside its calls, which nest and do not overlap each other."""
     inside = slice(row, row + rows_inside(trace, row))
     children = trace.duration[inside][trace.parent[inside] == row]
     return int(trace.duration[row]) - int(children.sum())

@@ -49,8 +49,7 @@ def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
 
 
 def _name_lines(trace: Trace, row: int) -> list[Line]:
-    """How many events of the name there are in the trace, and how long they take: the median is a
-    real event's, and of calls in calls of the same name each counts."""
+    """How many events have the name and how long they take; nested calls of one name each count."""
     rows = np.flatnonzero(trace.name == trace.name[row])
     durations = trace.duration[rows]
     middle = (len(rows) - 1) // 2

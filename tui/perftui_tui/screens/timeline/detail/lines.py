@@ -71,3 +71,8 @@ def _wrapped(line: Line, width: int) -> list[str]:
 
 def _broken(text: str, width: int) -> list[str]:
     return [plain(line) for line in wrap(text, width)] or [""]
+
+
+def plain_text(lines: Sequence[Line]) -> str:
+    """All of it, for the clipboard."""
+    return "\n".join(line.text for line in lines)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out
+from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, plain_text
 from perftui_tui.widgets.row_view import RowView
 
 
@@ -29,11 +29,10 @@ class DetailPane(RowView):
     @property
     def text(self) -> str:
         """The whole text, on screen or not."""
-        return "\n".join(line.text for line in self._lines)
+        return plain_text(self._lines)
 
     def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:
-        """Show ``lines`` from the first on, or, with ``further`` ones of the same, from where the
-        reader is. How many rows stay empty."""
+        """Show ``lines`` from the top, or stay where they go on; returns the rows left empty."""
         self._lines = tuple(lines)
         self._redraw()
         if not further:

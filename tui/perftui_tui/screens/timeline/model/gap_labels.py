@@ -56,8 +56,7 @@ class DeviceGaps:
     def over(self, device: int, start: int, end: int) -> Gap | None:
         """The gap of ``device`` over more than half of ``start`` to ``end``, None without one.
 
-        One stream may wait while others of the device work: that is no idle device.
-        """
+        One stream may wait while others of the device work: that is no idle device."""
         gaps = self._gaps.get(device, [])
         # What covers more than half of a stretch covers its middle.
         place = bisect_right(gaps, (start + end) // 2, key=lambda gap: gap.start) - 1
@@ -104,10 +103,7 @@ def draw_gaps(
 
 
 def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
-    """The longest label that fits in ``width`` cells with its brackets; empty where none does.
-
-    ``inside`` is the operator or range that the host was in meanwhile.
-    """
+    """The longest label in ``width`` cells with its brackets; ``inside`` is the host's operator."""
     size = format_ns(idle.duration)
     known = (f" idle {size} {cause} ",) if cause else ()
     more = (f" idle {size} {cause} in {inside} ",) if cause and inside else ()
@@ -134,10 +130,7 @@ def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
 
 
 def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
-    """The largest gap of each column on a logarithmic scale from ``threshold``, two steps a decade.
-
-    A gap narrower than a column, which the track itself can only hint at, stands out here.
-    """
+    """The largest gap of each column, from ``threshold`` two steps a decade."""
     ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
     top = len(ramp) - 1
     return "".join(ramp[min(_level(gap, threshold), top)] for gap in largest.tolist())

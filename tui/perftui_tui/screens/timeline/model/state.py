@@ -210,8 +210,7 @@ class TimelineState(TrackList):
         self.marks = TimeMarks(min(max(first, low), high), min(max(second, low), high))
 
     def clear(self) -> bool:
-        """Take away the marks; else what a search found; else the selection. False where there is
-        none of them."""
+        """Take away the marks, else matches, else the selection; False where there is none."""
         if self.marks != TimeMarks():
             self.marks = TimeMarks()
         elif self.matches is not None:

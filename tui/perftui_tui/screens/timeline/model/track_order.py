@@ -8,8 +8,7 @@ from perftui.analysis.lanes import WHOLE, Lane
 from perftui.trace.model import Track
 
 GroupKey = tuple[str, str, int, int, bool]
-"""Process, thread, device and stream, and whether it is the track of the whole device: the same
-thread has the same key in the next window of a run."""
+"""Process, thread, device, stream, whether a whole device: the same in the next window of a run."""
 
 
 class TrackOrder:
@@ -26,8 +25,7 @@ class TrackOrder:
         return tuple(sorted(self._hidden)), tuple(self._pinned), tuple(self._order)
 
     def arranged(self, tracks: Iterable[Lane], trace_tracks: Sequence[Track]) -> list[Lane]:
-        """The tracks that are not hidden: pinned ones first, then as they were moved; those that
-        were never moved come in the order given, behind."""
+        """The tracks that are not hidden: pinned ones first, then as they were moved or given."""
         groups = self._groups(tracks, trace_tracks)
         return [track for key in self._visible(groups) for track in groups[key]]
 
@@ -66,8 +64,7 @@ class TrackOrder:
     def move(
         self, track: Lane, tracks: Iterable[Lane], trace_tracks: Sequence[Track], step: int
     ) -> bool:
-        """Exchange the group of ``track`` with the next (1) or previous (-1) one shown; False at
-        the edge, where pinned ones and others meet, too."""
+        """Exchange the group of ``track`` with the next (1) or previous (-1); False at an edge."""
         groups = self._groups(tracks, trace_tracks)
         shown = self._visible(groups)
         place = shown.index(group_key(track, trace_tracks))

@@ -58,8 +58,8 @@ def risk(risks: Sequence[Risk], indent: str = "") -> Prose:
     label = f"{indent}Risk  "
     if not risks:
         return Prose("none known: results stay the same", "good", " " * len(label), label)
-    words = ", ".join(each.value for each in risks)
-    return Prose(words, "warn", " " * len(label), label)
+    names = ", ".join(each.value for each in risks)
+    return Prose(names, "warn", " " * len(label), label)
 
 
 def diff_rows(patch: Patch) -> list[Row]:

@@ -112,8 +112,8 @@ def header(
     right = row(("replay ", "dim") if replayed else "", state(snapshot, paused), " ")
     room = cells - width(left) - width(right) - 2
     way = crumbs(trail, current, room)
-    words = "  ".join(filter(None, (way, _facts(snapshot, room - cell_len(way) - 2))))
-    return spread(left, row((f"{words}  " if words else "", "dim"), *right), cells)
+    text = "  ".join(filter(None, (way, _facts(snapshot, room - cell_len(way) - 2))))
+    return spread(left, row((f"{text}  " if text else "", "dim"), *right), cells)
 
 
 def crumbs(trail: Sequence[str], current: str, room: int) -> str:
@@ -122,9 +122,9 @@ def crumbs(trail: Sequence[str], current: str, room: int) -> str:
         return ""
     names = [LONG_NAMES[SCREENS.index(name)] for name in (*trail, current)]
     for kept in (names, ["...", *names[-2:]], names[-2:]):
-        words = " > ".join(kept)
-        if cell_len(words) <= room:
-            return words
+        text = " > ".join(kept)
+        if cell_len(text) <= room:
+            return text
     return ""
 
 
@@ -136,9 +136,9 @@ def _facts(snapshot: Snapshot, room: int) -> str:
         if snapshot.rank_number:
             facts.insert(0, f"rank {snapshot.rank_number}")
     for kept in ([snapshot.title, *facts], facts, facts[:1]):
-        words = "  ".join(kept)
-        if cell_len(words) <= room:
-            return words
+        text = "  ".join(kept)
+        if cell_len(text) <= room:
+            return text
     return ""
 
 

@@ -97,11 +97,11 @@ class ChartPlot(PlotextPlot):
         """Draw highlighted points, the levels, and the cursor."""
         plot, warn = self.plt, self._colour("caution")
         if chart.marked is not None:
-            words, marked = chart.marked
+            label, marked = chart.marked
             chosen = marked & inside
             if chosen.any():
                 x, y = downsampled(chart.x[chosen], chart.lines[0].values[chosen])
-                plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=words)
+                plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=label)
         for _, level in chart.levels:
             if chart.is_distribution:
                 plot.vline(level, color=self._colour("accent"))

@@ -93,15 +93,15 @@ class ChartScreen(ModalScreen[None]):
     def _title(self, cells: int) -> Row:
         chart = self.chart
         left = row((f" {chart.title} ", "selected"), f"  {self._chosen + 1} of {len(self._charts)}")
-        words: list[Span] = [
+        spans: list[Span] = [
             (f"{label} {chart_level(chart, level)}", "") for label, level in chart.levels
         ]
         if chart.marked is not None:
-            words.append((f"x {chart.marked[0]}", "warn"))
+            spans.append((f"x {chart.marked[0]}", "warn"))
         if chart.note:
-            words.append((chart.note, "dim"))
+            spans.append((chart.note, "dim"))
         title = crop(left, cells)
-        for span in words:
+        for span in spans:
             longer = (*title, ("   ", ""), span)
             if width(longer) > cells:
                 # The chart's legend tells the marks, too; half a fact may be a wrong one.

@@ -92,8 +92,8 @@ class CompareScreen(RunScreen):
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             parts.rows = []
-            words = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
-            figures.rows = wrap(words, max(20, cells))
+            text = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
+            figures.rows = wrap(text, max(20, cells))
             return
         before, after = pair
         parts.rows = breakdown_rows(before, after, parts.size.width)

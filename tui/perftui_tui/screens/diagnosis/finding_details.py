@@ -195,8 +195,8 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     if can:
         rows.append(row("     ", (hint("  ".join(can)), "accent")))
     if is_written:
-        words = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
-        rows.append(row("     ", (hint(words), "good")))
+        text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
+        rows.append(row("     ", (hint(text), "good")))
     elif option.why_not:
         rows += wrap(option.why_not, cells, "warn", "     ")
     if option.advice:

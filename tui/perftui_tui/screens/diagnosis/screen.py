@@ -111,8 +111,8 @@ class DiagnosisScreen(RunScreen):
         )
         useless = self.useless_actions()
         fixes = "   ".join(
-            f"{shown_key(f'diagnosis.{action}')} {words}"
-            for action, words in FIX_KEYS
+            f"{shown_key(f'diagnosis.{action}')} {label}"
+            for action, label in FIX_KEYS
             if action not in useless
         )
         if detailed.border_subtitle != fixes:

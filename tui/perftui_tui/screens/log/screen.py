@@ -103,10 +103,10 @@ class LogScreen(RunScreen):
     def action_find(self, direction: int) -> None:
         """To the next match, or to the one before."""
         if not self._view.find(direction):
-            words = hint("{log.search} searches")
+            text = hint("{log.search} searches")
             if self._view.pattern:
-                words = f"no line with {self._view.pattern!r}"
-            self.notify(words, severity="warning", markup=False, timeout=3)
+                text = f"no line with {self._view.pattern!r}"
+            self.notify(text, severity="warning", markup=False, timeout=3)
 
     @on(Input.Changed)
     def _pattern_changed(self, event: Input.Changed) -> None:

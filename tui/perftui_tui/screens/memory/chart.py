@@ -113,8 +113,8 @@ def _cards(snapshot: Snapshot) -> list[Span]:
         used = latest(table, f"gpu{number}.memory_used")
         whole = latest(table, f"gpu{number}.memory_total")
         if used is not None and whole:
-            words = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
-            spans.append((f"{words} ({share(used, whole)})", ""))
+            text = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
+            spans.append((f"{text} ({share(used, whole)})", ""))
     return spans
 
 

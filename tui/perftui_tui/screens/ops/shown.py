@@ -87,7 +87,7 @@ class OpsShown(Vertical):
     def show(
         self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
     ) -> None:
-        """Show ``analysis`` with ncu's ``metrics``; ``note`` names its window or why there is none."""
+        """Show ``analysis``, with ncu's ``metrics``; ``note`` says which window, or why none."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
             self._working = None
@@ -175,8 +175,8 @@ class OpsShown(Vertical):
             self._working, self._done = (self.by, self.is_tree), 0.0
             self._work_out(content, self.by, self.is_tree)
         done = f": {self._done:.0%}" if self._done else ""
-        words = "reading the arguments of all operators" if self.by.needs_arguments else "counting"
-        return TableData((), (), empty=f"{words}{done}")
+        text = "reading the arguments of all operators" if self.by.needs_arguments else "counting"
+        return TableData((), (), empty=f"{text}{done}")
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="ops-calls")
     def _work_out(self, content: OpsContent, by: By, is_tree: bool) -> None:
@@ -219,8 +219,8 @@ class OpsShown(Vertical):
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         if self._content is not None and not self.kernels_shown:
-            words = [f"[{by.value}]" if by is self.by else by.value for by in By]
-            parts.append(f"by {' '.join(words)}")
+            groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
+            parts.append(f"by {' '.join(groups)}")
             parts.append("table [tree]" if self.is_tree else "[table] tree")
         if self._filter.value and self._tree is None:
             shown, every = len(self._table.order), len(self._table.data)

@@ -27,9 +27,9 @@ def _label(text: str, style: str) -> Span:
     return (f" {text} ".ljust(LABEL_WIDTH), style)
 
 
-def _sentence(label: str, style: str, words: str, cells: int) -> list[Row]:
+def _sentence(label: str, style: str, text: str, cells: int) -> list[Row]:
     indent = " " * (LABEL_WIDTH + 1)
-    first, *rest = wrap(words, cells, "bold", indent)[:LONGEST] or [row("")]
+    first, *rest = wrap(text, cells, "bold", indent)[:LONGEST] or [row("")]
     return [row(_label(label, style), " ", *first[1:]), *rest]
 
 
@@ -70,9 +70,9 @@ def _do_this(option: FixOption, top: Finding) -> Row:
 
 
 def _not_possible(option: FixOption) -> Row:
-    words = (f"{option.title} is not possible here", "bold")
+    text = (f"{option.title} is not possible here", "bold")
     return row(
-        _label("NO FIX", "warn"), " ", words, "  ", (shown_key("overview.why"), "key"), " why"
+        _label("NO FIX", "warn"), " ", text, "  ", (shown_key("overview.why"), "key"), " why"
     )
 
 

@@ -209,9 +209,9 @@ class OverviewScreen(RunScreen):
             if pane.border_subtitle != opens:
                 pane.border_subtitle = opens
         gaps = self.query_one(GapList)
-        words = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
-        if gaps.border_subtitle != words:
-            gaps.border_subtitle = words
+        text = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
+        if gaps.border_subtitle != text:
+            gaps.border_subtitle = text
 
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""

@@ -208,7 +208,7 @@ class DetailedTimeline(Vertical):
 
 
 def _kinds_in(trace: Trace) -> list[EventKind]:
-    """The kinds of work in a trace, in the order of ``EventKind``."""
+    """The kinds of work in ``trace`` in lines of ``width`` cells, and how many are hidden."""
     count = max(len(trace.names), 1)
     pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
     held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
@@ -221,9 +221,9 @@ def _legend(
     """The kinds of work in ``trace``, in lines of ``width`` cells, and how many tracks are hidden."""
     text, used = Text(), 0
     if hidden:
-        words = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
-        text.append(words, "bold")
-        used = len(words)
+        label = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
+        text.append(label, "bold")
+        used = len(label)
     for kind in _kinds_in(trace):
         cells = len(kind.word) + _ENTRY_EXTRA
         if used and used + cells > width:

@@ -138,8 +138,8 @@ class TimelineView(SearchedTimeline):
         if self._is_read:
             is_over = self.run is not None and self.run.manifest.status.is_over
             missing = NEVER_PROFILED if is_over else hint(NO_TRACE)
-            words = missing if analysis is None else EMPTY_TRACE
-            self.query_one("#timeline-empty", Static).update(words)
+            text = missing if analysis is None else EMPTY_TRACE
+            self.query_one("#timeline-empty", Static).update(text)
         if analysis is None or empty:
             self._timeline.show(None)
         else:
@@ -240,8 +240,8 @@ class TimelineView(SearchedTimeline):
 
     def _report_read(self, done: int, count: int) -> None:
         if done < count and done % _NOTIFY_EVERY == 0:
-            words = f"{done} of {count} ranks are read"
-            self.app.call_from_thread(self.notify, words, timeout=2)
+            text = f"{done} of {count} ranks are read"
+            self.app.call_from_thread(self.notify, text, timeout=2)
 
     def _show_together(self, given: TraceAnalysis, together: Together) -> None:
         if given is self._given and self.is_attached:
@@ -250,5 +250,5 @@ class TimelineView(SearchedTimeline):
 
 
 def _steps_alone(run: RunSnapshot) -> tuple[Line, ...]:
-    words = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
-    return Line(words, "warn"), Line(OF_STEPS)
+    text = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
+    return Line(text, "warn"), Line(OF_STEPS)

@@ -55,7 +55,7 @@ def draw_arrow(
     view: Viewport,
     ascii_only: bool,
 ) -> None:
-    """Down or up from the call, then along to what it launched; the edge points to what lies outside."""
+    """Up or down from the call, then along to what it launched; an end outside is pointed to."""
     places = {one.track: place for place, one in enumerate(shown)}
     columns = len(tracks[0]) if tracks else 0
     call, work = places.get(launch.call.track), places.get(launch.work.track)
@@ -106,11 +106,11 @@ def _point_outside(
 ) -> None:
     left, right = "<>" if ascii_only else "◄►"
     away = view.start - time if on_left else time - view.end
-    words = f"{left} {format_ns(away)}" if on_left else f"{format_ns(away)} {right}"
-    first = 0 if on_left else len(cells) - len(words)
-    room = range(first, first + len(words))
-    if len(words) <= len(cells) and all(_is_idle(cells[column]) for column in room):
-        for column, glyph in zip(room, words, strict=True):
+    text = f"{left} {format_ns(away)}" if on_left else f"{format_ns(away)} {right}"
+    first = 0 if on_left else len(cells) - len(text)
+    room = range(first, first + len(text))
+    if len(text) <= len(cells) and all(_is_idle(cells[column]) for column in room):
+        for column, glyph in zip(room, text, strict=True):
             cells[column] = (glyph, STYLE)
     else:
         _over(cells, 0 if on_left else len(cells) - 1, left if on_left else right)

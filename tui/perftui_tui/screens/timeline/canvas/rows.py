@@ -25,7 +25,7 @@ _NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
 
 
 def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
-    """The tracks on screen, with marks and launch arrow; the selected one has labels in its gaps."""
+    """The tracks on screen with marks and launch arrow, the selected one with labelled gaps."""
     labels = label_width(width)
     shown, view = state.on_screen(), state.view
     tracks = [_track(scene, state, each, max(width - labels, 1)) for each in shown]

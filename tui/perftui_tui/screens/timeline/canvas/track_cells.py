@@ -113,12 +113,12 @@ def _draw_event(
     if start >= times[0] and not edged:
         left = _mark_start(cells, left, right, style, glyphs, event_style)
     if right - left >= event_style.named_from:
-        words = event_style.label(row, right - left)
+        label = event_style.label(row, right - left)
         # Letters behind a word would be read as part of it.
         blank = (
-            " " if words and event_style.needs_colour and _is_lettered(event_style, glyphs) else ""
+            " " if label and event_style.needs_colour and _is_lettered(event_style, glyphs) else ""
         )
-        put(cells, left, f"{words}{blank}"[: right - left], f"{style}-name")
+        put(cells, left, f"{label}{blank}"[: right - left], f"{style}-name")
 
 
 def _mark_start(

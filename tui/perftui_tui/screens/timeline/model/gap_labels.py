@@ -97,8 +97,8 @@ def draw_gaps(
         open_left, open_right = idle.start < view.start, idle.end > view.end
         row = gaps.meanwhile(device, idle)
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        words = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
-        text = bracketed(words, last - first + 1, open_left, open_right, ascii_only)
+        label = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
+        text = bracketed(label, last - first + 1, open_left, open_right, ascii_only)
         put(cells, first, text, "gap")
 
 
@@ -108,13 +108,13 @@ def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
     known = (f" idle {size} {cause} ",) if cause else ()
     more = (f" idle {size} {cause} in {inside} ",) if cause and inside else ()
     candidates: tuple[str, ...] = (*more, *known, f" idle {size} ", f" {size} ")
-    return next((words for words in candidates if len(words) + 2 <= width), "")
+    return next((label for label in candidates if len(label) + 2 <= width), "")
 
 
-def bracketed(words: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
+def bracketed(label: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
     """``label`` between lines to both ends; an open end goes on outside."""
     line, left, right = "-<>" if ascii_only else "─├┤"
-    middle = words.center(width - 2, line)
+    middle = label.center(width - 2, line)
     return (line if open_left else left) + middle + (line if open_right else right)
 
 

@@ -38,9 +38,7 @@ class RowView(ScrollView, can_focus=False):
     ascii_only = False
     """Whether this process draws with ASCII alone; set once, before the app starts."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, classes=classes)
-        self._rows: tuple[Row, ...] = ()
+    _rows: tuple[Row, ...] = ()
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -36,13 +36,11 @@ FRAME_ROWS = 4
 class ChartPlot(PlotextPlot):
     """Draws one chart between ``left`` and ``right``."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._chart: Chart | None = None
-        self._view = (0.0, 1.0)
-        self._at = 0
-        self.axis_cells = 1
-        """Columns left of the plot, taken by the numbers of the axis."""
+    _chart: Chart | None = None
+    _view = (0.0, 1.0)
+    _at = 0
+    axis_cells = 1
+    """Columns left of the plot, taken by the numbers of the axis."""
 
     def show(self, chart: Chart, left: float, right: float, at: int) -> None:
         """Draw the range from ``left`` to ``right``, and the cursor at point ``at``."""

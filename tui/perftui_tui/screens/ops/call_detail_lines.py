@@ -139,7 +139,7 @@ class _Page(DetailTable):
             yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
 
     def lines(self) -> Iterator[LinkedLine]:
-        """Which functions call it: PyTorch 2.13 records their first line, older ones that of the call."""
+        """Which functions call it; PyTorch 2.13 has their first line, others that of the call."""
         if not self.further.lines:
             yield from self._missing("lines of code", "lines", "stacks")
             return

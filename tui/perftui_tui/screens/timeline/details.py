@@ -50,22 +50,20 @@ _ENTRY_EXTRA = 4
 class DetailedTimeline(Vertical):
     """A timeline with all that is known of what is selected in it."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self.run: RunSnapshot | None = None
-        """The run that the trace is a window of."""
-        self._detailed: Selection | None = None
-        self._is_shown = False
-        """Whether the detail shows ``_detailed``."""
-        self._is_measure = False
-        """Whether what was measured is shown instead."""
-        self._main_track = NONE
-        self._notes: tuple[Line, ...] = ()
-        """Shown before the summary, while nothing is selected."""
-        self._hidden = 0
-        self._legend_rows = 1
-        self._is_tall = False
-        """Whether the detail has half of the screen."""
+    run: RunSnapshot | None = None
+    """The run that the trace is a window of."""
+    _detailed: Selection | None = None
+    _is_shown = False
+    """Whether the detail shows ``_detailed``."""
+    _is_measure = False
+    """Whether what was measured is shown instead."""
+    _main_track = NONE
+    _notes: tuple[Line, ...] = ()
+    """Shown before the summary, while nothing is selected."""
+    _hidden = 0
+    _legend_rows = 1
+    _is_tall = False
+    """Whether the detail has half of the screen."""
 
     @abstractmethod
     def _go(self, start: int, end: int, row: int | None) -> None:
@@ -218,7 +216,7 @@ def _kinds_in(trace: Trace) -> list[EventKind]:
 def _legend(
     timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0
 ) -> Text:
-    """The kinds of work in ``trace``, in lines of ``width`` cells, and how many tracks are hidden."""
+    """The kinds of work in ``trace``, in lines of ``width`` cells, and how many are hidden."""
     text, used = Text(), 0
     if hidden:
         label = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "

@@ -21,10 +21,8 @@ class DetailPane(RowView):
 
         place: Place
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._lines: tuple[Line, ...] = ()
-        self._places: list[Place | None] = []
+    _lines: tuple[Line, ...] = ()
+    _places: tuple[Place | None, ...] = ()
 
     @property
     def text(self) -> str:
@@ -42,7 +40,7 @@ class DetailPane(RowView):
     def _redraw(self) -> None:
         # A column is kept for the scrollbar, so that it moves no text when it comes.
         found = laid_out(self._lines, self.size.width - 1)
-        self._places = [place for _, place in found]
+        self._places = tuple(place for _, place in found)
         self.rows = [line for line, _ in found]
 
     def scroll_page(self, pages: int) -> bool:

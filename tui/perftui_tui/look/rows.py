@@ -104,7 +104,7 @@ def fit(line: Row, cells: int) -> Row:
 
 
 def fold(line: Row, cells: int) -> list[Row]:
-    """The row, made safe, broken at blanks into rows of at most ``cells``, each later one marked."""
+    """The row, made safe, broken at blanks into rows of at most ``cells``, later ones marked."""
     # A control code takes no cell, spelled out it takes four: what is drawn is what counts.
     letters = [(letter, style) for text, style in safe(line) for letter in text]
     rows: list[Row] = []

@@ -87,10 +87,8 @@ def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
         rows += _lines("Where the main thread is", looks, snapshot.window_thread, cells)
     if snapshot.worker_lines is not None:
         found = snapshot.worker_lines
-        looks = (
-            f"{fmt.percent(found.busy)} of their time, "
-            f"about {fmt.several(found.making.looks, 'look')}"
-        )
+        count = fmt.several(found.making.looks, "look")
+        looks = f"{fmt.percent(found.busy)} of their time, about {count}"
         rows += _lines("Where the workers make batches", looks, found.making, cells)
     for gaps in snapshot.gap_lines:
         looks = f"{fmt.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
@@ -158,18 +156,8 @@ def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells
     if not options:
         return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
     chosen = min(chosen, len(options) - 1)
-    rows = [
-        row(
-            (
-                "Fix"
-                if len(options) == 1
-                else hint(
-                    "Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)"
-                ),
-                "bold",
-            )
-        )
-    ]
+    several = hint("Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)")
+    rows = [row(("Fix" if len(options) == 1 else several, "bold"))]
     for at, option in enumerate(options):
         mark, style = (">", "accent") if at == chosen else (" ", "")
         place = f"   {option.file}:{option.line}" if option.file and option.line else ""
@@ -199,19 +187,9 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
         rows.append(row("     ", (hint(text), "good")))
     elif option.why_not:
         rows += wrap(option.why_not, cells, "warn", "     ")
-    if option.advice:
-        rows += [
-            row("     ", *folded)
-            for line in option.advice.splitlines()
-            for folded in fold(row(line), cells - 5)
-        ]
-    if option.patch is not None:
-        rows += [
-            row("     ", *folded)
-            for line in diff_rows(option.patch)
-            for folded in fold(line, cells - 5)
-        ]
-    return rows
+    lines = [row(line) for line in option.advice.splitlines()]
+    lines += diff_rows(option.patch) if option.patch is not None else []
+    return rows + [row("     ", *folded) for line in lines for folded in fold(line, cells - 5)]
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:

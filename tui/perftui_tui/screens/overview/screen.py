@@ -78,7 +78,6 @@ class OverviewScreen(RunScreen):
     }
     OverviewScreen.-tall {
         #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
-        #dashboard.-vertical { layout: vertical; }
         .meter { height: 1fr; border: round $chart; }
         #findings { min-height: 6; }
         #log-tail { height: 5; border: round $chart; }

@@ -81,10 +81,8 @@ class RanksScreen(RunScreen):
             self._draw(None, None, ONE_TRACE, "")
 
     def _draw(self, table: RankTable | None, shown: int | None, empty: str, doing: str) -> None:
-        verdict, bars = (
-            self.query_one("#rank-verdict", RowView),
-            self.query_one("#rank-bars", RowView),
-        )
+        verdict = self.query_one("#rank-verdict", RowView)
+        bars = self.query_one("#rank-bars", RowView)
         rows = rank_headline(table, self.size.width, doing)
         verdict.styles.height = max(1, min(5, len(rows)))
         verdict.rows = rows

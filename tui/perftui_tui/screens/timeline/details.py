@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from time import sleep
 
@@ -64,10 +63,6 @@ class DetailedTimeline(Vertical):
     _legend_rows = 1
     _is_tall = False
     """Whether the detail has half of the screen."""
-
-    @abstractmethod
-    def _go(self, start: int, end: int, row: int | None) -> None:
-        """Show an interval of the present trace."""
 
     @property
     def _timeline(self) -> Timeline:
@@ -152,6 +147,11 @@ class DetailedTimeline(Vertical):
     def _chosen(self, event: DetailPane.Chosen) -> None:
         event.stop()
         self._go(event.place.start, event.place.end, event.place.row)
+
+    def _go(self, start: int, end: int, row: int | None) -> None:
+        if self.state is not None:
+            self.state.jump(start, end, row)
+            self._timeline.changed()
 
     def action_scroll_detail(self, pages: int) -> None:
         """Scroll the detail."""

@@ -126,11 +126,6 @@ class TimelineView(SearchedTimeline):
         else:
             self._go(start, end, row)
 
-    def _go(self, start: int, end: int, row: int | None) -> None:
-        if self.state is not None:
-            self.state.jump(start, end, row)
-            self._timeline.changed()
-
     def _load(self) -> None:
         analysis = self._analysis
         empty = analysis is None or not len(analysis.trace)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
-from textual.message import Message
 
 from perftui.analysis.slow_steps import slow_from
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.canvas.mouse import TimelineMouse
-from perftui_tui.screens.timeline.model.state import TimelineState
 
 _KEY_ZOOM = 0.5
 
@@ -22,27 +18,6 @@ class Timeline(TimelineMouse, can_focus=True):
     """Changes what its canvas draws by keys, and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
-
-    @dataclass(eq=False)
-    class NothingFound(Message):
-        """A key asked for something that is not there: ``reason``."""
-
-        reason: str
-
-    class Marked(Message):
-        """Marks were set, or taken away: where there are two, what lies between is measured."""
-
-    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state; post ``missing``, if given, where that did nothing."""
-        if self.state is None:
-            return
-        marks = self.state.marks
-        done = change(self.state)
-        if done is False and missing:
-            self.post_message(self.NothingFound(missing))
-        self.changed()
-        if self.state.marks != marks:
-            self.post_message(self.Marked())
 
     def action_zoom(self, direction: int) -> None:
         """Zoom in (1) or out (-1)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,19 +35,16 @@ class TimelineCanvas(Widget):
     DEFAULT_CSS = f"""
     TimelineCanvas {{
         height: 1fr;
-        & > .timeline--label {{ color: $text-muted; }}
+        & > .timeline--label, & > .timeline--muted {{ color: $text-muted; }}
         & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
-        & > .timeline--muted {{ color: $text-muted; }}
-        & > .timeline--view {{ color: $primary; text-style: bold; }}
-        & > .timeline--pointer {{ color: $accent; text-style: bold; }}
+        & > .timeline--view, & > .timeline--mark {{ color: $primary; text-style: bold; }}
         & > .timeline--step {{ color: $text; }}
         & > .timeline--gap {{ color: $warning; }}
         & > .timeline--selected {{ color: $foreground; text-style: bold; }}
-        & > .timeline--linked {{ color: $accent; text-style: bold; }}
-        & > .timeline--arrow {{ color: $accent; text-style: bold; }}
-        & > .timeline--mark {{ color: $primary; text-style: bold; }}
-        & > .timeline--match {{ color: $warning; text-style: bold; }}
-        & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
+        & > .timeline--pointer, & > .timeline--linked, & > .timeline--arrow {{
+            color: $accent; text-style: bold;
+        }}
+        & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
         &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
         {component_css()}
     }}
@@ -57,6 +55,15 @@ class TimelineCanvas(Widget):
         """Another event or gap is selected; None at first."""
 
         selected: Selection | None
+
+    @dataclass(eq=False)
+    class NothingFound(Message):
+        """A key asked for something that is not there: ``reason``."""
+
+        reason: str
+
+    class Marked(Message):
+        """Marks were set, or taken away: where there are two, what lies between is measured."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -105,6 +112,18 @@ class TimelineCanvas(Widget):
         """Draw the changed state soon, and post what is selected."""
         self._throttle.request()
         self.post_message(self.SelectionChanged(self.state.selected if self.state else None))
+
+    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
+        """Change the state; post ``missing``, if given, where that did nothing."""
+        if self.state is None:
+            return
+        marks = self.state.marks
+        done = change(self.state)
+        if done is False and missing:
+            self.post_message(self.NothingFound(missing))
+        self.changed()
+        if self.state.marks != marks:
+            self.post_message(self.Marked())
 
     def on_resize(self) -> None:
         """Draw for the new size."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual import events
@@ -36,10 +34,6 @@ class TimelineMouse(TimelineCanvas):
     """
 
     _drag: _Drag | None = None
-
-    @abstractmethod
-    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state."""
 
     def _columns(self) -> int:
         return max(self.size.width - label_width(self.size.width), 1)

@@ -14,7 +14,7 @@ from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
-from perftui_tui.charts.layers import HATCH, layers
+from perftui_tui.charts.area import HATCH, layers
 from perftui_tui.look.rows import plain
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.memory.chart import memory_chart, memory_now

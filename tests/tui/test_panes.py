@@ -265,14 +265,14 @@ def test_meters_fit_where_they_are_drawn(
     tmp_path: Path, name: str, size: tuple[int, int], steps: int
 ) -> None:
     snapshot = snapshot_of(tmp_path, steps=steps, gpu=steps > 1)
-    rows = draw_meter(METERS[name])(snapshot, *size)
+    rows = draw_meter(METERS[name][0])(snapshot, *size)
     assert rows
     assert all(width(line) <= size[0] for line in rows)
     assert any(plain(line).strip() for line in rows)
 
 
 def test_a_meter_with_data_has_a_word_or_a_number(tmp_path: Path) -> None:
-    for read in METERS.values():
+    for read, _ in METERS.values():
         meter: Meter = read(snapshot_of(tmp_path / read.__name__, gpu=True))
         assert meter.reading
         assert not meter.absent

@@ -41,7 +41,7 @@ def panes(snapshot: Snapshot) -> list[str]:
         for draw in (headline, step_bar, findings, memory_now, memory_chart)
         for row in draw(snapshot, 120, 14)
     ]
-    for read in METERS.values():
+    for read, _ in METERS.values():
         drawn += [*draw_meter(read)(snapshot, 60, 9), *draw_meter(read)(snapshot, 90, 1)]
     return [*map(plain, drawn), *map(plain, rank_headline(snapshot.ask(rank_table), 120))]
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui_tui.panes.steady_bins import steady_bins
+from perftui_tui.charts.area import steady_bins
 
 numbers = st.lists(st.floats(0, 1000), min_size=1, max_size=200)
 

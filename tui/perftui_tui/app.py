@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     from perftui.trace.ncu.model import KernelMetrics
 
 
-def _nothing() -> None:
-    pass
-
-
 class PerftuiApp(ReadingApp):
     """Shows the run directory or the trace file at ``target``."""
 
@@ -75,7 +71,7 @@ class PerftuiApp(ReadingApp):
         use(keys)
         self.set_class(RowView.ascii_only, "-ascii")
         self._ascii, self._no_color = AsciiFilter(), NoColor()
-        self.once_made: Callable[[], None] = _nothing
+        self.once_made: Callable[[], None] | None = None
         """Called when all is there that the first frame needs."""
         self.crash: BaseException | None = None
         """What went wrong in the app itself, where it ended so."""
@@ -105,7 +101,8 @@ class PerftuiApp(ReadingApp):
             self.warn(complaint)
         self.app_resume_signal.subscribe(self, self._resumed)
         self.wait_for_first_message()
-        self.once_made()
+        if self.once_made is not None:
+            self.once_made()
         for note in self.notes:
             self.notify(printable(note), markup=False, timeout=10)
 
@@ -145,10 +142,7 @@ class PerftuiApp(ReadingApp):
         self.notify(f"theme {self.theme}", timeout=2)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's, and ASCII last, where the terminal has no more.
-
-        With NO_COLOR Textual turns colours into greys, which are colours too: here none are left.
-        """
+        """Textual's, and ASCII last; NO_COLOR leaves no greys either, which are colours too."""
         filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]
         if self.no_color:
             filters.append(self._no_color)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perftui.analysis.timeline.tracks import timeline_tracks
-from perftui_tui.screens.timeline.canvas import drawn_tracks as drawn_tracks
-from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnTracks
-from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
+from perftui_tui.screens.timeline.canvas import track_cells as module
+from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs, track_cells
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.viewport import Viewport
 from tests.benchmarks.bench_ten_million import trace_of
@@ -25,7 +24,7 @@ def test_a_view_that_stays_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -
         calls.append(arguments)
         return track_cells(*arguments)  # type: ignore[arg-type]  # the same, handed through
 
-    monkeypatch.setattr(drawn_tracks, "track_cells", counted)
+    monkeypatch.setattr(module, "track_cells", counted)
     drawn = DrawnTracks(trace, kinds, glyphs)
     end = int(trace.start.max())
     whole, half = Viewport(0, end, 0, end), Viewport(0, end // 2, 0, end)

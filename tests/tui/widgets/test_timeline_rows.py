@@ -25,9 +25,8 @@ from perftui_tui.screens.timeline.model.cells import merged, text_of
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, IdleTime, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import find_matches
-from perftui_tui.screens.timeline.model.navigation import Selection, event
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks, event
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 from perftui_tui.screens.timeline.model.track_groups import shown_tracks
 from perftui_tui.screens.timeline.model.viewport import Viewport
 from tests.tui.traces import traced

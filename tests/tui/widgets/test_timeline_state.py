@@ -7,9 +7,8 @@ from perftui.analysis.model import Step
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model.matches import find_matches
-from perftui_tui.screens.timeline.model.navigation import same_name
+from perftui_tui.screens.timeline.model.navigation import TimeMarks, same_name
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 
 MS = 1_000_000
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog
+from perftui_tui.look.rows import row
 
 if TYPE_CHECKING:
     from perftui.run.manifest import Manifest
@@ -51,8 +55,6 @@ class Baseline:
         self._app.call_from_thread(self._ask, source.parent, others)
 
     def _ask(self, directory: Path, runs: list[tuple[str, Manifest]]) -> None:
-        from perftui_tui.dialogs.baseline import BaselineDialog
-
         if not runs:
             self._app.warn(f"there is no other run in {directory}")
             return
@@ -61,7 +63,7 @@ class Baseline:
             if run_id:
                 self._app.on_thread(lambda: self._read(directory / run_id))
 
-        self._app.ask(BaselineDialog(runs), answered)
+        self._app.ask(_dialog(runs), answered)
 
     def _read(self, root: Path) -> None:
         from perftui_tui.reading.run_view import read_once
@@ -71,3 +73,18 @@ class Baseline:
     def _take(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._app.refresh_screen()
+
+
+def _dialog(runs: Sequence[tuple[str, Manifest]]) -> ChoiceDialog:
+    """Offers the newest of ``runs`` (id and manifest, newest first); answers with an id, or ""."""
+    choices = [
+        Choice((key,), _label(run_id, manifest), run_id)
+        for key, (run_id, manifest) in zip("123456789", runs, strict=False)
+    ]
+    choices.append(Choice(("escape", "q"), "keep what is compared now", ""))
+    return ChoiceDialog("Compare with", (row("The newest runs:"),), choices)
+
+
+def _label(run_id: str, manifest: Manifest) -> str:
+    change = f"  {manifest.name}" if manifest.name else ""
+    return f"{run_id}  {manifest.status.value}{change}"

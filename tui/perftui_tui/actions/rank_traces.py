@@ -1,7 +1,4 @@
-"""The traces of all ranks, read one after the other once the Ranks screen is shown.
-
-Those are the traces of a directory, or the newest window of each rank of a run that is over.
-"""
+"""The traces of all ranks, of a directory or of a run that is over, for the Ranks screen."""
 
 from __future__ import annotations
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.dialogs.fix import YES, UndoDialog, WriteDialog
+from perftui_tui.dialogs.choice import YES, ChoiceDialog
+from perftui_tui.dialogs.fix import UndoDialog, WriteDialog
 from perftui_tui.keys.keymap import hint
 
 if TYPE_CHECKING:
@@ -58,14 +60,16 @@ class SourceFixes:
         from perftui.fixes.apply import check_unchanged
 
         check_unchanged(patch)
-        self._app.call_from_thread(self._ask_to_write, option, patch)
+        self._ask(lambda: WriteDialog(option, patch), lambda: self._write(option, patch))
 
-    def _ask_to_write(self, option: FixOption, patch: Patch) -> None:
+    def _ask(self, dialog: Callable[[], ChoiceDialog], work: Callable[[], None]) -> None:
+        """Show a dialog from a thread, and do the work on one where the answer is yes."""
+
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._app.on_thread(lambda: self._write(option, patch))
+                self._app.on_thread(work)
 
-        self._app.ask(WriteDialog(option, patch), answered)
+        self._app.call_from_thread(lambda: self._app.ask(dialog(), answered))
 
     def _write(self, option: FixOption, patch: Patch) -> None:
         from perftui.fixes.apply import apply_patch
@@ -85,14 +89,7 @@ class SourceFixes:
             self._app.call_from_thread(self._app.warn, "nothing has been written to the source")
             return
         patch = undoing(applied, store)
-        self._app.call_from_thread(self._ask_to_undo, applied, store, patch)
-
-    def _ask_to_undo(self, applied: AppliedPatch, store: Path, patch: Patch) -> None:
-        def answered(answer: str | None) -> None:
-            if answer == YES:
-                self._app.on_thread(lambda: self._restore(applied, store))
-
-        self._app.ask(UndoDialog(applied.title, patch), answered)
+        self._ask(lambda: UndoDialog(applied.title, patch), lambda: self._restore(applied, store))
 
     def _restore(self, applied: AppliedPatch, store: Path) -> None:
         from perftui.fixes.apply import undo

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
 from perftui_tui.actions.host import Host
-from perftui_tui.dialogs.choice import Prose
-from perftui_tui.dialogs.fix import YES, TrialDialog, describe
+from perftui_tui.dialogs.choice import YES, Prose
+from perftui_tui.dialogs.fix import TrialDialog, describe
 from perftui_tui.look.rows import Row, row
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ class Trials:
             app.action_show("compare")
 
     def offer(self, finding: Finding | None, option: FixOption | None = None) -> None:
-        """Show what a trial of ``option`` would do, by default the best fix of ``finding``, and
-        start it on yes."""
+        """Offer ``option``, by default the best fix of ``finding``, and start it on yes."""
         from perftui.experiments.rerun import Form
 
         snapshot = self._app.snapshot

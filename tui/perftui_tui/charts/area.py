@@ -1,4 +1,4 @@
-"""One series as an area of block characters."""
+"""One series, or a part over its whole, as an area of block characters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
+
+HATCH = "░"
+"""Fills what the outer of two series has beyond the inner one, without needing colour."""
 
 
 def resample(values: Sequence[float], width: int) -> list[float]:
@@ -26,10 +29,7 @@ def _highest(values: Sequence[float]) -> float:
 
 
 def column_steps(value: float, low: float, high: float, steps: int) -> int:
-    """Steps of ``steps`` to fill for ``value``; 0 only where it is missing.
-
-    A value at or below ``low`` fills one step, so that a zero differs from a hole in the data.
-    """
+    """Steps to fill for ``value``: 0 where it is missing, at least 1 from ``low`` down."""
     if math.isnan(value):
         return 0
     span = high - low
@@ -37,10 +37,7 @@ def column_steps(value: float, low: float, high: float, steps: int) -> int:
 
 
 def area(values: Sequence[float], width: int, height: int, low: float, high: float) -> list[str]:
-    """Rows, top first, of an area chart ``width`` by ``height`` from ``low`` to ``high``.
-
-    Values outside the range are clamped; NaN is blank.
-    """
+    """Rows, top first, of an area chart; NaN is blank, other values are clamped."""
     full = len(LOWER_EIGHTHS) - 1
     steps = [column_steps(v, low, high, height * full) for v in resample(values, width)]
     floors = [row * full for row in reversed(range(height))]
@@ -53,3 +50,54 @@ def area(values: Sequence[float], width: int, height: int, low: float, high: flo
 def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
     """The one-row ``area``."""
     return area(values, width, 1, low, high)[0]
+
+
+def layers(
+    inner: Sequence[float], outer: Sequence[float], height: int, top: float
+) -> list[list[tuple[str, bool]]]:
+    """Rows, top first, of cells from 0 to ``top``; one column for each value.
+
+    A cell is its character and whether it belongs to the inner series. Where both meet in a cell it
+    goes to the one that fills more of it: a block above which it is blank would look like a gap.
+    """
+    full = len(LOWER_EIGHTHS) - 1
+    steps = [column_steps(value, 0, top, height * full) for value in inner]
+    cells = [
+        0 if math.isnan(value) else column_steps(value, 0, top, height) if height > 1 else 1
+        for value in outer
+    ]
+    rows = []
+    for number in reversed(range(height)):
+        line = []
+        for filled, reached in zip(steps, cells, strict=True):
+            part = min(max(filled - number * full, 0), full)
+            if number < reached and 0 < part < full:
+                part = full if 2 * part >= full else 0
+            if part:
+                line.append((LOWER_EIGHTHS[part], True))
+            else:
+                line.append((HATCH if number < reached else " ", False))
+        rows.append(line)
+    return rows
+
+
+def steady_bins(values: Sequence[float], first: int, columns: int) -> tuple[float, ...]:
+    """``values`` in exactly ``columns`` bins, from the left; NaN where the series has not come to.
+
+    ``first`` is the number of the first value in the whole series. A bin holds a power of two of
+    values, begins at a multiple of its size in the whole series, and is their maximum. One more
+    value then changes one column, until the bins are full and their size doubles; bins that
+    followed the end of the series would change every column each second, and over SSH each changed
+    row costs bytes.
+    """
+    if not values or columns < 1:
+        return (math.nan,) * max(0, columns)
+    size = 1
+    while (first + len(values) - 1) // size - first // size >= columns:
+        size *= 2
+    bins = [math.nan] * columns
+    origin = first // size
+    for number, value in enumerate(values, first):
+        at = number // size - origin
+        bins[at] = value if math.isnan(bins[at]) else max(bins[at], value)
+    return tuple(bins)

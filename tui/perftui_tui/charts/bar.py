@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 
 def apportion(values: Sequence[int], cells: int) -> list[int]:
-    """``cells`` shared in proportion to ``values``: at least one for each non-zero value.
-
-    Where there are fewer cells than non-zero values, the largest values get one each.
-    """
+    """``cells`` in proportion to ``values``: at least one for each non-zero one, largest first."""
     largest = sorted((i for i, v in enumerate(values) if v > 0), key=lambda i: -values[i])
     shares = [0] * len(values)
     for index in largest[:cells]:

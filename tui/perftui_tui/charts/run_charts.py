@@ -84,8 +84,8 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
     slow = durations >= SLOW_RATIO * p50
     note = aggregates_note(snapshot)
     count = int(slow.sum())
-    words = f"{count} slow {'step' if count == 1 else 'steps'} (from {SLOW_RATIO:g}x p50)"
-    marked = (words, slow) if count else None
+    label = f"{count} slow {'step' if count == 1 else 'steps'} (from {SLOW_RATIO:g}x p50)"
+    marked = (label, slow) if count else None
     line = (Series("step time", durations),)
     yield Chart("step", "Step time", index, "step", line, format_ns, levels, marked, note)
     yield _distribution(durations, levels, note)

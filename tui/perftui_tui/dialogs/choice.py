@@ -47,6 +47,14 @@ class Prose:
     """Shown before the first row, within ``indent``."""
 
 
+YES, NO = "yes", "no"
+
+
+def yes_or_no(keys: tuple[str, ...], yes: str, no: str) -> tuple[Choice, Choice]:
+    """Two answers with their texts: ``keys`` for YES, escape, n or q for NO."""
+    return Choice(keys, yes, YES), Choice(("escape", "n", "q"), no, NO)
+
+
 class ChoiceDialog(ModalScreen[str]):
     """Shows ``body`` and waits for a key of one of ``choices``, or a click on it."""
 

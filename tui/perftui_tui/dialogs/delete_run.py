@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.dialogs.choice import ChoiceDialog, Prose, yes_or_no
 from perftui_tui.look.rows import row
 from perftui_tui.look.units import format_bytes
 
 if TYPE_CHECKING:
     from perftui.run.history import RunEntry
-
-YES, NO = "yes", "no"
 
 
 class DeleteRunDialog(ChoiceDialog):
@@ -25,11 +23,7 @@ class DeleteRunDialog(ChoiceDialog):
             Prose(str(entry.root), "dim"),
             row(f"{format_bytes(size_of(entry.root))} in all; it cannot be brought back."),
         )
-        choices = (
-            Choice(("y",), "delete it", YES),
-            Choice(("escape", "n", "q"), "keep it", NO),
-        )
-        super().__init__("Delete this run?", body, choices)
+        super().__init__("Delete this run?", body, yes_or_no(("y",), "delete it", "keep it"))
 
 
 def size_of(root: Path) -> int:

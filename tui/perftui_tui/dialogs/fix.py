@@ -6,11 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from perftui.fixes.model import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.dialogs.choice import ChoiceDialog, Prose, yes_or_no
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.rows import Row, row
-
-YES, NO = "yes", "no"
 
 
 class TrialDialog(ChoiceDialog):
@@ -28,11 +26,7 @@ class TrialDialog(ChoiceDialog):
         if is_running:
             warning = "The running training is stopped first: two at once would disturb each other."
             body += [(), Prose(warning, "warn")]
-        choices = (
-            Choice(("enter", "y"), "run it", YES),
-            Choice(("escape", "n", "q"), "not now", NO),
-        )
-        super().__init__("Run again?", body, choices)
+        super().__init__("Run again?", body, yes_or_no(("enter", "y"), "run it", "not now"))
 
 
 class WriteDialog(ChoiceDialog):
@@ -40,10 +34,8 @@ class WriteDialog(ChoiceDialog):
 
     def __init__(self, option: FixOption, patch: Patch) -> None:
         body = [row((option.title, "bold")), row((str(patch.path), "dim")), (), *diff_rows(patch)]
-        choices = (
-            Choice(("enter",), hint("write it to the source; {diagnosis.undo_fix} undoes it"), YES),
-            Choice(("escape", "n", "q"), "leave the source as it is", NO),
-        )
+        yes = hint("write it to the source; {diagnosis.undo_fix} undoes it")
+        choices = yes_or_no(("enter",), yes, "leave the source as it is")
         super().__init__("Write the fix?", body, choices)
 
 
@@ -52,10 +44,7 @@ class UndoDialog(ChoiceDialog):
 
     def __init__(self, title: str, patch: Patch) -> None:
         body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
-        choices = (
-            Choice(("enter",), "take it back", YES),
-            Choice(("escape", "n", "q"), "leave the source as it is", NO),
-        )
+        choices = yes_or_no(("enter",), "take it back", "leave the source as it is")
         super().__init__("Undo the fix?", [*body, *diff_rows(patch)], choices)
 
 
@@ -69,8 +58,8 @@ def risk(risks: Sequence[Risk], indent: str = "") -> Prose:
     label = f"{indent}Risk  "
     if not risks:
         return Prose("none known: results stay the same", "good", " " * len(label), label)
-    words = ", ".join(each.value for each in risks)
-    return Prose(words, "warn", " " * len(label), label)
+    names = ", ".join(each.value for each in risks)
+    return Prose(names, "warn", " " * len(label), label)
 
 
 def diff_rows(patch: Patch) -> list[Row]:

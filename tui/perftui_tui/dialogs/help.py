@@ -12,8 +12,7 @@ from perftui_tui.look.rows import Row, row
 
 
 class HelpDialog(ChoiceDialog):
-    """Help for one screen; ``pane`` is the part that has the focus, as the table of keys names
-    it."""
+    """Help for one screen; ``pane`` is the scope of the part that has the focus."""
 
     def __init__(self, screen: str, text: str, pane: str = "") -> None:
         again = shown_key("app.help")

@@ -74,7 +74,7 @@ def file_text(overrides: Overrides, path: Path) -> str:
             shown = ", ".join(f'"{_escaped(written(one))}"' for one in keys)
             rows.append((f'"{key.action}" = [{shown}]', key.help))
         width = max(len(line) for line, _ in rows)
-        lines += [f"{line:<{width}}  # {words}" for line, words in rows]
+        lines += [f"{line:<{width}}  # {text}" for line, text in rows]
         lines.append("")
     return "\n".join(lines).rstrip()
 

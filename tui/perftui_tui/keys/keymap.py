@@ -21,8 +21,7 @@ NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 
 def useless_actions(snapshot: Snapshot | None) -> frozenset[str]:
-    """Actions that can do nothing with what is shown: a trace, a run that is over, one without
-    anything to fix, no gaps."""
+    """Actions without effect on what is shown: a trace, an ended run, nothing to fix, no gaps."""
     if snapshot is None:
         return frozenset()
     useless = frozenset() if snapshot.goes_on else NEEDS_A_RUN_NOW
@@ -85,8 +84,7 @@ def keys_on(screen: str) -> tuple[Key, ...]:
 
 
 def bindings(scope: str) -> list[BindingType]:
-    """The bindings of one scope, each with the name by which a person's own keys replace its
-    keys."""
+    """The bindings of one scope; their ids are what own keys replace them by."""
     from textual.binding import Binding
 
     return [

@@ -68,8 +68,7 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
 
 
 def key_name(text: str) -> str | None:
-    """Textual's name of a key that a person writes, such as ``?`` or ``ctrl+f``; None if it is no
-    key."""
+    """Textual's name of a key that a person writes, such as ``ctrl+f``; None if it is no key."""
     before, last = (text[:-2], "+") if text[-1:] == "+" else text.rpartition("+")[::2]
     modifiers = before.split("+") if before else []
     if len(set(modifiers)) < len(modifiers) or not set(modifiers) <= set(MODIFIERS):

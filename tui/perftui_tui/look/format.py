@@ -17,8 +17,7 @@ def milliseconds(ns: float) -> str:
 
 
 def part_of_step(ns: float) -> str:
-    """A time beside others of its step, all in ms to be compared: ``118 ms``; from ten seconds on
-    ``34.8 s``."""
+    """A time of a part of a step, in ms to be compared: ``118 ms``; from ten seconds ``34.8 s``."""
     return f"{milliseconds(ns)} ms" if ns < _LONG_NS else format_ns(ns)
 
 

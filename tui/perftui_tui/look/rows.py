@@ -104,10 +104,7 @@ def fit(line: Row, cells: int) -> Row:
 
 
 def fold(line: Row, cells: int) -> list[Row]:
-    """The row, made safe, broken into rows of at most ``cells``, all of it to be read.
-
-    It is broken behind a blank where one is near; what goes on is marked at the left edge.
-    """
+    """The row, made safe, broken at blanks into rows of at most ``cells``, later ones marked."""
     # A control code takes no cell, spelled out it takes four: what is drawn is what counts.
     letters = [(letter, style) for text, style in safe(line) for letter in text]
     rows: list[Row] = []
@@ -150,10 +147,9 @@ def spread(left: Row, right: Row, cells: int) -> Row:
 
 
 def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
-    """``text``, made safe, broken at blanks into rows of at most ``cells``, each after ``indent``.
+    """``text``, made safe, in rows of at most ``cells``, each after ``indent``.
 
-    A figure stays with its unit; a word that is longer goes on in the next row.
-    """
+    A figure stays with its unit; a word that is longer goes on in the next row."""
     rows: list[Row] = []
     line = ""
     room = max(2, cells - cell_len(indent))

@@ -41,10 +41,7 @@ def _with_unit(value: float, size: int, unit: str) -> str:
 
 
 def format_ns(nanoseconds: float | None) -> str:
-    """A duration: ``531 ns``, ``24.2 ms``, ``1.25 s``, ``2m 05s``, ``1h 02m``.
-
-    None and NaN are missing values and give a dash.
-    """
+    """A duration: ``531 ns``, ``24.2 ms``, ``2m 05s``, ``1h 02m``; a dash for None and NaN."""
     if nanoseconds is None or math.isnan(nanoseconds):
         return MISSING
     sign, size = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)

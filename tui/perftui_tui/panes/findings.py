@@ -48,8 +48,8 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         options = snapshot.fixes(finding)
         if options:
             best = next((option for option in options if option.is_possible), options[0])
-            words = best.title if best.is_possible else f"{best.title} is not possible here"
-            rows.append(crop(row((" " * 18 + "fix: ", "dim"), words), cells))
+            text = best.title if best.is_possible else f"{best.title} is not possible here"
+            rows.append(crop(row((" " * 18 + "fix: ", "dim"), text), cells))
     if not rows:
         rows = [row((_nothing_yet(snapshot), "dim"))]
     notes = _notes(snapshot)

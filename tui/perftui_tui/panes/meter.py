@@ -9,9 +9,8 @@ from operator import itemgetter
 
 from rich.cells import cell_len
 
-from perftui_tui.charts.area import area, resample, sparkline
+from perftui_tui.charts.area import area, resample, sparkline, steady_bins
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, wrap
-from perftui_tui.panes.steady_bins import steady_bins
 
 NAME_WIDTH = 10
 READING_WIDTH = 19

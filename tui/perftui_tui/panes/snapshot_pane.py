@@ -53,10 +53,6 @@ class SnapshotPane(RowView):
         if self._chart:
             self.post_message(self.Clicked(self._chart))
 
-    def on_resize(self) -> None:
-        """Draw again at the new size."""
-        self._redraw()
-
     def _redraw(self) -> None:
         size = self.content_size
         if self._snapshot is not None and size.width and size.height:

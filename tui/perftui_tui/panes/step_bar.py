@@ -56,8 +56,7 @@ def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
 
 
 def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:
-    """``parts`` in the order of the bar, with what fits of their figures; of too many the largest,
-    and how many more there are."""
+    """``parts`` in the order of the bar; where they do not fit the largest, and how many more."""
     for with_time in (True, False):
         line = _entries(parts, whole, with_time)
         if width_of(line) <= cells:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.screen import Screen
 
 from perftui_tui.keys.table import SCREENS
-from perftui_tui.screens.by_name import screens
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.notification import NotifyingApp
@@ -17,11 +17,23 @@ if TYPE_CHECKING:
     from perftui_tui.dialogs.choice import ChoiceDialog
 
 
+def _maker(name: str) -> Callable[[], Screen[None]]:
+    """Imports a screen on its first visit, to keep the first frame quick."""
+
+    def make() -> Screen[None]:
+        module = import_module(f"perftui_tui.screens.{name}.screen")
+        screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
+        return screen
+
+    return make
+
+
 class NavigatingApp(NotifyingApp):
     """Goes from screen to screen, and back."""
 
-    # Each is made when first visited; the first at once, in place of an empty one.
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {**screens()}
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        name: _maker(name) for name in SCREENS
+    }
     DEFAULT_MODE = SCREENS[0]
 
     def __init__(self) -> None:

@@ -25,14 +25,14 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
     mark = "▶" if position.playing else "▏▏"
     begin = position.stops.start
     style = "key" if has_keys else "accent"
-    words = [
+    spans = [
         (f" {mark} {position.speed:g}x ", style),
         (f" {_step_label(position)} ", "bold"),
         (f" {elapsed(position.at - begin)} of {elapsed(position.stops.end - begin)} ", ""),
     ]
-    while len(words) > 1 and width(tuple(words)) + SHORTEST > cells:
-        words.pop()
-    left = width(tuple(words))
+    while len(spans) > 1 and width(tuple(spans)) + SHORTEST > cells:
+        spans.pop()
+    left = width(tuple(spans))
     whose = "screen" if has_keys else "bar"
     other = row((f" {shown_key('app.playback')} keys to the {whose} ", "dim"))
     if left + width(other) + 2 * SHORTEST > cells:
@@ -44,7 +44,7 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
         ("●", "bold"),
         ("─" * (room - 1 - knob), "dim"),
     )
-    return fit(crop((*words, *bar, *other), cells), cells), left, room
+    return fit(crop((*spans, *bar, *other), cells), cells), left, room
 
 
 def _step_label(position: Position) -> str:
@@ -62,8 +62,7 @@ def _step_label(position: Position) -> str:
 
 
 class PlaybackBar(RowView, can_focus=True):
-    """Draws ``bar_row``. While it has the focus its keys move through the run; a click or a drag
-    on the bar goes there."""
+    """Draws ``bar_row``; its keys, a click or a drag move through the run."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app.bar")
     DEFAULT_CSS = """
@@ -105,10 +104,6 @@ class PlaybackBar(RowView, can_focus=True):
             self._give_keys_back()
         else:
             self.take_keys()
-
-    def on_resize(self) -> None:
-        """Draw at the new width."""
-        self._redraw()
 
     def on_focus(self) -> None:
         """Show who has the keys: that is known once this has been handled."""

@@ -55,8 +55,7 @@ class ReadingApp(NavigatingApp):
         self.rank_number = 0
         """The rank of a run that is shown."""
         self.own: Path | None = target if target.is_dir() else None
-        """The run that the command was started for, or that was started in the app: leaving asks
-        about it, whichever run is on screen."""
+        """The run that this app was started for or started itself: leaving asks about it."""
         self.attached_to: Path | None = None
         """The run that somebody else started and we only watch, however it is left."""
         self.newest: Snapshot | None = None

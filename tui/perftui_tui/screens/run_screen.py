@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -98,10 +98,7 @@ class RunScreen(Screen[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """The bindings; the footer leaves out those that can do nothing with what is shown.
-
-        They still answer, with the reason: a key that is known by heart must not be silent.
-        """
+        """The bindings; useless ones leave the footer but still answer with the reason."""
         useless = self.useless_actions()
         return {
             key: active._replace(binding=replace(active.binding, show=False))
@@ -151,6 +148,11 @@ class RunScreen(Screen[None]):
         """Draw the snapshot again, at another width or with another selection."""
         if self.snapshot is not None and self.is_composed:
             self.show(self.snapshot)
+
+    @on(RowView.Resized)
+    def _rows_resized(self) -> None:
+        """Draw again: heights, titles and folds depend on the width."""
+        self.redraw()
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw what is not a ``SnapshotPane``; nothing by default."""

@@ -14,8 +14,7 @@ from perftui_tui.tables.rows import LEFT, RIGHT, Column
 
 
 class Texts(Sequence[str]):
-    """Text made when it is asked for: a hundred thousand rows at once would block the screen for
-    seconds."""
+    """Text made when asked for: a hundred thousand rows at once would block for seconds."""
 
     def __init__(self, count: int, make: Callable[[int], str]) -> None:
         self._count = count
@@ -42,11 +41,9 @@ SHARE_WIDTH = 7
 _BAR, _WIDEST_BAR = 10, 40
 
 
-def name_column(title: str, names: Sequence[str], things: str, whole: int | None = None) -> Column:
-    """Names, with how many ``things`` there are (of ``whole``, where some are left out).
-
-    ``things`` are several of them, with an s at the end."""
-    known = len(names) if whole is None else whole
+def name_column(title: str, names: Sequence[str], things: str) -> Column:
+    """Names, with how many ``things`` (a plural in s) are shown, and how many there are."""
+    known = len(names)
 
     def total(rows: Int64) -> str:
         shown, every = format_count(len(rows)), format_count(known)
@@ -57,14 +54,14 @@ def name_column(title: str, names: Sequence[str], things: str, whole: int | None
 
 
 def text_column(
-    title: str, words: Sequence[str], width: int, optional: int, align: str = LEFT
+    title: str, texts: Sequence[str], width: int, optional: int, align: str = LEFT
 ) -> Column:
     """A column of short text."""
     wide = max(width, len(title) + MARK)
-    return Column(title, words, words.__getitem__, wide, align=align, optional=optional)
+    return Column(title, texts, texts.__getitem__, wide, align=align, optional=optional)
 
 
-def count_column(title: str, counts: Int64, optional: int = 1, *, summed: bool = True) -> Column:
+def count_column(title: str, counts: Int64, *, summed: bool = True) -> Column:
     """A number of things."""
 
     def total(rows: Int64) -> str:
@@ -76,7 +73,7 @@ def count_column(title: str, counts: Int64, optional: int = 1, *, summed: bool =
         lambda row: format_count(int(counts[row])),
         width=8,
         total=total if summed else None,
-        optional=optional,
+        optional=1,
         exact=lambda row: int(counts[row]),
     )
 
@@ -128,8 +125,7 @@ def share_columns(
     *,
     parts: Int64 | None = None,
 ) -> tuple[Column, Column]:
-    """Each value as a part of ``whole``, in figures and as a bar beside them. ``parts`` are what
-    adds up to the whole, where the values overlap."""
+    """Each value as a part of ``whole``, in figures and as a bar; ``parts`` are what adds up."""
     added = values if parts is None else parts
     draw = ascii_bar if ascii_only else block_bar
 

@@ -12,10 +12,7 @@ from perftui_tui.tables.rows import Column, TableData
 
 
 def csv_text(data: TableData, order: Int64) -> str:
-    """The rows in ``order`` with all columns, also those that do not fit the screen.
-
-    Times are whole nanoseconds, shares fractions; what is not known is empty.
-    """
+    """All columns of the rows in ``order``: whole ns, shares as fractions, unknown empty."""
     columns = [column for column in data.columns if column.bar is None]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

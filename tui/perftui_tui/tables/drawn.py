@@ -8,6 +8,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from perftui.trace.model import Int64
 from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.rows import plain, wrap
 from perftui_tui.tables.rows import EMPTY, TableData, column_widths, fit, row_text, shown_columns
@@ -20,21 +21,20 @@ class DrawnTable(ScrollView):
     cursor: reactive[int] = reactive(0, repaint=False)
     """Position of the selected row in the shown order."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes)
-        self._data = EMPTY
-        self._order = np.zeros(0, np.int64)
-        self._sort_column = 0
-        self._descending = True
-        self._needle = ""
-        none: list[int] = []
-        self._laid_out = (EMPTY, 0, (none, none))
+    data = EMPTY
+    """What is shown."""
+    order: Int64 = np.zeros(0, np.int64)
+    """Rows of the data as they are shown, without those that a filter leaves out."""
+    _sort_column = 0
+    _descending = True
+    _needle = ""
+    _laid_out: tuple[TableData, int, tuple[list[int], list[int]]] = (EMPTY, 0, ([], []))
 
     def _shown(self) -> list[int]:
-        return self._layout_for(self._data, self.scrollable_content_region.width)[0]
+        return self._layout_for(self.data, self.scrollable_content_region.width)[0]
 
     def _widths(self) -> list[int]:
-        return self._layout_for(self._data, self.scrollable_content_region.width)[1]
+        return self._layout_for(self.data, self.scrollable_content_region.width)[1]
 
     def _layout_for(self, data: TableData, width: int) -> tuple[list[int], list[int]]:
         """Columns that are shown and their cells: the same for all rows of a frame."""
@@ -53,8 +53,8 @@ class DrawnTable(ScrollView):
         if y == self.size.height - 1:
             return self._line(self._sums(), "virtual-table--sums")
         position = y - 1 + self.scroll_offset.y
-        if position < len(self._order):
-            return self._row(int(self._order[position]), position == self.cursor)
+        if position < len(self.order):
+            return self._row(int(self.order[position]), position == self.cursor)
         lines = self._empty(width)
         return self._line(lines[y - 1] if y <= len(lines) else "", "virtual-table--empty")
 
@@ -68,7 +68,7 @@ class DrawnTable(ScrollView):
         arrow = arrow or ("▼" if self._descending else "▲")
         segments = []
         for index, width in zip(self._shown(), self._widths(), strict=True):
-            column, is_sorted = self._data.columns[index], index == self._sort_column
+            column, is_sorted = self.data.columns[index], index == self._sort_column
             title = f"{column.title} {arrow}" if is_sorted else column.title
             component = f"virtual-table--{'sorted' if is_sorted else 'header'}"
             style = self.get_component_rich_style(component)
@@ -83,7 +83,7 @@ class DrawnTable(ScrollView):
         segments = []
         cells: list[str] = []
         for index, width in zip(self._shown(), self._widths(), strict=True):
-            column = self._data.columns[index]
+            column = self.data.columns[index]
             if column.bar is None:
                 cells.append(fit(column.text(row), width, column.align) + " ")
                 continue
@@ -96,13 +96,13 @@ class DrawnTable(ScrollView):
         return Strip(segments).adjust_cell_length(self.size.width, style)
 
     def _sums(self) -> str:
-        columns = [self._data.columns[index] for index in self._shown()]
-        texts = ["" if c.total is None else c.total(self._order) for c in columns]
+        columns = [self.data.columns[index] for index in self._shown()]
+        texts = ["" if c.total is None else c.total(self.order) for c in columns]
         return row_text(texts, self._widths(), [column.align for column in columns])
 
     def _empty(self, width: int) -> list[str]:
         """Why there is no row, in as many lines as that takes."""
-        if len(self._order):
+        if len(self.order):
             return []
         none = f"no name contains '{self._needle}'"
-        return [plain(line) for line in wrap(none if len(self._data) else self._data.empty, width)]
+        return [plain(line) for line in wrap(none if len(self.data) else self.data.empty, width)]

@@ -17,6 +17,9 @@ RIGHT = "right"
 GAP = 1
 """Blank cells between columns."""
 
+FLEXIBLE = 24
+"""Fewest cells of the flexible column while another one can be left out."""
+
 ROOMY = 30
 """Cells in which the names of most operators can be read."""
 
@@ -125,10 +128,10 @@ def matching_rows(data: TableData, needle: str) -> Int64:
     return np.asarray([row for row, name in enumerate(data.folded) if low in name], np.int64)
 
 
-def shown_columns(columns: Sequence[Column], width: int, flexible: int = 24) -> list[int]:
-    """Columns that fit ``width`` while the flexible one keeps ``flexible`` cells, in order."""
+def shown_columns(columns: Sequence[Column], width: int) -> list[int]:
+    """Columns that fit ``width`` while the flexible one keeps ``FLEXIBLE`` cells, in order."""
     shown = list(range(len(columns)))
-    while _needed(columns, shown, flexible) > width:
+    while _needed(columns, shown, FLEXIBLE) > width:
         spare = [index for index in shown if columns[index].optional]
         if not spare:
             break
@@ -141,8 +144,7 @@ def _needed(columns: Sequence[Column], shown: Sequence[int], flexible: int) -> i
 
 
 def column_widths(columns: Sequence[Column], shown: Sequence[int], width: int) -> list[int]:
-    """Cells of each shown column. The flexible one takes what is left, at least one cell; where it
-    has more than ``ROOMY``, columns that can grow take half of that."""
+    """Cells of each shown column; what the flexible one has above ``ROOMY`` is shared."""
     rest = width - _needed(columns, shown, 0)
     grown = {}
     for index in shown:

@@ -10,7 +10,6 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
 
-from perftui.trace.model import Int64
 from perftui_tui.tables.drawn import DrawnTable
 from perftui_tui.tables.rows import TableData, column_at, ordered_rows
 
@@ -71,14 +70,14 @@ class VirtualTable(DrawnTable, can_focus=True):
     def show(self, data: TableData) -> None:
         """Replace the data; order, filter and selection stay where the columns are the same."""
         row = self.selected_row
-        selected = None if row is None else self._data.id_of(row)
+        selected = None if row is None else self.data.id_of(row)
         self._keep_order(data)
-        self._data = data
+        self.data = data
         self._reorder(next((row for row in range(len(data)) if data.id_of(row) == selected), None))
 
     def _keep_order(self, data: TableData) -> None:
         """The order stays where the same kind of rows has the column that they are sorted by."""
-        before = [column.title for column in self._data.columns]
+        before = [column.title for column in self.data.columns]
         after = [column.title for column in data.columns]
         if before and before[:1] == after[:1] and before[self._sort_column] in after:
             self._sort_column = after.index(before[self._sort_column])
@@ -90,37 +89,27 @@ class VirtualTable(DrawnTable, can_focus=True):
         self._needle = needle
         self._reorder(self.selected_row)
 
-    @property
-    def data(self) -> TableData:
-        """What is shown."""
-        return self._data
-
-    @property
-    def order(self) -> Int64:
-        """Rows of the data as they are shown, without those that a filter leaves out."""
-        return self._order
-
     def select(self, row: int) -> None:
         """Put the cursor on a row of the data, if it is shown."""
-        places = np.flatnonzero(self._order == row)
+        places = np.flatnonzero(self.order == row)
         if len(places):
             self._select(int(places[0]))
 
     @property
     def selected_row(self) -> int | None:
         """Row of the data under the cursor."""
-        return int(self._order[self.cursor]) if 0 <= self.cursor < len(self._order) else None
+        return int(self.order[self.cursor]) if 0 <= self.cursor < len(self.order) else None
 
     @property
     def selected_name(self) -> str | None:
         """Name of the row under the cursor."""
         row = self.selected_row
-        return None if row is None else self._data.names[row]
+        return None if row is None else self.data.names[row]
 
     def _reorder(self, selected: int | None) -> None:
-        self._order = ordered_rows(self._data, self._sort_column, self._descending, self._needle)
-        self.virtual_size = Size(0, len(self._order) + _FRAME_ROWS)
-        places = np.flatnonzero(self._order == (-1 if selected is None else selected))
+        self.order = ordered_rows(self.data, self._sort_column, self._descending, self._needle)
+        self.virtual_size = Size(0, len(self.order) + _FRAME_ROWS)
+        places = np.flatnonzero(self.order == (-1 if selected is None else selected))
         self.cursor = int(places[0]) if len(places) else 0
         self._reveal()
         self._announce(self.RowHighlighted)
@@ -149,7 +138,7 @@ class VirtualTable(DrawnTable, can_focus=True):
         self._reveal()
 
     def _select(self, position: int) -> None:
-        last = len(self._order) - 1
+        last = len(self.order) - 1
         position = min(max(position, 0), max(last, 0))
         if position != self.cursor:
             before, top = self.cursor, self.scroll_offset.y
@@ -173,7 +162,7 @@ class VirtualTable(DrawnTable, can_focus=True):
 
     def action_edge(self, direction: int) -> None:
         """Select the first (-1) or last (1) row."""
-        self._select(0 if direction < 0 else len(self._order) - 1)
+        self._select(0 if direction < 0 else len(self.order) - 1)
 
     def action_open(self) -> None:
         """Open the selected row."""
@@ -181,7 +170,7 @@ class VirtualTable(DrawnTable, can_focus=True):
 
     def action_sort(self, step: int) -> None:
         """Sort by the next (1) or previous (-1) column on screen."""
-        shown = [index for index in self._shown() if self._data.columns[index].bar is None]
+        shown = [index for index in self._shown() if self.data.columns[index].bar is None]
         if shown:
             place = shown.index(self._sort_column) if self._sort_column in shown else 0
             self.sort_by(shown[(place + step) % len(shown)])
@@ -196,7 +185,7 @@ class VirtualTable(DrawnTable, can_focus=True):
         if column == self._sort_column:
             self._descending = not self._descending
         else:
-            self._descending = isinstance(self._data.columns[column].keys, np.ndarray)
+            self._descending = isinstance(self.data.columns[column].keys, np.ndarray)
         self._sort_column = column
         self._reorder(self.selected_row)
 
@@ -206,10 +195,10 @@ class VirtualTable(DrawnTable, can_focus=True):
             place = column_at(self._widths(), event.x)
             if place is not None:
                 index = self._shown()[place]
-                self.sort_by(index - 1 if self._data.columns[index].bar else index)
+                self.sort_by(index - 1 if self.data.columns[index].bar else index)
             return
         position = event.y - 1 + self.scroll_offset.y
-        if not 1 <= event.y <= self._body_height() or position >= len(self._order):
+        if not 1 <= event.y <= self._body_height() or position >= len(self.order):
             return
         if position == self.cursor:
             self._announce(self.RowSelected)

@@ -36,8 +36,7 @@ LONG_FROM = len(NAME) + _cells(LONG_NAMES) + STATE_CELLS
 _LONGER = max(len(name) - len(s) for name, s in zip(LONG_NAMES, SHORT_NAMES, strict=True))
 
 SHORT_FROM = _cells(SHORT_NAMES) + _LONGER + STATE_CELLS
-"""Columns from which short names fit, that of the current screen in full; below it they are
-digits."""
+"""Columns from which short names fit, the current one in full; below it digits are shown."""
 
 NAMED_FROM = SHORT_FROM + len(NAME)
 """Columns from which our own name fits as well."""
@@ -105,8 +104,7 @@ def header(
     cells: int,
     trail: Sequence[str] = (),
 ) -> Row:
-    """The whole row; where there is room it shows which screens led here, and names the script, its
-    steps and its time."""
+    """The whole row; where there is room with the screens that led here, script, steps and time."""
     left = row((app_name(cells), "accent"), *(span for _, span in tabs(current, cells)), " ")
     if snapshot is None or cells < FACTS_FROM:
         return spread(left, row(state(snapshot, paused, short=True), " "), cells)
@@ -114,8 +112,8 @@ def header(
     right = row(("replay ", "dim") if replayed else "", state(snapshot, paused), " ")
     room = cells - width(left) - width(right) - 2
     way = crumbs(trail, current, room)
-    words = "  ".join(filter(None, (way, _facts(snapshot, room - cell_len(way) - 2))))
-    return spread(left, row((f"{words}  " if words else "", "dim"), *right), cells)
+    text = "  ".join(filter(None, (way, _facts(snapshot, room - cell_len(way) - 2))))
+    return spread(left, row((f"{text}  " if text else "", "dim"), *right), cells)
 
 
 def crumbs(trail: Sequence[str], current: str, room: int) -> str:
@@ -124,9 +122,9 @@ def crumbs(trail: Sequence[str], current: str, room: int) -> str:
         return ""
     names = [LONG_NAMES[SCREENS.index(name)] for name in (*trail, current)]
     for kept in (names, ["...", *names[-2:]], names[-2:]):
-        words = " > ".join(kept)
-        if cell_len(words) <= room:
-            return words
+        text = " > ".join(kept)
+        if cell_len(text) <= room:
+            return text
     return ""
 
 
@@ -138,9 +136,9 @@ def _facts(snapshot: Snapshot, room: int) -> str:
         if snapshot.rank_number:
             facts.insert(0, f"rank {snapshot.rank_number}")
     for kept in ([snapshot.title, *facts], facts, facts[:1]):
-        words = "  ".join(kept)
-        if cell_len(words) <= room:
-            return words
+        text = "  ".join(kept)
+        if cell_len(text) <= room:
+            return text
     return ""
 
 
@@ -176,10 +174,6 @@ class HeaderLine(RowView):
         left = row((app_name(cells), "accent"), *(span for _, span in tabs(self._current, cells)))
         right = row((f"{loading(name, done)} ", "accent"))
         self.rows = [spread(left, right, cells)]
-
-    def on_resize(self) -> None:
-        """Draw again at the new width."""
-        self._redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Go to the screen whose name was clicked."""

@@ -24,8 +24,8 @@ def loading(name: str, done: float | Exporting) -> str:
 
 def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
     """The progress with a bar, and what can be done meanwhile."""
-    words = f" {loading(name, done)}"
-    room = min(LONGEST_BAR, cells - LABEL_WIDTH - width(row(words)) - 2)
+    text = f" {loading(name, done)}"
+    room = min(LONGEST_BAR, cells - LABEL_WIDTH - width(row(text)) - 2)
     bar: tuple[Span, ...] = ()
     # How far another program has come is not known as a share.
     if isinstance(done, float) and room >= SHORTEST_BAR:
@@ -33,6 +33,6 @@ def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
         bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
     tracks = " shows the tracks of what has been read, "
     return [
-        row((" READING".ljust(LABEL_WIDTH), "accent"), (words, "bold"), "  ", *bar),
+        row((" READING".ljust(LABEL_WIDTH), "accent"), (text, "bold"), "  ", *bar),
         row((" NEXT".ljust(LABEL_WIDTH), "dim"), " ", ("2", "key"), tracks, ("q", "key"), " quits"),
     ]

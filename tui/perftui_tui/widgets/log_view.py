@@ -10,9 +10,11 @@ from textual.message import Message
 from textual.strip import Strip
 
 from perftui_tui.keys.keymap import hint
-from perftui_tui.look.rows import Row, row, spread
+from perftui_tui.look.rows import Row, crop, row, spread
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.widgets.row_view import RowView
+
+NOTHING_PRINTED = "the script has printed nothing"
 
 
 def highlighted(line: str, pattern: str, style: str = "match") -> Row:
@@ -33,15 +35,14 @@ class LogView(RowView):
     class Moved(Message):
         """What is shown, or whether it follows, has changed."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._output = Output()
-        self._pattern = ""
-        self._found: int | None = None
-        """Number in the whole output of the line that was found last."""
-        self.following = True
-        self.empty = ""
-        """The text shown where there are no lines."""
+    output = Output()
+    """What is shown."""
+    _pattern = ""
+    _found: int | None = None
+    """Number in the whole output of the line that was found last."""
+    following = True
+    empty = ""
+    """The text shown where there are no lines."""
 
     @property
     def pattern(self) -> str:
@@ -58,20 +59,15 @@ class LogView(RowView):
         """Number in the whole output, from 0, of the line found last, while it is on screen."""
         if self._found is None:
             return None
-        line = self._found - self._output.dropped - self.scroll_offset.y
+        line = self._found - self.output.dropped - self.scroll_offset.y
         return self._found if 0 <= line < self.size.height else None
-
-    @property
-    def output(self) -> Output:
-        """What is shown."""
-        return self._output
 
     def show(self, output: Output) -> None:
         """Draw ``output``; while not following, the lines on screen stay where they are."""
-        if output is self._output:
+        if output is self.output:
             return
-        gone = output.dropped - self._output.dropped
-        self._output = output
+        gone = output.dropped - self.output.dropped
+        self.output = output
         self.virtual_size = Size(self.size.width, len(output.lines))
         if self.following:
             self._show_from(len(output.lines))
@@ -81,14 +77,14 @@ class LogView(RowView):
 
     def on_resize(self) -> None:
         """Keep the end in view while following."""
-        self.virtual_size = Size(self.size.width, len(self._output.lines))
+        self.virtual_size = Size(self.size.width, len(self.output.lines))
         if self.following:
-            self._show_from(len(self._output.lines))
+            self._show_from(len(self.output.lines))
 
     def follow(self) -> None:
         """To the end, and stay there."""
         self.following = True
-        self._show_from(len(self._output.lines))
+        self._show_from(len(self.output.lines))
         self.post_message(self.Moved())
 
     def move(self, lines: int) -> None:
@@ -97,19 +93,16 @@ class LogView(RowView):
         self._moved()
 
     def find(self, direction: int) -> bool:
-        """Go to the next line (1) or the one before (-1) with the pattern; whether there is one.
-
-        After the last line comes the first.
-        """
+        """Go to the next (1) or previous (-1) matching line, round the end; False without one."""
         if not self._pattern:
             return False
-        wanted, lines = self._pattern.lower(), self._output.lines
+        wanted, lines = self._pattern.lower(), self.output.lines
         start = self._search_from(direction)
         for step in range(1, len(lines) + 1):
             at = (start + direction * step) % len(lines)
             if wanted in lines[at].lower():
                 self.following = False
-                self._found = self._output.dropped + at
+                self._found = self.output.dropped + at
                 self._show_from(at)
                 self.post_message(self.Moved())
                 return True
@@ -121,19 +114,19 @@ class LogView(RowView):
         The top of the screen will not do: it stays where it is all through the last screenful.
         """
         if self.found is not None:
-            return self.found - self._output.dropped
+            return self.found - self.output.dropped
         top = self.scroll_offset.y
         if direction > 0:
             return top - 1
-        return len(self._output.lines) if self.following else top
+        return len(self.output.lines) if self.following else top
 
     def render_line(self, y: int) -> Strip:
         """One line of output, matches marked, those of the line found last more so."""
         at = y + self.scroll_offset.y
-        lines = self._output.lines
+        lines = self.output.lines
         if at >= len(lines):
             return self.strip_of(row((self.empty, "dim")) if at == 0 else ())
-        is_found = self._output.dropped + at == self._found
+        is_found = self.output.dropped + at == self._found
         return self.strip_of(
             highlighted(lines[at], self._pattern, "selected" if is_found else "match")
         )
@@ -149,11 +142,11 @@ class LogView(RowView):
         self.move(3)
 
     def _moved(self) -> None:
-        self.following = self.scroll_offset.y >= len(self._output.lines) - self.size.height
+        self.following = self.scroll_offset.y >= len(self.output.lines) - self.size.height
         self.post_message(self.Moved())
 
     def _show_from(self, line: int) -> None:
-        top = max(0, min(line, len(self._output.lines) - self.size.height))
+        top = max(0, min(line, len(self.output.lines) - self.size.height))
         # Before the first layout a scroll would stick and hide the first lines.
         if self.size.height:
             self.scroll_to(y=top, animate=False, force=True, immediate=True)
@@ -184,3 +177,21 @@ class LogStatus(RowView):
             right = row((f"  first {output.skipped_bytes:,} bytes not read", "dim"), *right)
         if self.size.width:
             self.rows = [spread(row(newest), right, self.size.width)]
+
+
+class LogTail(RowView):
+    """Draws the newest lines that fit, the progress bar at the bottom."""
+
+    BORDER_TITLE = "Log"
+    _output = Output()
+
+    def show(self, output: Output) -> None:
+        """Draw the end of ``output``."""
+        self._output = output
+        self._redraw()
+
+    def _redraw(self) -> None:
+        size, lines = self.content_size, self._output.lines
+        if size.width and size.height:
+            newest = [crop(row(line), size.width) for line in lines[-size.height :]]
+            self.rows = newest or [row((NOTHING_PRINTED, "dim"))]

@@ -38,9 +38,7 @@ class RowView(ScrollView, can_focus=False):
     ascii_only = False
     """Whether this process draws with ASCII alone; set once, before the app starts."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, classes=classes)
-        self._rows: tuple[Row, ...] = ()
+    _rows: tuple[Row, ...] = ()
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -59,8 +57,12 @@ class RowView(ScrollView, can_focus=False):
                 self.refresh(Region(0, y - top, width, 1))
 
     def on_resize(self) -> None:
-        """Post it to whoever makes the rows."""
+        """Make the rows anew, or post it to whoever makes them."""
+        self._redraw()
         self.post_message(self.Resized())
+
+    def _redraw(self) -> None:
+        """Make the rows for the present size; nothing where others make them."""
 
     def render_line(self, y: int) -> Strip:
         """The row at line ``y`` of the widget, cut or padded to its width."""

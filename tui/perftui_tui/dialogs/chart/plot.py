@@ -17,8 +17,7 @@ from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.widgets.row_view import RowView
 
 MOST_POINTS = 4000
-"""Points that are handed to plotext: a terminal has far fewer columns, and it takes them one by
-one. Of each stretch the lowest and the highest stay."""
+"""Points handed to plotext, which takes them one by one; a terminal has far fewer columns."""
 
 COLOURS = ("part-forward", "part-input-wait", "part-backward", "part-optimizer", "part-other",
            "part-loader-start")  # fmt: skip
@@ -37,13 +36,11 @@ FRAME_ROWS = 4
 class ChartPlot(PlotextPlot):
     """Draws one chart between ``left`` and ``right``."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._chart: Chart | None = None
-        self._view = (0.0, 1.0)
-        self._at = 0
-        self.axis_cells = 1
-        """Columns left of the plot, taken by the numbers of the axis."""
+    _chart: Chart | None = None
+    _view = (0.0, 1.0)
+    _at = 0
+    axis_cells = 1
+    """Columns left of the plot, taken by the numbers of the axis."""
 
     def show(self, chart: Chart, left: float, right: float, at: int) -> None:
         """Draw the range from ``left`` to ``right``, and the cursor at point ``at``."""
@@ -98,11 +95,11 @@ class ChartPlot(PlotextPlot):
         """Draw highlighted points, the levels, and the cursor."""
         plot, warn = self.plt, self._colour("caution")
         if chart.marked is not None:
-            words, marked = chart.marked
+            label, marked = chart.marked
             chosen = marked & inside
             if chosen.any():
                 x, y = downsampled(chart.x[chosen], chart.lines[0].values[chosen])
-                plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=words)
+                plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=label)
         for _, level in chart.levels:
             if chart.is_distribution:
                 plot.vline(level, color=self._colour("accent"))
@@ -153,8 +150,7 @@ def _ticks(
     unit: float = 1.0,
     least: float = 0.0,
 ) -> list[str]:
-    """Values that are round in ``unit`` and at least ``least`` apart, with their texts, which are
-    returned."""
+    """Set ticks round in ``unit`` and at least ``least`` apart; returns their texts."""
     step = max(least, unit * nice_step((high - low) / unit, max(room, 1)))
     first = int(np.ceil(low / step - 1e-9))
     ticks = [number * step for number in range(first, int(np.floor(high / step + 1e-9)) + 1)]

@@ -42,8 +42,10 @@ class ChartScreen(ModalScreen[None]):
         self._charts = charts
         names = [one.name for one in charts]
         self._chosen = names.index(name) if name in names else 0
-        self._at = 0
-        self._view = (0.0, 1.0)
+        self.at = 0
+        """The point under the cursor."""
+        self.view = (0.0, 1.0)
+        """The range in view, in units of the horizontal axis."""
 
     def compose(self) -> ComposeResult:
         """Which chart it is, the chart, the value under the cursor, the keys."""
@@ -65,21 +67,11 @@ class ChartScreen(ModalScreen[None]):
         """The one that is shown."""
         return self._charts[self._chosen]
 
-    @property
-    def at(self) -> int:
-        """The point under the cursor."""
-        return self._at
-
-    @property
-    def view(self) -> tuple[float, float]:
-        """The range in view, in units of the horizontal axis."""
-        return self._view
-
     def _whole(self) -> None:
         x = self.chart.x
         left, right = float(x[0]), float(x[-1])
-        self._view = (left, right if right > left else left + 1)
-        self._at = len(x) - 1
+        self.view = (left, right if right > left else left + 1)
+        self.at = len(x) - 1
         self._draw()
 
     def _draw(self) -> None:
@@ -88,20 +80,20 @@ class ChartScreen(ModalScreen[None]):
         cells = self.size.width
         self.query_one("#chart-title", RowView).rows = [self._title(cells)]
         self.query_one("#chart-value", RowView).rows = [self._value(cells)]
-        self.query_one(ChartPlot).show(self.chart, *self._view, self._at)
+        self.query_one(ChartPlot).show(self.chart, *self.view, self.at)
 
     def _title(self, cells: int) -> Row:
         chart = self.chart
         left = row((f" {chart.title} ", "selected"), f"  {self._chosen + 1} of {len(self._charts)}")
-        words: list[Span] = [
+        spans: list[Span] = [
             (f"{label} {chart_level(chart, level)}", "") for label, level in chart.levels
         ]
         if chart.marked is not None:
-            words.append((f"x {chart.marked[0]}", "warn"))
+            spans.append((f"x {chart.marked[0]}", "warn"))
         if chart.note:
-            words.append((chart.note, "dim"))
+            spans.append((chart.note, "dim"))
         title = crop(left, cells)
-        for span in words:
+        for span in spans:
             longer = (*title, ("   ", ""), span)
             if width(longer) > cells:
                 # The chart's legend tells the marks, too; half a fact may be a wrong one.
@@ -110,7 +102,7 @@ class ChartScreen(ModalScreen[None]):
         return title
 
     def _value(self, cells: int) -> Row:
-        chart, at = self.chart, self._at
+        chart, at = self.chart, self.at
         where = chart_level(chart, float(chart.x[at])) if chart.is_distribution else (
             f"{chart.x_label.split()[0]} {chart.x[at]:,.10g}"
         )  # fmt: skip
@@ -119,7 +111,7 @@ class ChartScreen(ModalScreen[None]):
             for line in chart.lines
         )
         left = row((f" {where} ", "bold"), f" {values.strip()}")
-        low, high = self._view
+        low, high = self.view
         shown = [chart_x(chart, one) for one in (low, high, float(chart.x[0]), float(chart.x[-1]))]
         whole = f"of {shown[2]} to {shown[3]}" if self._is_part else "all"
         right = row((f"{shown[0]} to {shown[1]}, {whole} ", "dim"))
@@ -130,7 +122,7 @@ class ChartScreen(ModalScreen[None]):
     @property
     def _is_part(self) -> bool:
         x = self.chart.x
-        return self._view[0] > float(x[0]) or self._view[1] < float(x[-1])
+        return self.view[0] > float(x[0]) or self.view[1] < float(x[-1])
 
     # Moving about
 
@@ -141,7 +133,7 @@ class ChartScreen(ModalScreen[None]):
 
     def action_cursor(self, points: int) -> None:
         """Move the cursor by points, and the view with it."""
-        self._go(self._at + points)
+        self._go(self.at + points)
 
     def action_edge(self, end: int) -> None:
         """The cursor to the first (0) or the last (1) point."""
@@ -149,8 +141,8 @@ class ChartScreen(ModalScreen[None]):
 
     def _go(self, at: int) -> None:
         x = self.chart.x
-        self._at = min(max(at, 0), len(x) - 1)
-        here, (left, right) = float(x[self._at]), self._view
+        self.at = min(max(at, 0), len(x) - 1)
+        here, (left, right) = float(x[self.at]), self.view
         if not left <= here <= right:
             half = (right - left) / 2
             self._set_view(here - half, here + half)
@@ -158,7 +150,7 @@ class ChartScreen(ModalScreen[None]):
 
     def action_zoom(self, step: int) -> None:
         """Look closer (1) around the cursor, or from further away (-1)."""
-        here, (left, right) = float(self.chart.x[self._at]), self._view
+        here, (left, right) = float(self.chart.x[self.at]), self.view
         factor = ZOOM**step
         self._set_view(here - (here - left) * factor, here + (right - here) * factor)
         self._draw()
@@ -168,11 +160,11 @@ class ChartScreen(ModalScreen[None]):
         first, last = float(x[0]), float(x[-1])
         shortest = (last - first) * FEWEST_POINTS / max(len(x), FEWEST_POINTS) or 1.0
         if right - left < shortest:
-            middle = float(x[self._at])
+            middle = float(x[self.at])
             left, right = middle - shortest / 2, middle + shortest / 2
         shift = max(first - left, 0.0) - max(right - last, 0.0)
         left, right = max(left + shift, first), min(right + shift, last)
-        self._view = (left, right if right > left else left + 1)
+        self.view = (left, right if right > left else left + 1)
 
     def action_whole(self) -> None:
         """All of it."""
@@ -189,7 +181,7 @@ class ChartScreen(ModalScreen[None]):
             margin = plot.axis_cells
             room = max(1, plot.size.width - margin - 1)
             share = min(max((event.screen_x - plot.region.x - margin) / room, 0.0), 1.0)
-            left, right = self._view
+            left, right = self.view
             self._go(nearest(self.chart.x, left + share * (right - left)))
 
     def on_mouse_scroll_up(self) -> None:

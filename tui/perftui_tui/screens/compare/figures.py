@@ -67,13 +67,13 @@ def comparison(result: Comparison, cells: int) -> list[Row]:
 
 
 def _verdict(result: Comparison, cells: int) -> list[Row]:
-    words = result.verdict.value.upper()
+    text = result.verdict.value.upper()
     if result.speedup and result.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        words = f"{words}  {result.speedup:.2f}x"
+        text = f"{text}  {result.speedup:.2f}x"
     changes = ", ".join(result.changes)
     effective = f"in force at the loader: {changes}" if changes else "no change at the loader"
     return [
-        row((f" {words} ", STYLES[result.verdict])),
+        row((f" {text} ", STYLES[result.verdict])),
         *wrap(result.reason, cells),
         *wrap(effective, cells, "dim"),
         (),

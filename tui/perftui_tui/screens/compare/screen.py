@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from textual import on
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -66,6 +65,7 @@ class CompareScreen(RunScreen):
 
     swapped: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether before and after are exchanged."""
+    watch_swapped = RunScreen.redraw
 
     def body(self) -> Iterable[Widget]:
         """Both breakdowns, the figures, the distribution."""
@@ -92,8 +92,8 @@ class CompareScreen(RunScreen):
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
             parts.rows = []
-            words = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
-            figures.rows = wrap(words, max(20, cells))
+            text = NOTHING_OF_A_TRACE if snapshot.run is None else hint(NOTHING)
+            figures.rows = wrap(text, max(20, cells))
             return
         before, after = pair
         parts.rows = breakdown_rows(before, after, parts.size.width)
@@ -112,15 +112,6 @@ class CompareScreen(RunScreen):
 
         pair = self._pair(self.snapshot) if self.snapshot is not None else None
         return (*(comparison_charts(*pair) if pair else ()), *super().charts())
-
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Wrap to the new width: the layout for wide screens makes panes narrower."""
-        self.redraw()
-
-    def watch_swapped(self) -> None:
-        """Draw the other way round."""
-        self.redraw()
 
     def action_swap(self) -> None:
         """Exchange before and after."""

@@ -163,18 +163,8 @@ def _fixes(options: Sequence[FixOption], chosen: int, written: str | None, cells
     if not options:
         return [row(("Fix", "bold")), row(("  none is known for this", "dim"))]
     chosen = min(chosen, len(options) - 1)
-    rows = [
-        row(
-            (
-                "Fix"
-                if len(options) == 1
-                else hint(
-                    "Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)"
-                ),
-                "bold",
-            )
-        )
-    ]
+    several = hint("Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)")
+    rows = [row(("Fix" if len(options) == 1 else several, "bold"))]
     for at, option in enumerate(options):
         mark, style = (">", "accent") if at == chosen else (" ", "")
         place = f"   {option.file}:{option.line}" if option.file and option.line else ""
@@ -200,23 +190,13 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     if can:
         rows.append(row("     ", (hint("  ".join(can)), "accent")))
     if is_written:
-        words = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
-        rows.append(row("     ", (hint(words), "good")))
+        text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
+        rows.append(row("     ", (hint(text), "good")))
     elif option.why_not:
         rows += wrap(option.why_not, cells, "warn", "     ")
-    if option.advice:
-        rows += [
-            row("     ", *folded)
-            for line in option.advice.splitlines()
-            for folded in fold(row(line), cells - 5)
-        ]
-    if option.patch is not None:
-        rows += [
-            row("     ", *folded)
-            for line in diff_rows(option.patch)
-            for folded in fold(line, cells - 5)
-        ]
-    return rows
+    lines = [row(line) for line in option.advice.splitlines()]
+    lines += diff_rows(option.patch) if option.patch is not None else []
+    return rows + [row("     ", *folded) for line in lines for folded in fold(line, cells - 5)]
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:

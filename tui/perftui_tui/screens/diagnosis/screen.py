@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from textual import on
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -61,7 +60,8 @@ class DiagnosisScreen(RunScreen):
     """The rule of the selected finding; what is not there (any more) stands for the first. Each
     picture is ranked anew: a place in the list may be that of another finding a second later."""
     chosen: reactive[str] = reactive("", init=False, repaint=False)
-    """Which of its fixes, in the same way."""
+    """Which of its fixes, by its name as well."""
+    watch_chosen = RunScreen.redraw
 
     def body(self) -> Iterable[Widget]:
         """The list and the details."""
@@ -111,8 +111,8 @@ class DiagnosisScreen(RunScreen):
         )
         useless = self.useless_actions()
         fixes = "   ".join(
-            f"{shown_key(f'diagnosis.{action}')} {words}"
-            for action, words in FIX_KEYS
+            f"{shown_key(f'diagnosis.{action}')} {label}"
+            for action, label in FIX_KEYS
             if action not in useless
         )
         if detailed.border_subtitle != fixes:
@@ -122,19 +122,10 @@ class DiagnosisScreen(RunScreen):
         if detailed.border_title != title:
             detailed.border_title = title
 
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Wrap to the new width: the layout for wide screens makes panes narrower."""
-        self.redraw()
-
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
         self.chosen = ""
         self.query_one("#finding-details", RowView).scroll_home(animate=False)
-        self.redraw()
-
-    def watch_chosen(self) -> None:
-        """Mark another fix."""
         self.redraw()
 
     def action_select(self, step: int) -> None:

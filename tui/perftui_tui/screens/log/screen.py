@@ -13,8 +13,7 @@ from perftui_tui.look.rows import row
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.log_tail import NOTHING_PRINTED
-from perftui_tui.widgets.log_view import LogStatus, LogView
+from perftui_tui.widgets.log_view import NOTHING_PRINTED, LogStatus, LogView
 from perftui_tui.widgets.row_view import RowView
 
 ALL_OUTPUT = "all of the output, also what came after this time: its lines bear no times"
@@ -104,10 +103,10 @@ class LogScreen(RunScreen):
     def action_find(self, direction: int) -> None:
         """To the next match, or to the one before."""
         if not self._view.find(direction):
-            words = hint("{log.search} searches")
+            text = hint("{log.search} searches")
             if self._view.pattern:
-                words = f"no line with {self._view.pattern!r}"
-            self.notify(words, severity="warning", markup=False, timeout=3)
+                text = f"no line with {self._view.pattern!r}"
+            self.notify(text, severity="warning", markup=False, timeout=3)
 
     @on(Input.Changed)
     def _pattern_changed(self, event: Input.Changed) -> None:

@@ -48,8 +48,8 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
     )
     for name, size in memory.parts:
         if size:
-            size_words = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
-            yield spread(row(("  ", ""), name), size_words, min(cells, 70))
+            size_text = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
+            yield spread(row(("  ", ""), name), size_text, min(cells, 70))
     yield from _allocations("Held at the end, by line", memory.holders, cells)
     if memory.peak is not None:
         yield crop(row((_peak(memory.peak), "bold")), cells)
@@ -59,8 +59,8 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
         yield row((f"out of memory: {format_bytes(failed.asked)} asked for{left}", "bad"))
     if memory.unused > 0:
         largest = format_bytes(memory.largest_unused)
-        words = f"Unused {format_bytes(memory.unused)}; the largest free block has {largest}"
-        yield row((words, "dim"))
+        text = f"Unused {format_bytes(memory.unused)}; the largest free block has {largest}"
+        yield row((text, "dim"))
 
 
 def _peak(peak: Peak) -> str:
@@ -96,8 +96,7 @@ def fit_text(text: str, cells: int) -> str:
 
 
 def _source(holder: Holder, room: int) -> str:
-    """``function  file:line``; where that is too long the beginning of the path goes, then the end
-    of the function."""
+    """``function  file:line``, cut at the beginning of the path, then at the function's end."""
     if holder.file is None:
         return printable(f"  {holder.what}")
     place, what = f"{holder.file}:{holder.line}", f"  {holder.what}"

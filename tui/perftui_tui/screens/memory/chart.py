@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perftui.facts.memory import gpu_memory
-from perftui_tui.charts.area import resample
-from perftui_tui.charts.layers import layers
+from perftui_tui.charts.area import layers, resample, steady_bins
 from perftui_tui.look.format import share
 from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
-from perftui_tui.panes.steady_bins import steady_bins
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, devices, latest, table_of, why_absent
 
@@ -117,8 +115,8 @@ def _cards(snapshot: Snapshot) -> list[Span]:
         used = latest(table, f"gpu{number}.memory_used")
         whole = latest(table, f"gpu{number}.memory_total")
         if used is not None and whole:
-            words = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
-            spans.append((f"{words} ({share(used, whole)})", ""))
+            text = f"GPU {number}: {format_bytes(used)} of {format_bytes(whole)}"
+            spans.append((f"{text} ({share(used, whole)})", ""))
     return spans
 
 

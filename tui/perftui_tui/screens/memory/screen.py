@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from textual import on
 from textual.containers import Container
 from textual.widget import Widget
 
@@ -70,9 +69,6 @@ class MemoryScreen(RunScreen):
         title = memory_title(snapshot)
         if chart.border_title != title:
             chart.border_title = title
-        self._show_allocations(snapshot)
-
-    def _show_allocations(self, snapshot: Snapshot) -> None:
         pane = self.query_one("#allocations", RowView)
         cells = pane.scrollable_content_region.width
         if cells:
@@ -89,12 +85,6 @@ class MemoryScreen(RunScreen):
         title = f"{TITLE}{source}"
         if pane.border_title != title:
             pane.border_title = title
-
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Fold to the new width."""
-        if self.snapshot is not None and self.is_composed:
-            self._show_allocations(self.snapshot)
 
     def action_scroll_holders(self, rows: int) -> None:
         """Scroll the allocations."""

@@ -139,9 +139,7 @@ class _Page(DetailTable):
             yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
 
     def lines(self) -> Iterator[LinkedLine]:
-        """Which functions call it. Of a frame PyTorch records the line at which its function
-        begins (2.13), or the line that it was at as the window opened; older ones the line of the
-        call."""
+        """Which functions call it; PyTorch 2.13 has their first line, others that of the call."""
         if not self.further.lines:
             yield from self._missing("lines of code", "lines", "stacks")
             return
@@ -195,16 +193,16 @@ class _Page(DetailTable):
         named = [(f"longest {one}", longest[0])]
         named += [(f"{place}. longest", row) for place, row in enumerate(longest[1:], 2)]
         named += [(f"first {one}", int(detail.rows[0])), (f"last {one}", int(detail.rows[-1]))]
-        for words, row in named:
+        for label, row in named:
             start = int(self.trace.start[row])
             track = printable(track_label(self.trace.tracks[int(self.trace.track[row])]))
             cells = [exact_ns(int(self.trace.duration[row])), exact_ns(start)]
-            yield self.row(f"{words}  ({track})", cells, ToRow(row), cell=WIDE)
+            yield self.row(f"{label}  ({track})", cells, ToRow(row), cell=WIDE)
 
     def _unread(self, what: str, key: str) -> Iterator[LinkedLine]:
         yield line(("", ""))
-        words = printable(f"{what} not read: {self.further.unread[key]}")
-        yield from (line(*each) for each in wrap(words, self.width, "dim"))
+        text = printable(f"{what} not read: {self.further.unread[key]}")
+        yield from (line(*each) for each in wrap(text, self.width, "dim"))
 
     def _missing(self, what: str, key: str, option: str) -> Iterator[LinkedLine]:
         """Why a section is empty."""

@@ -33,10 +33,11 @@ class CallFacts:
         self.analysis = analysis
         self._lock = threading.Lock()
         self._groups: dict[By, Grouped | None] = {}
-        self._tables: dict[By, OpTable] = {By.NAME: analysis.ops, By.MODULE: analysis.modules}
-        self._paths: dict[By, CallPaths] = {}
+        self.known_tables: dict[By, OpTable] = {By.NAME: analysis.ops, By.MODULE: analysis.modules}
+        """Without rows where the trace has no such data."""
+        self.known_paths: dict[By, CallPaths] = {}
         self._arguments: OpArguments | None = None
-        self._launches: Mapping[int, LaunchShapes] | None = None
+        self.known_launches: Mapping[int, LaunchShapes] | None = None
 
     @property
     def trace(self) -> Trace:
@@ -47,29 +48,16 @@ class CallFacts:
     def _links(self) -> Links:
         return link(self.trace)
 
-    def known_table(self, by: By) -> OpTable | None:
-        """The table, where it is cached; without rows where the trace has no such data."""
-        return self._tables.get(by)
-
-    def known_paths(self, by: By) -> CallPaths | None:
-        """The tree, where it is cached."""
-        return self._paths.get(by)
-
-    @property
-    def known_launches(self) -> Mapping[int, LaunchShapes] | None:
-        """How kernels were launched, where that has been read."""
-        return self._launches
-
     def table(self, by: By, progress: Progress = no_progress) -> OpTable:
         """The calls grouped by ``by``; without rows where the trace has no such data.
 
         Raises TraceError and Cancelled as ``op_arguments`` does.
         """
         with self._lock:
-            if by not in self._tables:
+            if by not in self.known_tables:
                 found = self._grouped(by, progress)
-                self._tables[by] = OpTable.empty() if found is None else found.flat.table()
-            return self._tables[by]
+                self.known_tables[by] = OpTable.empty() if found is None else found.flat.table()
+            return self.known_tables[by]
 
     def paths(self, by: By, progress: Progress = no_progress) -> CallPaths | None:
         """The tree of calls, with its roots worked out; None where the trace has no such data."""
@@ -77,11 +65,11 @@ class CallFacts:
             found = self._grouped(by, progress)
             if found is None:
                 return None
-            if by not in self._paths:
+            if by not in self.known_paths:
                 paths = CallPaths(found.nested)
                 paths.roots()
-                self._paths[by] = paths
-            return self._paths[by]
+                self.known_paths[by] = paths
+            return self.known_paths[by]
 
     def open_group(self, by: By, label: str, *, nested: bool) -> Detail | None:
         """One group, of the table or of the tree."""
@@ -129,9 +117,9 @@ class CallFacts:
     def launches(self, progress: Progress = no_progress) -> Mapping[int, LaunchShapes]:
         """How kernels were launched, by line of the kernel table. Raises as ``launch_shapes``."""
         with self._lock:
-            if self._launches is None:
-                self._launches = launch_shapes(self.trace, self.analysis.kernels, progress)
-            return self._launches
+            if self.known_launches is None:
+                self.known_launches = launch_shapes(self.trace, self.analysis.kernels, progress)
+            return self.known_launches
 
     def _grouped(self, by: By, progress: Progress) -> Grouped | None:
         if by not in self._groups:

@@ -11,7 +11,7 @@ from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.ops.call_facts import CallFacts, Progress
-from perftui_tui.screens.ops.call_tree_state import CallTreeState
+from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
 from perftui_tui.tables.rows import TableData
 from perftui_tui.widgets.row_view import RowView
@@ -77,7 +77,7 @@ class OpsContent:
 
     def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
         """The operators as a table or a tree; None where that has to be worked out first."""
-        table = self.facts.known_table(by)
+        table = self.facts.known_tables.get(by)
         if by in self._problems:
             return TableData((), (), empty=printable(self._problems[by]))
         if table is None:
@@ -87,7 +87,7 @@ class OpsContent:
                 self._made[by] = _groups(table, by)
             return self._made[by]
         if by not in self.trees:
-            paths = self.facts.known_paths(by)
+            paths = self.facts.known_paths.get(by)
             if paths is None:
                 return None
             self.trees[by] = CallTreeState(paths)
@@ -111,7 +111,7 @@ class OpsContent:
         if is_tree:
             rows = self.trees[by].shown[row].node.rows
             return int(rows[self.analysis.trace.duration[rows].argmax()])
-        table = self.facts.known_table(by)
+        table = self.facts.known_tables.get(by)
         return int((self.analysis.ops if table is None else table).first_row[row])
 
     def outside(self, by: By) -> str:

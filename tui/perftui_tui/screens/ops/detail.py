@@ -95,7 +95,7 @@ class OpsDetail(Vertical):
         self._facts = facts
         self._pages.append(page)
         self.add_class("-open")
-        self._show_lines([LinkedLine(row(("looking for its calls", "dim")))])
+        self.lines.show_lines([LinkedLine(row(("looking for its calls", "dim")))], 0)
         self._look(facts, page)
         self.lines.focus()
         self.post_message(self.Changed())
@@ -153,7 +153,7 @@ class OpsDetail(Vertical):
     def _draw(self) -> None:
         page = self._pages[-1]
         if page.detail is None:
-            self._show_lines([LinkedLine(row("the trace holds no call of it"))])
+            self.lines.show_lines([LinkedLine(row("the trace holds no call of it"))], 0)
             return
         width = self.size.width
         if isinstance(page.target, ToKernel):
@@ -165,9 +165,6 @@ class OpsDetail(Vertical):
             lines = group_lines(page.detail, page.figures, page.further, width, RowView.ascii_only)
         self.lines.show_lines(lines, page.at)
         page.at = None
-
-    def _show_lines(self, lines: Sequence[LinkedLine]) -> None:
-        self.lines.show_lines(lines, 0)
 
     def on_resize(self) -> None:
         """Lay out for the new width."""

@@ -62,11 +62,9 @@ class LinkedLines(RowView, can_focus=True):
     class Left(Message):
         """The reader wants back."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._lines: tuple[LinkedLine, ...] = ()
-        self.at = 0
-        """The line under the cursor."""
+    _lines: tuple[LinkedLine, ...] = ()
+    at = 0
+    """The line under the cursor."""
 
     @property
     def text(self) -> str:

@@ -57,8 +57,7 @@ def kernel_table(
     launches: Mapping[int, LaunchShapes] | None = None,
     measured: Mapping[int, JoinedKernel] | None = None,
 ) -> TableData:
-    """Kernels, copies and sets, longest in sum first. ``launches`` and ``measured`` tell more of
-    lines of the table."""
+    """Kernels, copies and sets, longest in sum first, with what is known of their launches."""
     count = len(kernels)
     columns = [
         name_column("kernel", Texts(count, lambda row: printable(kernels.names[row])), "kernels"),

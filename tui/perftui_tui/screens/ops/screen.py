@@ -62,13 +62,9 @@ class OpsScreen(RunScreen):
 
     @on(OpsView.SaveWanted)
     def _save(self, event: OpsView.SaveWanted) -> None:
-        folder = folder_for(self.session.target)
-        stem = (
-            event.stem
-            if self.session.target.is_dir()
-            else f"{_stem(self.session.target)}-{event.stem}"
-        )
-        self.save(event.text, folder, stem)
+        target = self.session.target
+        stem = event.stem if target.is_dir() else f"{_stem(target)}-{event.stem}"
+        self.save(event.text, folder_for(target), stem)
 
 
 def _stem(trace: Path) -> str:

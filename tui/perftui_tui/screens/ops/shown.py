@@ -24,7 +24,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.units import format_count
-from perftui_tui.screens.ops.call_tree_state import CallTreeState
+from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.content import OpsContent
 from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.tables.rows import TableData
@@ -87,8 +87,7 @@ class OpsShown(Vertical):
     def show(
         self, analysis: TraceAnalysis | None, note: str, metrics: KernelMetrics | None = None
     ) -> None:
-        """Show ``analysis``; ``note`` is about its window, or why there is none.
-        ``metrics`` are what ncu measured of its kernels."""
+        """Show ``analysis``, with ncu's ``metrics``; ``note`` says which window, or why none."""
         if analysis is None or self._content is None or self._content.analysis is not analysis:
             self._content = OpsContent(analysis, metrics) if analysis is not None else None
             self._working = None
@@ -123,18 +122,6 @@ class OpsShown(Vertical):
             return None
         return self._content.trees.get(self.by)
 
-    def watch_kernels_shown(self) -> None:
-        """Draw the other table."""
-        self._refresh()
-
-    def watch_by(self) -> None:
-        """Draw the other groups."""
-        self._refresh()
-
-    def watch_is_tree(self) -> None:
-        """Draw the tree, or the table."""
-        self._refresh()
-
     # What is on screen
 
     def _refresh(self) -> None:
@@ -143,6 +130,8 @@ class OpsShown(Vertical):
         # A tree finds what leads to a match itself.
         self._table.filter("" if data.parents is not None else self._filter.value)
         self._update_titles()
+
+    watch_kernels_shown = watch_by = watch_is_tree = _refresh
 
     def _update_titles(self) -> None:
         """The lines around the table."""
@@ -154,8 +143,7 @@ class OpsShown(Vertical):
         self._update_name()
 
     def _update_name(self) -> None:
-        """The whole name of the selected row. Only where that takes more or fewer lines than before
-        is the screen laid out anew: that takes longer than all else that a key does."""
+        """The whole name of the selected row; the slow layout only where its height changes."""
         name = printable(self._table.selected_name or "")
         lines = -(-cell_len(name) // max(self.size.width, 1))
         static = self.query_one("#ops-detail", Static)
@@ -187,8 +175,8 @@ class OpsShown(Vertical):
             self._working, self._done = (self.by, self.is_tree), 0.0
             self._work_out(content, self.by, self.is_tree)
         done = f": {self._done:.0%}" if self._done else ""
-        words = "reading the arguments of all operators" if self.by.needs_arguments else "counting"
-        return TableData((), (), empty=f"{words}{done}")
+        text = "reading the arguments of all operators" if self.by.needs_arguments else "counting"
+        return TableData((), (), empty=f"{text}{done}")
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="ops-calls")
     def _work_out(self, content: OpsContent, by: By, is_tree: bool) -> None:
@@ -231,8 +219,8 @@ class OpsShown(Vertical):
         if self.page.is_open:
             return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         if self._content is not None and not self.kernels_shown:
-            words = [f"[{by.value}]" if by is self.by else by.value for by in By]
-            parts.append(f"by {' '.join(words)}")
+            groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
+            parts.append(f"by {' '.join(groups)}")
             parts.append("table [tree]" if self.is_tree else "[table] tree")
         if self._filter.value and self._tree is None:
             shown, every = len(self._table.order), len(self._table.data)

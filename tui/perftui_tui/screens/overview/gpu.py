@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from perftui.run.table import Table
 
 LOW_BELOW = 70.0
-"""Per cent of the time; below it the GPU waits for something (the TensorBoard plugin warns at 50,
-TraceML calls 70 good)."""
+"""Per cent of the time; below it the GPU waits (TensorBoard's plugin warns at 50)."""
 
 AS_BUSY = 10.0
 """Per cent: cards that differ by less do the same work, and the first of them stays on screen."""

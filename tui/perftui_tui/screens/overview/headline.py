@@ -27,9 +27,9 @@ def _label(text: str, style: str) -> Span:
     return (f" {text} ".ljust(LABEL_WIDTH), style)
 
 
-def _sentence(label: str, style: str, words: str, cells: int) -> list[Row]:
+def _sentence(label: str, style: str, text: str, cells: int) -> list[Row]:
     indent = " " * (LABEL_WIDTH + 1)
-    first, *rest = wrap(words, cells, "bold", indent)[:LONGEST] or [row("")]
+    first, *rest = wrap(text, cells, "bold", indent)[:LONGEST] or [row("")]
     return [row(_label(label, style), " ", *first[1:]), *rest]
 
 
@@ -46,34 +46,22 @@ def _answer(top: Finding, snapshot: Snapshot) -> Row:
         possible = next((option for option in options if option.is_possible), None)
         return _do_this(possible, top) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY:
-        return row(
-            _label("NEXT", "dim"),
-            " nothing stands out; ",
-            (_screen("ops"), "key"),
-            " shows the ops",
-        )
-    return row(
-        _label("DO THIS", "accent"),
-        " ",
-        (shown_key("overview.why"), "key"),
-        " why, and what can be done",
-    )
+        return row(_label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
+    return row(_label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what can be done")
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:
     gain = top.best_speedup
     best = (f"   at best {gain:.2f}x faster", "good") if gain else ("", "")
-    keys: tuple[str | Span, ...] = ("  ", (shown_key("overview.why"), "key"), " why")
+    keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
     if option.override is not None:
-        keys = ("  ", (shown_key("overview.try_fix"), "key"), " try it", *keys)
+        keys = ("  ", _key("overview.try_fix"), " try it", *keys)
     return row(_label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
 
 
 def _not_possible(option: FixOption) -> Row:
-    words = (f"{option.title} is not possible here", "bold")
-    return row(
-        _label("NO FIX", "warn"), " ", words, "  ", (shown_key("overview.why"), "key"), " why"
-    )
+    text = (f"{option.title} is not possible here", "bold")
+    return row(_label("NO FIX", "warn"), " ", text, "  ", _key("overview.why"), " why")
 
 
 def _state(snapshot: Snapshot) -> tuple[str, str, str]:
@@ -104,7 +92,8 @@ def _state(snapshot: Snapshot) -> tuple[str, str, str]:
 def _nothing_found(snapshot: Snapshot) -> str:
     count = len(snapshot.diagnosis.abstentions)
     rules = "rule" if count == 1 else "rules"
-    unknown = f"; {count} {rules} could not judge, {_screen('diagnosis')} says why" if count else ""
+    key, _ = _screen("diagnosis")
+    unknown = f"; {count} {rules} could not judge, {key} says why" if count else ""
     steps = snapshot.diagnosis.steady_steps
     what = f"{steps} step{'s'[: steps != 1]}"
     return f"nothing known crosses its limit in {what}{unknown}"
@@ -129,30 +118,20 @@ def _how_far(snapshot: Snapshot) -> str:
 
 def _hint(snapshot: Snapshot) -> Row:
     if snapshot.is_memory_alone:
-        return row(
-            _label("DO THIS", "accent"),
-            " ",
-            (_screen("memory"), "key"),
-            " allocations by call site",
-        )
+        return row(_label("DO THIS", "accent"), " ", _screen("memory"), " allocations by call site")
     if snapshot.phase is Phase.TRACE:
-        return row(
-            _label("DO THIS", "accent"),
-            " ",
-            (_screen("timeline"), "key"),
-            " the timeline  ",
-            (_screen("ops"), "key"),
-            " the ops",
-        )
+        screens = (_screen("timeline"), " the timeline  ", _screen("ops"), " the ops")
+        return row(_label("DO THIS", "accent"), " ", *screens)
     if snapshot.phase.is_live:
-        return row(_label("MEANWHILE", "dim"), " ", (_screen("log"), "key"), " the script's output")
+        return row(_label("MEANWHILE", "dim"), " ", _screen("log"), " the script's output")
     if snapshot.manifest is not None and snapshot.manifest.message:
         return row(_label("REASON", "warn"), " ", snapshot.manifest.message)
-    return row(
-        _label("DO THIS", "accent"), " ", (_screen("log"), "key"), " the script's last words"
-    )
+    return row(_label("DO THIS", "accent"), " ", _screen("log"), " the script's last words")
 
 
-def _screen(name: str) -> str:
-    """The key of a screen."""
-    return shown_key(f"app.show('{name}')")
+def _key(action: str) -> Span:
+    return (shown_key(action), "key")
+
+
+def _screen(name: str) -> Span:
+    return _key(f"app.show('{name}')")

@@ -18,15 +18,15 @@ from perftui_tui.screens.overview.top_ops import operators
 OPERATORS_FROM = 5
 """Rows of the GPU pane from which a list in it is worth reading."""
 
-METERS: dict[str, Callable[[Snapshot], Meter]] = {
-    "Step time": step_time,
-    "GPU": gpu,
-    "Data loader": loader,
-    "CPU": cpu,
-    "Disk": disk,
-    "Network": network,
+METERS: dict[str, tuple[Callable[[Snapshot], Meter], str]] = {
+    "Step time": (step_time, "step"),
+    "GPU": (gpu, "gpu"),
+    "Data loader": (loader, "loader"),
+    "CPU": (cpu, "cpu"),
+    "Disk": (disk, "disk"),
+    "Network": (network, "network"),
 }
-"""By name, in the order they are shown."""
+"""By name, in the order they are shown, each with the chart that a click on it opens."""
 
 
 def gpu_or_operators(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:

@@ -31,8 +31,7 @@ from perftui_tui.screens.overview.meters import (
 from perftui_tui.screens.overview.top_ops import kernels, operators, top_ops
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
-from perftui_tui.widgets.log_tail import LogTail
-from perftui_tui.widgets.row_view import RowView
+from perftui_tui.widgets.log_view import LogTail
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Exporting
@@ -42,16 +41,6 @@ MOST_FINDING_ROWS = 10
 
 CRAMPED_BELOW = 20
 """Rows of the screen below which a finding needs that of the parts without names, and the log's."""
-
-CHARTS = {
-    "Step time": "step",
-    "GPU": "gpu",
-    "Data loader": "loader",
-    "CPU": "cpu",
-    "Disk": "disk",
-    "Network": "network",
-}
-"""The chart that a click on each pane opens."""
 
 NOT_PLAYED = "what is printed carries no times, so it is not played: {app.show('log')} shows it"
 
@@ -89,7 +78,6 @@ class OverviewScreen(RunScreen):
     }
     OverviewScreen.-tall {
         #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
-        #dashboard.-vertical { layout: vertical; }
         .meter { height: 1fr; border: round $chart; }
         #findings { min-height: 6; }
         #log-tail { height: 5; border: round $chart; }
@@ -117,7 +105,7 @@ class OverviewScreen(RunScreen):
         """Everything between header and footer, top to bottom."""
         yield SnapshotPane(headline, id="headline")
         yield SnapshotPane(step_bar, id="step-bar", chart="parts")
-        meters = [self._meter(name, read) for name, read in METERS.items()]
+        meters = [self._meter(name, *meter) for name, meter in METERS.items()]
         lists = Vertical(
             SnapshotPane(findings, id="findings", title="Findings"),
             SnapshotPane(top_ops, id="top-ops", title="Top ops"),
@@ -127,9 +115,9 @@ class OverviewScreen(RunScreen):
         yield LogTail(id="log-tail")
         yield Vertical(*self._trace_body(), id="trace")
 
-    def _meter(self, name: str, read: Callable[[Snapshot], Meter]) -> SnapshotPane:
+    def _meter(self, name: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
         draw, at = self._drawing(read), f"meter-{read.__name__}"
-        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=CHARTS[name])
+        return SnapshotPane(draw, id=at, title=name, classes="meter", chart=chart)
 
     def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
         """How one meter is drawn; beside the list of operators the GPU keeps its place."""
@@ -166,11 +154,6 @@ class OverviewScreen(RunScreen):
         if pane.border_title != title:
             pane.border_title = title
         self.show_output(self.session.output)
-
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Heights and titles depend on the width."""
-        self.redraw()
 
     def _fit_rows(self) -> None:
         """The height of the headline, which depends on the width."""
@@ -225,9 +208,9 @@ class OverviewScreen(RunScreen):
             if pane.border_subtitle != opens:
                 pane.border_subtitle = opens
         gaps = self.query_one(GapList)
-        words = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
-        if gaps.border_subtitle != words:
-            gaps.border_subtitle = words
+        text = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
+        if gaps.border_subtitle != text:
+            gaps.border_subtitle = text
 
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""

@@ -44,8 +44,8 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 def _no_window(snapshot: Snapshot) -> list[Row]:
     asking = hint("no window profiled yet: {app.capture} profiles one")
-    words = asking if snapshot.phase.is_live else "no trace"
-    return [row((words, "dim"))]
+    text = asking if snapshot.phase.is_live else "no trace"
+    return [row((text, "dim"))]
 
 
 def _ranking(

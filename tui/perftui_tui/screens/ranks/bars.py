@@ -33,19 +33,19 @@ def _sentence(table: RankTable, cells: int) -> list[Row]:
         return wrap("One rank trains: there is nothing to compare it with.", cells, "dim")
     if len(known) < 2 or table.spread is None:
         return wrap("Too few ranks have steady steps yet to compare them.", cells, "dim")
-    words = (
+    text = (
         f"The ranks are even: the slowest is {fine_percent(100 * max(table.spread, 0))} behind "
         f"the median of the others ({len(known)} ranks)."
     )
-    return wrap(words, cells, "good")
+    return wrap(text, cells, "good")
 
 
 def _slow(slow: Straggler, cells: int) -> list[Row]:
     part = NAMES.get(slow.part, slow.part)
     most = f", {format_ns(slow.part_lag)} of it in {part}" if slow.part_lag > 0 else ""
     held = "; the others wait for it" if slow.holds_up else ""
-    words = f"Rank {slow.rank} is {format_ns(slow.lag)} a step behind the others{most}{held}."
-    first, *rest = wrap(words, cells, "bold", " " * 12)
+    text = f"Rank {slow.rank} is {format_ns(slow.lag)} a step behind the others{most}{held}."
+    first, *rest = wrap(text, cells, "bold", " " * 12)
     return [row((" STRAGGLER  ", "bad"), *first[1:]), *rest]
 
 
@@ -75,8 +75,7 @@ def _bar(one: RankRow, longest: int, room: int) -> Row:
 
 
 def _label(name: str, ns: int, whole: int, width: int) -> str:
-    """As much as fits: the name with its share, a shorter name with it, the share, or the edge
-    alone. A letter would say nothing; the names are below in the same order."""
+    """The first that fits: name and share, a shorter name and share, the share, the edge."""
     part, room = share(ns, whole), width - 1
     name = name_within(NAMES.get(name, name), room - 1 - len(part))
     text = f"{name} {part}" if name else part
@@ -92,6 +91,6 @@ def _legend(rows: list[RankRow], more: str) -> Row:
     names = dict.fromkeys(name for one in rows for name, ns in one.parts if ns)
     spans: list[Span] = [(" " * LABEL_WIDTH, "")]
     for name in names:
-        words = NAMES.get(name, name)
-        spans += [(f"{EDGE}{words} ", f"part-{_style(name)}"), (LEGEND_GAP, "")]
+        label = NAMES.get(name, name)
+        spans += [(f"{EDGE}{label} ", f"part-{_style(name)}"), (LEGEND_GAP, "")]
     return row(*spans, (more, "dim"))

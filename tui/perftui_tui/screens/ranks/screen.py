@@ -82,10 +82,8 @@ class RanksScreen(RunScreen):
             self._draw(None, None, ONE_TRACE, "")
 
     def _draw(self, table: RankTable | None, shown: int | None, empty: str, doing: str) -> None:
-        verdict, bars = (
-            self.query_one("#rank-verdict", RowView),
-            self.query_one("#rank-bars", RowView),
-        )
+        verdict = self.query_one("#rank-verdict", RowView)
+        bars = self.query_one("#rank-bars", RowView)
         rows = rank_headline(table, self.size.width, doing)
         verdict.styles.height = max(1, min(5, len(rows)))
         verdict.rows = rows
@@ -106,11 +104,6 @@ class RanksScreen(RunScreen):
         if self.snapshot is None or self.snapshot.run is None or traces.table is None:
             return {}
         return {row.rank: row for row in traces.table.rows}
-
-    @on(RowView.Resized)
-    def _rows_resized(self) -> None:
-        """Draw at the new width."""
-        self.redraw()
 
     @on(VirtualTable.RowSelected)
     def _row_selected(self, event: VirtualTable.RowSelected) -> None:

@@ -38,10 +38,9 @@ def rank_table(
     empty: str,
     windows: Mapping[int, RankRow] | None = None,
 ) -> TableData:
-    """The columns: each part of a step side by side. The rank that is ``shown`` is marked.
+    """The columns, one for each part of a step. The rank that is ``shown`` is marked.
 
-    ``windows`` are what the profiled windows say of ranks, where their own clocks tell the rest.
-    """
+    ``windows`` are what the profiled windows say of ranks, where their own clocks tell the rest."""
     rows = table.rows
     slowest = table.straggler.rank if table.straggler else None
     names = [f"rank {row.rank} {row.host}" for row in rows]
@@ -98,8 +97,7 @@ def _communication(rows: Sequence[RankRow], windows: Mapping[int, RankRow]) -> l
 
 
 def _parts(rows: Sequence[RankRow]) -> list[Column]:
-    """A column for each part that takes any time, in the order of the step; on a narrow screen the
-    smallest go first, but two stay."""
+    """A column for each part that takes time; on a narrow screen two stay, the largest."""
     names = dict.fromkeys(name for row in rows for name, _ in row.parts)
     used = [name for name in names if any(row.part(name) for row in rows)]
     rare = ("loader_start", "profiler", "other", "optimizer")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +13,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import share
 from perftui_tui.look.units import MISSING, format_count, format_ns
+from perftui_tui.tables.columns import name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 from perftui_tui.widgets.row_view import RowView
@@ -38,13 +38,13 @@ def run_table(runs: RunList, shown: Path) -> TableData:
         [one.summary.mean or -1 if one.summary else -1 for one in listed], dtype=np.int64
     )
     columns = (
-        _words("run", titles, 0, total=len(listed)),
+        name_column("run", titles, "runs"),
         Column("started", started, lambda row: _clock(started[row]), 16, LEFT, optional=2),
-        _words("script", [_script(one) for one in listed], 16, optional=4),
-        _words("status", [_status(one) for one in listed], 11),
+        text_column("script", [_script(one) for one in listed], 16, 4),
+        text_column("status", [_status(one) for one in listed], 11, 0),
         Column("steps", steps, lambda row: format_count(_known(steps[row])), 7, optional=3),
         Column("step", means, lambda row: format_ns(_known(means[row])), 8),
-        _words("verdict", [_verdict(one) for one in listed], 27),
+        text_column("verdict", [_verdict(one) for one in listed], 27, 0),
     )
     empty = runs.problem or "no runs here yet: perftui train.py records one"
     names = [f"{_name(one)} {one.entry.run_id} {_script(one)}" for one in listed]
@@ -53,18 +53,6 @@ def run_table(runs: RunList, shown: Path) -> TableData:
 
 def _known(value: int) -> float | None:
     return None if value < 0 else float(value)
-
-
-def _words(
-    title: str, words: Sequence[str], width: int, *, optional: int = 0, total: int | None = None
-) -> Column:
-    summed = None if total is None else lambda rows: _counted(len(rows), total)
-    return Column(title, words, words.__getitem__, width, LEFT, total=summed, optional=optional)
-
-
-def _counted(shown: int, whole: int) -> str:
-    runs = "run" if whole == 1 else "runs"
-    return f"{whole} {runs}" if shown == whole else f"{shown} of {whole} {runs}"
 
 
 def _name(one: Listed) -> str:

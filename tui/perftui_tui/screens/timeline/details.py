@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from time import sleep
 
+import numpy as np
 from rich.text import Text
 from textual import on, work
 from textual.containers import Vertical
@@ -15,6 +15,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from perftui.analysis.timeline.measure import measure
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, Trace
+from perftui_tui.keys.keymap import shown_key
 from perftui_tui.screens.timeline.detail.event import event_lines
 from perftui_tui.screens.timeline.detail.further import further_lines
 from perftui_tui.screens.timeline.detail.gap import gap_lines
@@ -22,7 +23,7 @@ from perftui_tui.screens.timeline.detail.lines import Line
 from perftui_tui.screens.timeline.detail.measure import measure_lines
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
-from perftui_tui.screens.timeline.legend import legend
+from perftui_tui.screens.timeline.model.event_kinds import EventKind, kind_of
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.widget import Timeline
@@ -41,29 +42,27 @@ _TWO_ROWS = 26
 """Rows from which on the legend may have two of them."""
 
 
+_ENTRY_EXTRA = 4
+"""Cells of an entry of the legend beside its word: the mark and blanks."""
+
+
 class DetailedTimeline(Vertical):
     """A timeline with all that is known of what is selected in it."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self.run: RunSnapshot | None = None
-        """The run that the trace is a window of."""
-        self._detailed: Selection | None = None
-        self._is_shown = False
-        """Whether the detail shows ``_detailed``."""
-        self._is_measure = False
-        """Whether what was measured is shown instead."""
-        self._main_track = NONE
-        self._notes: tuple[Line, ...] = ()
-        """Shown before the summary, while nothing is selected."""
-        self._hidden = 0
-        self._legend_rows = 1
-        self._is_tall = False
-        """Whether the detail has half of the screen."""
-
-    @abstractmethod
-    def _go(self, start: int, end: int, row: int | None) -> None:
-        """Show an interval of the present trace."""
+    run: RunSnapshot | None = None
+    """The run that the trace is a window of."""
+    _detailed: Selection | None = None
+    _is_shown = False
+    """Whether the detail shows ``_detailed``."""
+    _is_measure = False
+    """Whether what was measured is shown instead."""
+    _main_track = NONE
+    _notes: tuple[Line, ...] = ()
+    """Shown before the summary, while nothing is selected."""
+    _hidden = 0
+    _legend_rows = 1
+    _is_tall = False
+    """Whether the detail has half of the screen."""
 
     @property
     def _timeline(self) -> Timeline:
@@ -100,8 +99,7 @@ class DetailedTimeline(Vertical):
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-further")
     def _say_more(self, state: TimelineState, selected: Selection, said: Sequence[Line]) -> None:
-        """What takes longer than a key may: arguments, which lie in a file that may be slow, or
-        gone, and what needs a look at all events."""
+        """Arguments, whose file may be slow or gone, and what needs a look at all events."""
         worker = get_current_worker()
         # Who goes through events quickly waits for none of it, and neither does the next frame.
         sleep(_SETTLED)
@@ -150,6 +148,11 @@ class DetailedTimeline(Vertical):
         event.stop()
         self._go(event.place.start, event.place.end, event.place.row)
 
+    def _go(self, start: int, end: int, row: int | None) -> None:
+        if self.state is not None:
+            self.state.jump(start, end, row)
+            self._timeline.changed()
+
     def action_scroll_detail(self, pages: int) -> None:
         """Scroll the detail."""
         if not self._detail.scroll_page(pages):
@@ -195,8 +198,36 @@ class DetailedTimeline(Vertical):
         state, width = self.state, self.size.width
         if state is None or not width:
             return
-        text = legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
+        text = _legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
         most = 2 if self.size.height >= _TWO_ROWS else 1
         lines = text.split("\n")[:most]
         self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
         self._legend_rows = len(lines)
+
+
+def _kinds_in(trace: Trace) -> list[EventKind]:
+    """The kinds of work in ``trace`` in lines of ``width`` cells, and how many are hidden."""
+    count = max(len(trace.names), 1)
+    pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
+    held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
+    return [kind for kind in EventKind if kind in held]
+
+
+def _legend(
+    timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0
+) -> Text:
+    """The kinds of work in ``trace``, in lines of ``width`` cells, and how many are hidden."""
+    text, used = Text(), 0
+    if hidden:
+        label = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
+        text.append(label, "bold")
+        used = len(label)
+    for kind in _kinds_in(trace):
+        cells = len(kind.word) + _ENTRY_EXTRA
+        if used and used + cells > width:
+            text.append("\n")
+            used = 0
+        style = timeline.get_component_rich_style(f"timeline--{kind.style}")
+        text.append(kind.letter if ascii_only else "█", style).append(f" {kind.word}  ")
+        used += cells
+    return text

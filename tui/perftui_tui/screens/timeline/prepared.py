@@ -29,15 +29,9 @@ class Prepared:
 def prepare(analysis: TraceAnalysis) -> Prepared:
     """Sort the events into tracks and launches, and find the phases of training."""
     trace = analysis.trace
+    tracks = tuple(analysis.timeline_tracks or timeline_tracks(trace))
     if any(track.rank != NONE for track in trace.tracks):
         # Phases and the main thread are those of one rank each.
-        tracks = tuple(analysis.timeline_tracks or timeline_tracks(trace))
         return Prepared(analysis, tracks, Launches(trace), {}, NONE)
     host = Host(trace)
-    return Prepared(
-        analysis,
-        tuple(analysis.timeline_tracks or timeline_tracks(trace)),
-        Launches(trace),
-        find_phases(trace, host),
-        host.main_track,
-    )
+    return Prepared(analysis, tracks, Launches(trace), find_phases(trace, host), host.main_track)

@@ -11,9 +11,8 @@ from perftui.trace.model import NONE, Trace
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS
 from perftui_tui.screens.timeline.model.matches import find_matches
-from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 
 LEAST_REST = 2.0
 """Seconds from one drawing to the next: the picture should not change while it is read."""
@@ -23,11 +22,7 @@ _REST = 10
 
 
 class Pace:
-    """Lays out the newest steps, one run at a time, with a rest after each; the last one counts.
-
-    ``start`` begins with a run and leads to a call of ``done``; ``later`` runs a callback after so
-    many seconds on the same thread (``set_timer``).
-    """
+    """Calls ``start`` with the newest run, rests after each ``done``; ``later`` is a timer."""
 
     def __init__(
         self,

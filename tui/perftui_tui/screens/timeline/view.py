@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from perftui.analysis.steps.recorded import ONLY_STEPS, recorded_steps
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
 from perftui_tui.keys.keymap import bindings, hint
-from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
@@ -49,13 +48,6 @@ ONE_RANK = "there is one rank: perftui DIR, on a directory with traces of severa
 EMPTY_TRACE = "this trace holds no event with a duration: there is nothing to draw"
 
 
-@dataclass(frozen=True)
-class _Jump:
-    start: int
-    end: int
-    row: int | None
-
-
 class TimelineView(SearchedTimeline):
     """Tracks over time. ``show`` hands over a trace, ``jump`` goes to a place in it."""
 
@@ -82,7 +74,7 @@ class TimelineView(SearchedTimeline):
         self._analysis: TraceAnalysis | None = None
         self._is_read = False
         """Whether it is known what there is to show."""
-        self._pending: _Jump | None = None
+        self._pending: Place | None = None
         self._order = TrackOrder()
         self._pace = Pace(self._lay_out_steps, self.set_timer)
 
@@ -124,20 +116,15 @@ class TimelineView(SearchedTimeline):
         # The place is one of the trace that was handed over: not of all ranks together, nor of the
         # steps that are shown while there is none.
         if self._given is None:
-            self._pending = _Jump(start, end, row)
+            self._pending = Place(start, end, row)
             return
         if self._analysis is not self._given:
             self._show_alone()
         state = self.state if self.is_mounted else None
         if state is None or state.analysis is not self._analysis:
-            self._pending = _Jump(start, end, row)
+            self._pending = Place(start, end, row)
         else:
             self._go(start, end, row)
-
-    def _go(self, start: int, end: int, row: int | None) -> None:
-        if self.state is not None:
-            self.state.jump(start, end, row)
-            self._timeline.changed()
 
     def _load(self) -> None:
         analysis = self._analysis
@@ -146,8 +133,8 @@ class TimelineView(SearchedTimeline):
         if self._is_read:
             is_over = self.run is not None and self.run.manifest.status.is_over
             missing = NEVER_PROFILED if is_over else hint(NO_TRACE)
-            words = missing if analysis is None else EMPTY_TRACE
-            self.query_one("#timeline-empty", Static).update(words)
+            text = missing if analysis is None else EMPTY_TRACE
+            self.query_one("#timeline-empty", Static).update(text)
         if analysis is None or empty:
             self._timeline.show(None)
         else:
@@ -191,8 +178,7 @@ class TimelineView(SearchedTimeline):
     # Steps, while there is no trace
 
     def show_steps(self, run: RunSnapshot) -> None:
-        """While there is no trace, show the steps that ``run`` has recorded, with new ones every
-        few seconds."""
+        """While there is no trace, show the steps of ``run``, with new ones every few seconds."""
         if self._given is None:
             self._pace.want(run)
 
@@ -249,8 +235,8 @@ class TimelineView(SearchedTimeline):
 
     def _report_read(self, done: int, count: int) -> None:
         if done < count and done % _NOTIFY_EVERY == 0:
-            words = f"{done} of {count} ranks are read"
-            self.app.call_from_thread(self.notify, words, timeout=2)
+            text = f"{done} of {count} ranks are read"
+            self.app.call_from_thread(self.notify, text, timeout=2)
 
     def _show_together(self, given: TraceAnalysis, together: Together) -> None:
         if given is self._given and self.is_attached:
@@ -259,5 +245,5 @@ class TimelineView(SearchedTimeline):
 
 
 def _steps_alone(run: RunSnapshot) -> tuple[Line, ...]:
-    words = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
-    return Line(words, "warn"), Line(OF_STEPS)
+    text = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
+    return Line(text, "warn"), Line(OF_STEPS)

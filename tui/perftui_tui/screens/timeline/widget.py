@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
-from textual.message import Message
 
 from perftui.analysis.steps.find import slow_from
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.canvas.mouse import TimelineMouse
-from perftui_tui.screens.timeline.model.state import TimelineState
 
 _KEY_ZOOM = 0.5
 
@@ -22,27 +18,6 @@ class Timeline(TimelineMouse, can_focus=True):
     """Changes what its canvas draws by keys, and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
-
-    @dataclass(eq=False)
-    class NothingFound(Message):
-        """A key asked for something that is not there: ``reason``."""
-
-        reason: str
-
-    class Marked(Message):
-        """Marks were set, or taken away: where there are two, what lies between is measured."""
-
-    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state; post ``missing``, if given, where that did nothing."""
-        if self._state is None:
-            return
-        marks = self._state.marks
-        done = change(self._state)
-        if done is False and missing:
-            self.post_message(self.NothingFound(missing))
-        self.changed()
-        if self._state.marks != marks:
-            self.post_message(self.Marked())
 
     def action_zoom(self, direction: int) -> None:
         """Zoom in (1) or out (-1)."""
@@ -78,7 +53,7 @@ class Timeline(TimelineMouse, can_focus=True):
 
     def action_same_name(self, step: int) -> None:
         """Select the next or previous event of the same name."""
-        selected = self._state.selected if self._state else None
+        selected = self.state.selected if self.state else None
         if selected is None or selected.is_gap:
             keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find its name")
             self.post_message(self.NothingFound(f"select an event first: {keys}"))
@@ -91,13 +66,13 @@ class Timeline(TimelineMouse, can_focus=True):
 
     def action_slow_step(self, step: int) -> None:
         """Show the next or previous step that is slower than the others."""
-        steps = self._state.steps if self._state else ()
+        steps = self.state.steps if self.state else ()
         bound = format_ns(slow_from(steps))
         missing = f"no further step took {bound} or more, a tenth above the median"
         self.act(lambda state: state.next_slow_step(step), self._no_step(missing))
 
     def _no_step(self, missing: str) -> str:
-        steps = self._state.steps if self._state else ()
+        steps = self.state.steps if self.state else ()
         return missing if steps else "no steps are marked in this trace"
 
     def action_fit(self) -> None:

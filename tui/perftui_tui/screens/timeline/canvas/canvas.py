@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,19 +35,16 @@ class TimelineCanvas(Widget):
     DEFAULT_CSS = f"""
     TimelineCanvas {{
         height: 1fr;
-        & > .timeline--label {{ color: $text-muted; }}
+        & > .timeline--label, & > .timeline--muted {{ color: $text-muted; }}
         & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
-        & > .timeline--muted {{ color: $text-muted; }}
-        & > .timeline--view {{ color: $primary; text-style: bold; }}
-        & > .timeline--pointer {{ color: $accent; text-style: bold; }}
+        & > .timeline--view, & > .timeline--mark {{ color: $primary; text-style: bold; }}
         & > .timeline--step {{ color: $text; }}
         & > .timeline--gap {{ color: $warning; }}
         & > .timeline--selected {{ color: $foreground; text-style: bold; }}
-        & > .timeline--linked {{ color: $accent; text-style: bold; }}
-        & > .timeline--arrow {{ color: $accent; text-style: bold; }}
-        & > .timeline--mark {{ color: $primary; text-style: bold; }}
-        & > .timeline--match {{ color: $warning; text-style: bold; }}
-        & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
+        & > .timeline--pointer, & > .timeline--linked, & > .timeline--arrow {{
+            color: $accent; text-style: bold;
+        }}
+        & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
         &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
         {component_css()}
     }}
@@ -58,39 +56,40 @@ class TimelineCanvas(Widget):
 
         selected: Selection | None
 
+    @dataclass(eq=False)
+    class NothingFound(Message):
+        """A key asked for something that is not there: ``reason``."""
+
+        reason: str
+
+    class Marked(Message):
+        """Marks were set, or taken away: where there are two, what lies between is measured."""
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._state: TimelineState | None = None
+        self.state: TimelineState | None = None
+        """Where the person is; None before a trace is shown."""
         self._phases: Phases = {}
         self._scene: Scene | None = None
         self._head: list[HeadRow] = []
         self.most_rows: int | None = None
         """Rows that the canvas may take, and takes where it needs them; all it has if None."""
-        self._rows: list[Row] = []
+        self.rows: list[Row] = []
+        """What is on screen, top to bottom."""
         self._styles: dict[str, Style] = {}
         self._throttle = Throttle(self._rebuild, self.set_timer)
 
-    @property
-    def state(self) -> TimelineState | None:
-        """Where the person is; None before a trace is shown."""
-        return self._state
-
-    @property
-    def rows(self) -> list[Row]:
-        """What is on screen, top to bottom."""
-        return self._rows
-
     def show(self, state: TimelineState | None, phases: Phases | None = None) -> None:
         """Show another trace and its phases, or none."""
-        self._state, self._phases = state, phases or {}
+        self.state, self._phases = state, phases or {}
         self._make_scene()
         self.changed()
 
     def _make_scene(self) -> None:
-        if self._state is None:
+        if self.state is None:
             self._scene = None
             return
-        state = self._state
+        state = self.state
         # What has tracks of its own is not said twice.
         has_overview = any(track.is_overview for track in state.tracks)
         self._scene = Scene(
@@ -112,7 +111,19 @@ class TimelineCanvas(Widget):
     def changed(self) -> None:
         """Draw the changed state soon, and post what is selected."""
         self._throttle.request()
-        self.post_message(self.SelectionChanged(self._state.selected if self._state else None))
+        self.post_message(self.SelectionChanged(self.state.selected if self.state else None))
+
+    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
+        """Change the state; post ``missing``, if given, where that did nothing."""
+        if self.state is None:
+            return
+        marks = self.state.marks
+        done = change(self.state)
+        if done is False and missing:
+            self.post_message(self.NothingFound(missing))
+        self.changed()
+        if self.state.marks != marks:
+            self.post_message(self.Marked())
 
     def on_resize(self) -> None:
         """Draw for the new size."""
@@ -125,23 +136,23 @@ class TimelineCanvas(Widget):
 
     def _rebuild(self) -> None:
         """Make the rows and repaint those that differ from what is on screen."""
-        old, self._rows = self._rows, self._make_rows()
-        if self.most_rows is not None and self._rows:
-            height = min(len(self._rows), self.most_rows)
+        old, self.rows = self.rows, self._make_rows()
+        if self.most_rows is not None and self.rows:
+            height = min(len(self.rows), self.most_rows)
             if self.styles.height is None or self.styles.height.value != height:
                 self.styles.height = height
-        if len(old) != len(self._rows):
+        if len(old) != len(self.rows):
             self.refresh()
             return
         changed = [
-            y for y, (one, other) in enumerate(zip(old, self._rows, strict=True)) if one != other
+            y for y, (one, other) in enumerate(zip(old, self.rows, strict=True)) if one != other
         ]
         # No region at all would repaint everything.
         if changed:
             self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
     def _make_rows(self) -> list[Row]:
-        state, scene, size = self._state, self._scene, self.size
+        state, scene, size = self.state, self._scene, self.size
         if state is None or scene is None or not size.width:
             return []
         self._head = head_rows(scene, state, size.width)
@@ -153,7 +164,7 @@ class TimelineCanvas(Widget):
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        row = self._rows[y] if y < len(self._rows) else ()
+        row = self.rows[y] if y < len(self.rows) else ()
         strip = Strip([Segment(text, self._style(name)) for text, name in row])
         return strip.adjust_cell_length(self.size.width, self.rich_style)
 

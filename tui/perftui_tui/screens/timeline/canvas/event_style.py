@@ -32,8 +32,7 @@ class EventStyle:
     needs_colour: ClassVar[bool] = False
     """Whether events differ by colour: without colours, letters are drawn."""
     columns_each: ClassVar[int] = 4
-    """Events are drawn one by one while they have so many columns each on average: in denser views
-    their edges look like noise."""
+    """Columns for each event from which on they are drawn one by one: denser, edges are noise."""
     named_from: ClassVar[int] = 4
     """Cells: a bar shorter than this has no name in it."""
     marked_from: ClassVar[int] = 5
@@ -62,8 +61,7 @@ class EventStyle:
 
 
 class _StepStyle(EventStyle):
-    """Steps have a number and a duration. They follow each other without a break: without edges
-    they would be one bar."""
+    """Steps have a number and a duration, and edges: they follow each other without a break."""
 
     columns_each = 2
     named_from = 1

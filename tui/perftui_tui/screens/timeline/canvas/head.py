@@ -14,16 +14,14 @@ from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.units import format_count, format_ns
-from perftui_tui.screens.timeline.canvas.drawn_tracks import DrawnTracks
 from perftui_tui.screens.timeline.canvas.phase_row import Phases, phase_cells
-from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
+from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, Row, merged, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, bracketed, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import Matches
-from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 MINIMAP, RULER, STEPS, PHASES, GAPS = "minimap", "ruler", "steps", "phases", "gaps"
@@ -102,9 +100,9 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
     return [HeadRow(name, _labelled(words, labels, cells)) for name, words, cells in rows]
 
 
-def _labelled(words: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
-    """Cells behind the first of ``words`` that fits: a number that is cut is a wrong one."""
-    label = next((each for each in words if len(each) < width), "")
+def _labelled(labels: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
+    """Cells behind the first of ``labels`` that fits: a number that is cut is a wrong one."""
+    label = next((each for each in labels if len(each) < width), "")
     return ((label.ljust(width), "label"), *merged(cells))
 
 
@@ -162,9 +160,9 @@ def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
 
 def _step_label(step: Step, room: int) -> str:
     size = format_ns(step.duration)
-    for words in (f"step {step.index} {size}", f"{step.index} {size}", f"{step.index}"):
-        if len(words) < room:
-            return words
+    for label in (f"step {step.index} {size}", f"{step.index} {size}", f"{step.index}"):
+        if len(label) < room:
+            return label
     return ""
 
 
@@ -180,10 +178,10 @@ def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> li
     cells: list[Cell] = [BLANK] * columns
     if marks.range is None:
         place = view.column(marks.first or 0, columns)
-        words = f" {exact_ns(marks.first or 0)}"
+        label = f" {exact_ns(marks.first or 0)}"
         put(cells, place, "|" if glyphs.ascii_only else "├", "mark")
-        fits = place + 1 + len(words) <= columns
-        put(cells, place + 1 if fits else place - len(words), words, "mark")
+        fits = place + 1 + len(label) <= columns
+        put(cells, place + 1 if fits else place - len(label), label, "mark")
         return cells
     start, end = marks.range
     first, last = view.column(start, columns), view.column(max(end - 1, start), columns)
@@ -192,16 +190,16 @@ def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> li
     size = f" {format_ns(end - start)} "
     if room < 1:
         left, right = "<>" if glyphs.ascii_only else "◄►"
-        words = f"{left}{size}" if last < 0 else f"{size}{right}"
-        put(cells, 0 if last < 0 else columns - len(words), words, "mark")
+        label = f"{left}{size}" if last < 0 else f"{size}{right}"
+        put(cells, 0 if last < 0 else columns - len(label), label, "mark")
         return cells
-    words = size if len(size) + 2 <= room else ""
+    label = size if len(size) + 2 <= room else ""
     if room == 1:
         put(cells, low, "|" if glyphs.ascii_only else "│", "mark")
     else:
-        text = bracketed(words, room, first < 0, last >= columns, glyphs.ascii_only)
+        text = bracketed(label, room, first < 0, last >= columns, glyphs.ascii_only)
         put(cells, low, text, "mark")
-    if not words:
+    if not label:
         put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
     return cells
 

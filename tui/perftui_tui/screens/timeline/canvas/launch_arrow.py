@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.timeline.track import TimelineTrack
 from perftui.trace.model import NONE
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.model import navigation
@@ -56,11 +55,10 @@ def draw_arrow(
     view: Viewport,
     ascii_only: bool,
 ) -> None:
-    """Down or up from the beginning of the call, then along the track of what it launched to its
-    beginning. An end outside the view is pointed to from the edge, with how far it is."""
+    """Up or down from the call, then along to what it launched; an end outside is pointed to."""
     places = {one.track: place for place, one in enumerate(shown)}
     columns = len(tracks[0]) if tracks else 0
-    call, work = _place(places, launch.call.track), _place(places, launch.work.track)
+    call, work = places.get(launch.call.track), places.get(launch.work.track)
     if not columns:
         return
     begin = view.column(launch.call.start, columns)
@@ -75,10 +73,6 @@ def draw_arrow(
     ):
         if place is not None and not 0 <= column < columns:
             _point_outside(tracks[place], column < 0, time, view, ascii_only)
-
-
-def _place(places: dict[TimelineTrack, int], track: TimelineTrack) -> int | None:
-    return places.get(track)
 
 
 def _vertical(
@@ -112,11 +106,11 @@ def _point_outside(
 ) -> None:
     left, right = "<>" if ascii_only else "◄►"
     away = view.start - time if on_left else time - view.end
-    words = f"{left} {format_ns(away)}" if on_left else f"{format_ns(away)} {right}"
-    first = 0 if on_left else len(cells) - len(words)
-    room = range(first, first + len(words))
-    if len(words) <= len(cells) and all(_is_idle(cells[column]) for column in room):
-        for column, glyph in zip(room, words, strict=True):
+    text = f"{left} {format_ns(away)}" if on_left else f"{format_ns(away)} {right}"
+    first = 0 if on_left else len(cells) - len(text)
+    room = range(first, first + len(text))
+    if len(text) <= len(cells) and all(_is_idle(cells[column]) for column in room):
+        for column, glyph in zip(room, text, strict=True):
             cells[column] = (glyph, STYLE)
     else:
         _over(cells, 0 if on_left else len(cells) - 1, left if on_left else right)
@@ -132,8 +126,7 @@ def _if_idle(cells: list[Cell], column: int, glyph: str) -> None:
 
 
 def _over(cells: list[Cell], column: int, glyph: str) -> None:
-    """Over a full cell in its own colour as the ground, so that the track stays to be seen, and not
-    over letters of a name."""
+    """Over a full cell on its own colour, and never over letters of a name."""
     old, style = cells[column]
     if style.endswith("-name"):
         if old in " ▏":

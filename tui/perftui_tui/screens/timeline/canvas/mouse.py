@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual import events
@@ -35,13 +33,7 @@ class TimelineMouse(TimelineCanvas):
     minimap it moves the view. A click selects, a double click fits what it selected.
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._drag: _Drag | None = None
-
-    @abstractmethod
-    def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state."""
+    _drag: _Drag | None = None
 
     def _columns(self) -> int:
         return max(self.size.width - label_width(self.size.width), 1)
@@ -79,9 +71,9 @@ class TimelineMouse(TimelineCanvas):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin a click or a drag."""
-        if self._state is None:
+        if self.state is None:
             return
-        head, view = self._head_row(event.y), self._state.view
+        head, view = self._head_row(event.y), self.state.view
         kind = _RANGE if head is not None or event.shift or event.ctrl else _PAN
         if head == MINIMAP:
             kind = _MAP
@@ -93,7 +85,7 @@ class TimelineMouse(TimelineCanvas):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Pan, mark or move while dragging."""
         drag = self._drag
-        if self._state is None or drag is None:
+        if self.state is None or drag is None:
             return
         if drag.kind == _MAP:
             self._move_view(event.x)
@@ -121,7 +113,7 @@ class TimelineMouse(TimelineCanvas):
             self.act(lambda state: state.fit())
 
     def _select(self, x: int, y: int) -> None:
-        state = self._state
+        state = self.state
         if state is None:
             return
         head = self._head_row(y)

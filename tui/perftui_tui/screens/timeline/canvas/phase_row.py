@@ -27,8 +27,7 @@ _NAMED_FROM = 4
 
 
 def phase_cells(phases: Phases, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
-    """Each column in the colour of the phase that fills most of it, from half of it on as a ground
-    for words; without colours as a letter."""
+    """Each column in the colour of the phase that fills most of it; without colours as a letter."""
     times = edges(view.start, view.end, columns)
     covered = np.stack([np.diff(each.before(times)) for each in phases.values()])
     first = np.argmax(covered, axis=0)

@@ -18,9 +18,8 @@ from perftui_tui.screens.timeline.canvas.head import Scene, label_width
 from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of
 from perftui_tui.screens.timeline.model.cells import Cell, Row, merged, narrow, put
 from perftui_tui.screens.timeline.model.gap_labels import draw_gaps
-from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
@@ -34,10 +33,7 @@ _NAME_OF_THREAD = re.compile(r"(?<=\d) \(.*\)$")
 
 
 def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
-    """The tracks that are on screen; the selected one has labels in its gaps.
-
-    Over them lie the marks, and the arrow between the selected event and its launch.
-    """
+    """The tracks on screen with marks and launch arrow, the selected one with labelled gaps."""
     labels = label_width(width)
     shown, view = state.on_screen(), state.view
     tracks = [_track(scene, state, each, max(width - labels, 1)) for each in shown]
@@ -92,8 +88,7 @@ def _track_label(
 
 
 def track_name(track: TimelineTrack, room: int) -> str:
-    """The name of a track, shortened to ``room`` cells where that can be done: streams, threads and
-    ranks differ by their numbers alone, which a cut would take away."""
+    """The name of a track in ``room`` cells, with its numbers where that can be done."""
     name = narrow(printable(track.label))
     if len(name) > room:
         name = _RANK.sub(r"r\1 ", name)
@@ -106,10 +101,7 @@ def track_name(track: TimelineTrack, room: int) -> str:
 
 
 def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) -> None:
-    """Draw an interval in the style ``name``, keeping the characters.
-
-    Of a gap these are its words; what shares a column with its ends is not selected.
-    """
+    """Draw an interval in the style ``name``, keeping the characters; of a gap its text alone."""
     first = max(view.column(mark.start, len(cells)), 0)
     last = min(view.column(max(mark.end - 1, mark.start), len(cells)), len(cells) - 1)
     for index in range(first, last + 1):

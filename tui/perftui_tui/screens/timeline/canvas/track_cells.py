@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.track_index import edges
 from perftui.trace.model import Int32, Int64, Trace
 from perftui_tui.charts.blocks import LEFT_EIGHTHS, LOWER_EIGHTHS, filled_steps
-from perftui_tui.charts.filled import all_filled_steps
 from perftui_tui.screens.timeline.canvas.event_style import EventStyle, style_of
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
@@ -112,12 +113,12 @@ def _draw_event(
     if start >= times[0] and not edged:
         left = _mark_start(cells, left, right, style, glyphs, event_style)
     if right - left >= event_style.named_from:
-        words = event_style.label(row, right - left)
+        label = event_style.label(row, right - left)
         # Letters behind a word would be read as part of it.
         blank = (
-            " " if words and event_style.needs_colour and _is_lettered(event_style, glyphs) else ""
+            " " if label and event_style.needs_colour and _is_lettered(event_style, glyphs) else ""
         )
-        put(cells, left, f"{words}{blank}"[: right - left], f"{style}-name")
+        put(cells, left, f"{label}{blank}"[: right - left], f"{style}-name")
 
 
 def _mark_start(
@@ -155,3 +156,37 @@ def _draw_edges(
     idle = 1 - busy[left - 1] / (times[left] - times[left - 1])
     cells[left - 1] = (LEFT_EIGHTHS[filled_steps(float(idle), 8)], f"{style}-edge")
     return True
+
+
+def all_filled_steps(fractions: npt.NDArray[np.float64], steps: int) -> Int64:
+    """``filled_steps`` of each fraction; ``steps`` is at least 2."""
+    between = np.clip(np.rint(fractions * steps), 1, steps - 1)
+    full = np.where(fractions >= 1, steps, between)
+    found: Int64 = np.where(fractions <= 0, 0, full).astype(np.int64)
+    return found
+
+
+_Seen = tuple[Viewport, int, Matches | None]
+
+
+class DrawnTracks:
+    """Works out the cells of a track once for each view: most keys leave the view where it is.
+
+    Of ten million events that was half of the time from such a key to its frame."""
+
+    def __init__(self, trace: Trace, kinds: KindsOfTrace, glyphs: Glyphs) -> None:
+        self._trace, self._kinds, self._glyphs = trace, kinds, glyphs
+        self._last: WeakKeyDictionary[TimelineTrack, tuple[_Seen, tuple[Cell, ...]]] = (
+            WeakKeyDictionary()
+        )
+
+    def cells(
+        self, track: TimelineTrack, view: Viewport, columns: int, found: Matches | None = None
+    ) -> list[Cell]:
+        """The result of ``track_cells``, from the cache; it may be changed."""
+        seen = (view, columns, found)
+        last = self._last.get(track)
+        if last is None or last[0] != seen:
+            drawn = track_cells(self._trace, self._kinds, track, view, columns, self._glyphs, found)
+            last = self._last[track] = (seen, tuple(drawn))
+        return list(last[1])

@@ -12,7 +12,7 @@ from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.units import format_bytes, format_ns
-from perftui_tui.screens.timeline.detail.lines import Line, Place, cut
+from perftui_tui.screens.timeline.detail.lines import Line, cut, place_of_event
 from perftui_tui.screens.timeline.model.event_kinds import kind_of
 from perftui_tui.screens.timeline.model.navigation import Selection, place_of
 from perftui_tui.screens.timeline.model.phase_labels import phase_label
@@ -86,7 +86,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
             where = printable(track_label(trace.tracks[int(trace.track[call])]))
             waited = int(trace.start[row] - trace.start[call])
             text = f"launched by {_name(trace, call)} ({where}), {_later(waited)}  [ goes there"
-            yield Line(text, "accent", place=_place(trace, call))
+            yield Line(text, "accent", place=place_of_event(trace, call))
         return
     work = launches.launched(row)
     if len(work):
@@ -96,7 +96,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
         call = launches.launching(first)
         waited = int(trace.start[first] - trace.start[row if call == NONE else call])
         text = f"launched {_name(trace, first)}{more} ({where}), {_later(waited)}  ] goes there"
-        yield Line(text, "accent", place=_place(trace, first))
+        yield Line(text, "accent", place=place_of_event(trace, first))
 
 
 def _later(waited: int) -> str:
@@ -110,16 +110,8 @@ def _name(trace: Trace, row: int) -> str:
     return cut(printable(trace.name_of(row)), _LONGEST_NAME)
 
 
-def _place(trace: Trace, row: int) -> Place:
-    start = int(trace.start[row])
-    return Place(start, start + int(trace.duration[row]), row)
-
-
 def self_time(trace: Trace, row: int) -> int:
-    """Nanoseconds of ``row`` that are in none of the calls it made.
-
-    Calls of one thread that nest do not overlap each other, so their times can be subtracted.
-    """
+    """Nanoseconds of ``row`` outside its calls, which nest and do not overlap each other."""
     inside = slice(row, row + rows_inside(trace, row))
     children = trace.duration[inside][trace.parent[inside] == row]
     return int(trace.duration[row]) - int(children.sum())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui.trace.text import printable
-from perftui_tui.look.units import format_ns
+from perftui_tui.keys.keymap import hint
+from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.event import argument_lines
-from perftui_tui.screens.timeline.detail.lines import Line
+from perftui_tui.screens.timeline.detail.lines import Line, place_of_event
 from perftui_tui.screens.timeline.detail.measure import name_rows
-from perftui_tui.screens.timeline.detail.name import name_lines
 from perftui_tui.screens.timeline.model.navigation import Selection
 
 
@@ -19,7 +21,7 @@ def further_lines(trace: Trace, selected: Selection) -> list[Line]:
     """Arguments of an event and others of its name; what the CPU did during idle time."""
     if selected.is_gap:
         return _meanwhile(trace, selected)
-    return [*_arguments(trace, selected.row), *name_lines(trace, selected.row)]
+    return [*_arguments(trace, selected.row), *_name_lines(trace, selected.row)]
 
 
 def _arguments(trace: Trace, row: int) -> list[Line]:
@@ -44,3 +46,29 @@ def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
     else:
         facts.append("no operator and no call")
     return [Line("  ".join(facts), "bold", facts=True), *name_rows(on_cpu)]
+
+
+def _name_lines(trace: Trace, row: int) -> list[Line]:
+    """How many events have the name and how long they take; nested calls of one name each count."""
+    rows = np.flatnonzero(trace.name == trace.name[row])
+    durations = trace.duration[rows]
+    middle = (len(rows) - 1) // 2
+    median = int(np.partition(durations, middle)[middle])
+    longer = int(np.count_nonzero(durations > trace.duration[row]))
+    facts = [
+        f"of this name: {format_count(len(rows))} {'event' if len(rows) == 1 else 'events'}",
+        f"sum {format_ns(int(durations.sum()))}",
+        f"shortest {format_ns(int(durations.min()))}",
+        f"median {format_ns(median)}",
+        f"longest {format_ns(int(durations.max()))}",
+        f"{format_count(longer)} longer than this" if longer else "none longer than this",
+        hint("{timeline.same_name(-1)} {timeline.same_name(1)} go through those of the thread"),
+    ]
+    if len(rows) == 1:
+        return [Line("the only event of its name", "dim")]
+    lines = [Line("  ".join(facts), facts=True)]
+    if longer:
+        longest = int(rows[int(np.argmax(durations))])
+        place = place_of_event(trace, longest)
+        lines.append(Line(f"the longest, at {format_ns(place.start)}", "accent", place=place))
+    return lines

@@ -109,10 +109,7 @@ def python_frame(trace: Trace, trace_track: int, start: int, end: int) -> str:
 
 
 def _why_no_gap(analysis: TraceAnalysis, device: int, selected: Selection) -> str:
-    """Why an idle stream is no gap of its device, which only lies between two activities.
-
-    What holds for more than half of the stretch is said.
-    """
+    """Why an idle stream is no gap of its device: what holds for more than half of the interval."""
     name = device_label(analysis.trace, device)
     active = next((one for one in analysis.activity if one.device == device), None)
     if active is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perftui.trace.model import Trace
 from perftui_tui.look.rows import Row, plain, row, wrap
 
 
@@ -29,6 +30,12 @@ class Line:
     one_row: bool = False
     """Whether it is cut where others are wrapped: rows of a table, and all that lead somewhere."""
     place: Place | None = None
+
+
+def place_of_event(trace: Trace, row: int) -> Place:
+    """The place of the event in a row of ``trace``."""
+    start = int(trace.start[row])
+    return Place(start, start + int(trace.duration[row]), row)
 
 
 def cut(text: str, length: int) -> str:

@@ -21,10 +21,8 @@ class DetailPane(RowView):
 
         place: Place
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._lines: tuple[Line, ...] = ()
-        self._places: list[Place | None] = []
+    _lines: tuple[Line, ...] = ()
+    _places: tuple[Place | None, ...] = ()
 
     @property
     def text(self) -> str:
@@ -32,22 +30,17 @@ class DetailPane(RowView):
         return plain_text(self._lines)
 
     def show_lines(self, lines: Sequence[Line], *, further: bool = False) -> int:
-        """Show ``lines`` from the first on, or, with ``further`` ones of the same, from where the
-        reader is. How many rows stay empty."""
+        """Show ``lines`` from the top, or stay where they go on; returns the rows left empty."""
         self._lines = tuple(lines)
-        self._lay_out()
+        self._redraw()
         if not further:
             self.scroll_to(y=0, animate=False, immediate=True)
         return self.content_size.height - len(self.rows)
 
-    def on_resize(self) -> None:
-        """Lay out for the new width."""
-        self._lay_out()
-
-    def _lay_out(self) -> None:
+    def _redraw(self) -> None:
         # A column is kept for the scrollbar, so that it moves no text when it comes.
         found = laid_out(self._lines, self.size.width - 1)
-        self._places = [place for _, place in found]
+        self._places = tuple(place for _, place in found)
         self.rows = [line for line, _ in found]
 
     def scroll_page(self, pages: int) -> bool:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perftui.analysis.model import Gap, Step, TraceAnalysis
+from perftui.analysis.model import Gap, KernelTable, OpTable, Step, TraceAnalysis
 from perftui.analysis.steps.find import median_duration, slow_steps
 from perftui.analysis.steps.recorded import ONLY_STEPS
 from perftui.analysis.timeline.tracks import device_label
-from perftui.trace.model import NONE
+from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns, format_percent
-from perftui_tui.screens.timeline.detail.lines import Line, Place, cut
+from perftui_tui.screens.timeline.detail.lines import Line, Place, cut, place_of_event
 from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 HINT = (
@@ -31,7 +31,8 @@ _LONGEST_NAME = 60
 def summary_lines(analysis: TraceAnalysis) -> list[Line]:
     """Slow steps, long gaps and long operators, the longest first; each line leads to its place."""
     lines = [Line(hint(HINT), "dim"), *_steps(analysis)]
-    if ONLY_STEPS in analysis.trace.metadata:
+    trace, ops, kernels = analysis.trace, analysis.ops, analysis.kernels
+    if ONLY_STEPS in trace.metadata:
         return lines
     if not analysis.has_tables:
         return [*lines, Line("gaps and their causes follow when all of it has been read", "dim")]
@@ -39,8 +40,8 @@ def summary_lines(analysis: TraceAnalysis) -> list[Line]:
         *lines,
         *_gaps(analysis),
         *(() if analysis.ranks else _breakdown(analysis)),
-        *(_kernels(analysis) if analysis.has_gpu else ()),
-        *_operators(analysis),
+        *(_top("GPU activity by time", trace, kernels, kernels.total) if analysis.has_gpu else ()),
+        *_top("operators by their own time on the CPU", trace, ops, ops.cpu_self),
     ]
 
 
@@ -95,8 +96,7 @@ def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
     yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
     many = bool(analysis.ranks) or len({gap.device for gap in analysis.gaps}) > 1
     for gap in analysis.gaps[:MOST]:
-        text = _gap(analysis, gap, many)
-        yield Line(text, place=Place(gap.start, gap.end))
+        yield Line(_gap(analysis, gap, many), place=Place(gap.start, gap.end))
 
 
 def _gap(analysis: TraceAnalysis, gap: Gap, many: bool) -> str:
@@ -130,34 +130,14 @@ def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
             )
 
 
-def _operators(analysis: TraceAnalysis) -> Iterator[Line]:
-    ops = analysis.ops
-    if not len(ops):
+def _top(title: str, trace: Trace, table: OpTable | KernelTable, times: Int64) -> Iterator[Line]:
+    """The rows of a table with the most time; each leads to its longest call."""
+    if not len(table):
         return
-    yield Line("operators by their own time on the CPU", "bold")
-    for at in np.argsort(-ops.cpu_self, kind="stable")[:MOST].tolist():
-        name = cut(printable(ops.names[at]), _LONGEST_NAME)
-        calls = _calls(int(ops.calls[at]))
-        text = f"{format_ns(int(ops.cpu_self[at])):>10}  {name}  {calls}"
-        yield Line(text, place=_longest(analysis, int(ops.first_row[at])))
-
-
-def _kernels(analysis: TraceAnalysis) -> Iterator[Line]:
-    kernels = analysis.kernels
-    if not len(kernels):
-        return
-    yield Line("GPU activity by time", "bold")
-    for at in np.argsort(-kernels.total, kind="stable")[:MOST].tolist():
-        name = cut(printable(kernels.names[at]), _LONGEST_NAME)
-        calls = _calls(int(kernels.calls[at]))
-        text = f"{format_ns(int(kernels.total[at])):>10}  {name}  {calls}"
-        yield Line(text, place=_longest(analysis, int(kernels.first_row[at])))
-
-
-def _calls(count: int) -> str:
-    return f"{format_count(count)} {'call' if count == 1 else 'calls'}"
-
-
-def _longest(analysis: TraceAnalysis, row: int) -> Place:
-    start = int(analysis.trace.start[row])
-    return Place(start, start + int(analysis.trace.duration[row]), row)
+    yield Line(title, "bold")
+    for at in np.argsort(-times, kind="stable")[:MOST].tolist():
+        name = cut(printable(table.names[at]), _LONGEST_NAME)
+        count = int(table.calls[at])
+        calls = f"{format_count(count)} {'call' if count == 1 else 'calls'}"
+        text = f"{format_ns(int(times[at])):>10}  {name}  {calls}"
+        yield Line(text, place=place_of_event(trace, int(table.first_row[at])))

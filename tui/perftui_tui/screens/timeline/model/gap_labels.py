@@ -56,8 +56,7 @@ class DeviceGaps:
     def over(self, device: int, start: int, end: int) -> Gap | None:
         """The gap of ``device`` over more than half of ``start`` to ``end``, None without one.
 
-        One stream may wait while others of the device work: that is no idle device.
-        """
+        One stream may wait while others of the device work: that is no idle device."""
         gaps = self._gaps.get(device, [])
         # What covers more than half of a stretch covers its middle.
         place = bisect_right(gaps, (start + end) // 2, key=lambda gap: gap.start) - 1
@@ -98,27 +97,24 @@ def draw_gaps(
         open_left, open_right = idle.start < view.start, idle.end > view.end
         row = gaps.meanwhile(device, idle)
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        words = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
-        text = bracketed(words, last - first + 1, open_left, open_right, ascii_only)
+        label = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
+        text = bracketed(label, last - first + 1, open_left, open_right, ascii_only)
         put(cells, first, text, "gap")
 
 
 def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
-    """The longest label that fits in ``width`` cells with its brackets; empty where none does.
-
-    ``inside`` is the operator or range that the host was in meanwhile.
-    """
+    """The longest label in ``width`` cells with its brackets; ``inside`` is the host's operator."""
     size = format_ns(idle.duration)
     known = (f" idle {size} {cause} ",) if cause else ()
     more = (f" idle {size} {cause} in {inside} ",) if cause and inside else ()
     candidates: tuple[str, ...] = (*more, *known, f" idle {size} ", f" {size} ")
-    return next((words for words in candidates if len(words) + 2 <= width), "")
+    return next((label for label in candidates if len(label) + 2 <= width), "")
 
 
-def bracketed(words: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
+def bracketed(label: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
     """``label`` between lines to both ends; an open end goes on outside."""
     line, left, right = "-<>" if ascii_only else "─├┤"
-    middle = words.center(width - 2, line)
+    middle = label.center(width - 2, line)
     return (line if open_left else left) + middle + (line if open_right else right)
 
 
@@ -134,10 +130,7 @@ def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
 
 
 def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
-    """The largest gap of each column on a logarithmic scale from ``threshold``, two steps a decade.
-
-    A gap narrower than a column, which the track itself can only hint at, stands out here.
-    """
+    """The largest gap of each column, from ``threshold`` two steps a decade."""
     ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
     top = len(ramp) - 1
     return "".join(ramp[min(_level(gap, threshold), top)] for gap in largest.tolist())

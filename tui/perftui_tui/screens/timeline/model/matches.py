@@ -31,8 +31,7 @@ class Matches:
         return int(found[0]) if len(found) else None
 
     def beside(self, row: int, time: int, step: int) -> int:
-        """The match after (1) or before (-1) ``row``, or ``time`` where that is no match, round the
-        end; NONE without any."""
+        """The match after (1) or before (-1) ``row`` or ``time``, round the end; NONE without."""
         if not len(self):
             return NONE
         place = self.place(row)

@@ -31,6 +31,28 @@ class Selection:
         return self.row == NONE
 
 
+@dataclass(frozen=True)
+class TimeMarks:
+    """Times in ns since the trace's origin; None for a mark that was not set."""
+
+    first: int | None = None
+    second: int | None = None
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """Start and end of what lies between both marks; None while one is missing."""
+        if self.first is None or self.second is None:
+            return None
+        return min(self.first, self.second), max(self.first, self.second)
+
+    def marked(self, start: int, end: int) -> TimeMarks:
+        """A mark at ``start``; the second at the edge farther from the first; a third anew."""
+        if self.first is None or self.second is not None:
+            return TimeMarks(start)
+        farther = end if abs(end - self.first) >= abs(start - self.first) else start
+        return TimeMarks(self.first, farther)
+
+
 def event(trace: Trace, track: TimelineTrack, row: int) -> Selection:
     """The event of ``row`` on ``track``."""
     start = int(trace.start[row])
@@ -40,10 +62,7 @@ def event(trace: Trace, track: TimelineTrack, row: int) -> Selection:
 def neighbour(
     trace: Trace, track: TimelineTrack, selected: Selection | None, view: Viewport, step: int
 ) -> Selection | None:
-    """The next (1) or previous (-1) event of ``track`` from the selection, or the view's edge.
-
-    None at the end of the track.
-    """
+    """The next (1) or previous (-1) event from the selection, or the view's edge, if any."""
     index = track.index
     time = _from(selected, view, step)
     if step > 0:
@@ -75,10 +94,7 @@ def next_gap(
 def largest_gap(
     track: TimelineTrack, device: int, gaps: Sequence[Gap], selected: Selection | None
 ) -> Selection | None:
-    """The largest gap: of the whole device where ``track`` is on one, else of the track alone.
-
-    From a gap of the device that is selected, the next smaller one. ``gaps`` are longest first.
-    """
+    """The largest gap of the device or thread; again, the next smaller. Longest ``gaps`` first."""
     own = [gap for gap in gaps if gap.device == device]
     if device == NONE or not own:
         return _largest_of(track)
@@ -106,10 +122,7 @@ def place_of(track: TimelineTrack, row: int) -> int:
 
 
 def same_name(trace: Trace, row: int, step: int) -> int:
-    """The next (1) or previous (-1) row of the same thread or stream with the name of ``row``.
-
-    NONE where there is no further one.
-    """
+    """The next (1) or previous (-1) row on the thread with the name of ``row``, else NONE."""
     trace_track, name = trace.track[row], trace.name[row]
     if step > 0:
         stop = int(np.searchsorted(trace.track, trace_track, side="right"))
@@ -130,11 +143,10 @@ def same_name(trace: Trace, row: int, step: int) -> int:
 def next_step(
     steps: Sequence[Step], selected: Selection | None, view: Viewport, step: int
 ) -> Step | None:
-    """The first of ``steps`` that begins after where the person is (1), or the last before (-1).
+    """The step after (1) or before (-1) where the person is.
 
     That is the selection while it is in view, else the middle of the view; of all of the trace, its
-    beginning and its end.
-    """
+    beginning and its end."""
     if selected is not None and selected.end > view.start and selected.start < view.end:
         time = selected.start
     elif view.span == view.last - view.first:

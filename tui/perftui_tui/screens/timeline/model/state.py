@@ -12,8 +12,7 @@ from perftui.trace.model import NONE
 from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
 from perftui_tui.screens.timeline.model.matches import Matches
-from perftui_tui.screens.timeline.model.navigation import Selection
-from perftui_tui.screens.timeline.model.time_marks import TimeMarks
+from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.track_list import TrackList
 from perftui_tui.screens.timeline.model.track_order import TrackOrder
 from perftui_tui.screens.timeline.model.viewport import Viewport
@@ -211,8 +210,7 @@ class TimelineState(TrackList):
         self.marks = TimeMarks(min(max(first, low), high), min(max(second, low), high))
 
     def clear(self) -> bool:
-        """Take away the marks; else what a search found; else the selection. False where there is
-        none of them."""
+        """Take away the marks, else matches, else the selection; False where there is none."""
         if self.marks != TimeMarks():
             self.marks = TimeMarks()
         elif self.matches is not None:

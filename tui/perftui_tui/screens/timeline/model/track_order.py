@@ -8,8 +8,7 @@ from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import Track
 
 GroupKey = tuple[str, str, int, int, bool]
-"""Process, thread, device and stream, and whether it is the track of the whole device: the same
-thread has the same key in the next window of a run."""
+"""Process, thread, device, stream, whether a whole device: the same in the next window of a run."""
 
 
 class TrackOrder:
@@ -28,8 +27,7 @@ class TrackOrder:
     def arranged(
         self, tracks: Iterable[TimelineTrack], trace_tracks: Sequence[Track]
     ) -> list[TimelineTrack]:
-        """The tracks that are not hidden: pinned ones first, then as they were moved; those that
-        were never moved come in the order given, behind."""
+        """The tracks that are not hidden: pinned ones first, then as they were moved or given."""
         groups = self._groups(tracks, trace_tracks)
         return [track for key in self._visible(groups) for track in groups[key]]
 
@@ -74,8 +72,7 @@ class TrackOrder:
         trace_tracks: Sequence[Track],
         step: int,
     ) -> bool:
-        """Exchange the group of ``track`` with the next (1) or previous (-1) one shown; False at
-        the edge, where pinned ones and others meet, too."""
+        """Exchange the group of ``track`` with the next (1) or previous (-1); False at an edge."""
         groups = self._groups(tracks, trace_tracks)
         shown = self._visible(groups)
         place = shown.index(group_key(track, trace_tracks))

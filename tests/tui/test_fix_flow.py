@@ -285,7 +285,7 @@ async def test_a_trial_is_asked_started_and_compared(
         await until_shown(pilot, "FASTER")
         text = text_of(app)
         assert "BEFORE" in text
-        assert "in force at the loader: num_workers 0 -> 4" in text
+        assert "in force: num_workers 0 -> 4" in text
         assert "w Write" in footer(app)
         assert "one run each: no confidence interval" in text or "steady steps" in text
         await pilot.press("s")

@@ -64,7 +64,7 @@ class Comparison:
     phases: tuple[PhaseChange, ...]
     """The parts of both mean steps, in drawing order; empty where a run has no steady steps."""
     changes: tuple[str, ...]
-    """What is different at the training's loader."""
+    """Arguments of the training's loader and optimizer that are in force and differ."""
     notes: tuple[str, ...]
     """What the comparison does not say."""
 

@@ -9,10 +9,17 @@ from typing import Any
 from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.overrides import AppliedOverride, Arrival, overrides
-from perftui.facts.settings import settings
+from perftui.facts.settings import OptimizerSettings, settings
 from perftui.run.manifest import Expected
 
-ARGUMENTS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size")
+LOADER_ARGUMENTS = (
+    "num_workers",
+    "pin_memory",
+    "persistent_workers",
+    "prefetch_factor",
+    "batch_size",
+)
+OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
 
 LOADER = "DataLoader"
 OPTIMIZER = "optimizer"
@@ -22,15 +29,25 @@ UNSAID = "the run does not say what became of the change"
 
 
 def effective_changes(before: Facts, after: Facts) -> tuple[str, ...]:
-    """Arguments of the training's loader that differ, such as ``num_workers 0 -> 2``."""
-    first, second = training_loader(before), training_loader(after)
-    if first is None or second is None:
-        return ()
+    """Arguments of the training's loader and optimizer that differ: ``num_workers 0 -> 2``."""
+    pairs = (
+        (LOADER_ARGUMENTS, training_loader(before), training_loader(after)),
+        (OPTIMIZER_ARGUMENTS, _optimizer(before), _optimizer(after)),
+    )
     return tuple(
         f"{name} {old} -> {new}"
-        for name in ARGUMENTS
+        for names, first, second in pairs
+        if first is not None and second is not None
+        for name in names
         if (old := getattr(first, name)) != (new := getattr(second, name))
     )
+
+
+def _optimizer(run: Facts) -> OptimizerSettings | None:
+    """The optimizer with most tensors."""
+    known = settings(run)
+    made = known.optimizers or () if known else ()
+    return max(made, key=lambda one: one.parameters or 0, default=None)
 
 
 def missed(after: Facts) -> str:

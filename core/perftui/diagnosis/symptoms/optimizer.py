@@ -17,10 +17,12 @@ def _single_tensor(facts: Facts) -> Lost | None:
     if facts.run is None:
         return None
     step = steady_step(facts)
+    part = step.part("optimizer")
+    if part / step.mean < SINGLE_TENSOR.limits.warning:
+        return None
     if settings(facts) is None:
         raise UnknownError("how the optimizer is made was not recorded")
     made = single_tensor_optimizer(facts)
-    part = step.part("optimizer")
     if made is None:
         return None
     at = f" at {made.source}" if made.source else ""

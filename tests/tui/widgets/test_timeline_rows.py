@@ -10,6 +10,7 @@ from perftui.analysis.intervals import Intervals
 from perftui.analysis.lanes import DEVICE, build_lanes
 from perftui.analysis.model import Gap, GapCause, Step
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
+from perftui_tui.look.rows import plain as text_of
 from perftui_tui.screens.timeline.canvas.head import (
     Scene,
     head_rows,
@@ -20,7 +21,7 @@ from perftui_tui.screens.timeline.canvas.head import (
 from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
 from perftui_tui.screens.timeline.canvas.rows import track_name, track_rows
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
-from perftui_tui.screens.timeline.model.cells import merged, text_of
+from perftui_tui.screens.timeline.model.cells import merged
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, IdleTime, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import find_matches

@@ -56,7 +56,7 @@ class ChartScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show all of it, the cursor at the end."""
-        self._whole()
+        self.action_whole()
 
     def on_resize(self) -> None:
         """Draw at the new size."""
@@ -67,7 +67,8 @@ class ChartScreen(ModalScreen[None]):
         """The one that is shown."""
         return self._charts[self._chosen]
 
-    def _whole(self) -> None:
+    def action_whole(self) -> None:
+        """All of it, the cursor at the end."""
         x = self.chart.x
         left, right = float(x[0]), float(x[-1])
         self.view = (left, right if right > left else left + 1)
@@ -129,7 +130,7 @@ class ChartScreen(ModalScreen[None]):
     def action_change(self, step: int) -> None:
         """The next chart, or the one before."""
         self._chosen = (self._chosen + step) % len(self._charts)
-        self._whole()
+        self.action_whole()
 
     def action_cursor(self, points: int) -> None:
         """Move the cursor by points, and the view with it."""
@@ -165,10 +166,6 @@ class ChartScreen(ModalScreen[None]):
         shift = max(first - left, 0.0) - max(right - last, 0.0)
         left, right = max(left + shift, first), min(right + shift, last)
         self.view = (left, right if right > left else left + 1)
-
-    def action_whole(self) -> None:
-        """All of it."""
-        self._whole()
 
     def action_close(self) -> None:
         """Back to the screen."""

@@ -14,7 +14,7 @@ from perftui_tui.charts.run_charts import Chart, nearest
 from perftui_tui.dialogs.chart.plot import ChartPlot
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.rows import Row, Span, crop, row, spread, width
-from perftui_tui.look.units import MISSING
+from perftui_tui.look.units import MISSING, format_ns
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
 
@@ -196,11 +196,7 @@ def _text(chart: Chart, value: float) -> str:
 
 def chart_level(chart: Chart, value: float) -> str:
     """A level of the chart, in the unit of its axis."""
-    if chart.is_distribution:
-        from perftui_tui.look.units import format_ns
-
-        return format_ns(value)
-    return chart.text(value)
+    return format_ns(value) if chart.is_distribution else chart.text(value)
 
 
 def chart_x(chart: Chart, value: float) -> str:

@@ -57,13 +57,9 @@ def _kept(members: list[Lane], limit: int, opened: bool | None) -> list[Lane]:
     if len(members) == 1:
         return members
     if opened is None:
-        return _fullest(members, limit)
+        fullest = sorted(members, key=lambda track: -len(track.index))[:limit]
+        return sorted(fullest, key=lambda track: track.depth)
     return members if opened else members[:1]
-
-
-def _fullest(tracks: list[Lane], limit: int) -> list[Lane]:
-    fullest = sorted(tracks, key=lambda track: -len(track.index))[:limit]
-    return sorted(fullest, key=lambda track: track.depth)
 
 
 def _group(track: Lane) -> tuple[int, bool]:

@@ -64,7 +64,7 @@ class ChartScreen(ModalScreen[None]):
 
     @property
     def chart(self) -> Chart:
-        """The one that is shown."""
+        """The chart that is shown."""
         return self._charts[self._chosen]
 
     def action_whole(self) -> None:

@@ -65,6 +65,9 @@ class TimelineScreen(RunScreen):
         if place is not None:
             view.jump(*place)
 
+    def redraw(self) -> None:
+        """Leave the tracks at a resize: they may be of a trace that is newer than the snapshot."""
+
     def _ranks(self, snapshot: Snapshot) -> RankPaths:
         """The traces that can be shown beside the one of the snapshot, itself among them."""
         if snapshot.run is None:

@@ -31,7 +31,7 @@ RANGE, FOUND = "range", "found"
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What stays while the view moves."""
+    """What is drawn of a trace, as far as it stays the same while the view moves."""
 
     trace: Trace
     kinds: KindsOfTrace
@@ -50,7 +50,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class HeadRow:
-    """One row, and which it is."""
+    """One row above the tracks, and its name."""
 
     name: str
     row: Row

@@ -9,11 +9,11 @@ from perftui.analysis.analyse import analyse
 from perftui.analysis.model import Step
 from perftui.trace.errors import TraceError
 from perftui_tui.keys.keymap import hint
+from perftui_tui.look.rows import plain as text_of
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.timeline.canvas.head import label_width
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import HINT
-from perftui_tui.screens.timeline.model.cells import text_of
 from perftui_tui.screens.timeline.model.viewport import Viewport
 from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.screens.timeline.widget import Timeline

@@ -11,6 +11,7 @@ from perftui.analysis.model import Gap, GapCause, Step
 from perftui.analysis.timeline.track import DEVICE
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
+from perftui_tui.look.rows import plain as text_of
 from perftui_tui.screens.timeline.canvas.head import (
     Scene,
     head_rows,
@@ -21,9 +22,9 @@ from perftui_tui.screens.timeline.canvas.head import (
 from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
 from perftui_tui.screens.timeline.canvas.rows import track_name, track_rows
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs, track_cells
-from perftui_tui.screens.timeline.model.cells import merged, text_of
+from perftui_tui.screens.timeline.model.cells import merged
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, IdleTime, largest_gap_row
+from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import find_matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks, event
 from perftui_tui.screens.timeline.model.state import TimelineState
@@ -174,10 +175,10 @@ def test_a_gap_that_goes_on_has_no_end(make_trace):
 
 def test_an_idle_stream_of_a_busy_device_has_no_cause():
     gaps = DeviceGaps([gap(10, 40), gap(100, 200, GapCause.LAUNCH), gap(0, 500, device=1)])
-    assert gaps.cause(0, IdleTime(12, 45)) == "input wait"
-    assert gaps.cause(0, IdleTime(0, 90)) == ""
-    assert gaps.cause(0, IdleTime(90, 210)) == "launch-bound"
-    assert gaps.cause(2, IdleTime(90, 210)) == ""
+    assert gaps.over(0, 12, 45).cause.value == "input wait"
+    assert gaps.over(0, 0, 90) is None
+    assert gaps.over(0, 90, 210).cause.value == "launch-bound"
+    assert gaps.over(2, 90, 210) is None
 
 
 def test_head_says_where_one_is(make_trace):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Baseline:
-    """Reads it on a thread, once."""
+    """The run to compare with, read once on a thread."""
 
     def __init__(self, app: Host) -> None:
         self._app = app

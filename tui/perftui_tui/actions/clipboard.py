@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,16 +63,12 @@ def save_copy(text: str) -> Path | None:
     try:
         make_private(path.parent)
         beside = path.with_name(f"copied.{os.getpid()}.tmp")
-        with open(beside, "w", encoding="utf-8", opener=_private) as file:
+        with open(beside, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
         beside.replace(path)
     except OSError:
         return None
     return path
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def hand_to_tmux(text: str) -> bool:

@@ -17,7 +17,7 @@ RankPaths = tuple[tuple[int, Path], ...]
 
 
 class RankTraces:
-    """Reads them on a thread: hundreds of ranks take minutes, and rows come as they are read."""
+    """Reads traces on a thread: hundreds of ranks take minutes, and rows come as they are read."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
@@ -27,11 +27,6 @@ class RankTraces:
         """What has been read so far; None before anything has."""
         self.doing = ""
         """How far that has come, empty once all are read."""
-
-    @property
-    def has_several(self) -> bool:
-        """Whether the directory that was given has traces of more than one rank."""
-        return len(self._app.ranks) > 1
 
     def read(self) -> None:
         """Begin, where there is something to read that has not been."""

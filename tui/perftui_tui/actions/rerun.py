@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
 from perftui.fixes.model import FixOption
-from perftui.recorder.launch import Launch, start
+from perftui.recorder.launch import start
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunSnapshot
 from perftui.run.requests import STOP, request
@@ -44,19 +44,14 @@ def run_again(
         ValueError: the option has no such form.
         OSError: the new run cannot be started.
     """
-    launch = _launch(run, option, form, size)
+    if option is None or form is None:
+        launch = repeat_launch(run, size)
+    else:
+        launch = rerun_launch(run, option, form, size)
     _stop(run.root, cancelled)
     if cancelled.is_set():
         raise StartCancelledError
     return start(launch)
-
-
-def _launch(
-    run: RunSnapshot, option: FixOption | None, form: Form | None, size: tuple[int, int]
-) -> Launch:
-    if option is None or form is None:
-        return repeat_launch(run, size)
-    return rerun_launch(run, option, form, size)
 
 
 def _stop(root: Path, cancelled: threading.Event) -> None:

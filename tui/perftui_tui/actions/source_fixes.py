@@ -27,7 +27,7 @@ class Written:
 
 
 class SourceFixes:
-    """Nothing is written before its diff was shown; files are touched on threads only."""
+    """Writes and restores fixes in the source on threads, never before their diff was shown."""
 
     def __init__(self, app: Host) -> None:
         self._app = app

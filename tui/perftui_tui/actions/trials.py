@@ -54,11 +54,10 @@ class TrialsHost(Host, Protocol):
 
 
 class Trials:
-    """Asks, starts, and shows the comparison once the new run has steps enough.
+    """Runs the script again, and shows the comparison once the new run has steps enough.
 
     One start at a time: two trainings would disturb each other, and asking the old one twice to
-    stop would cut its checkpoint short.
-    """
+    stop would cut its checkpoint short."""
 
     def __init__(
         self,

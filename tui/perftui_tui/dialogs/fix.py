@@ -17,12 +17,7 @@ class TrialDialog(ChoiceDialog):
     def __init__(
         self, change: Sequence[Row | Prose], command: Sequence[str], is_running: bool
     ) -> None:
-        body = [
-            *change,
-            (),
-            row(("Command", "bold")),
-            Prose(shlex.join(command), indent="  "),
-        ]
+        body = [*change, (), row(("Command", "bold")), Prose(shlex.join(command), indent="  ")]
         if is_running:
             warning = "The running training is stopped first: two at once would disturb each other."
             body += [(), Prose(warning, "warn")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
+from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns, significant
 
 _LONG_NS = 10_000_000_000
 """From here on milliseconds have five digits."""
@@ -13,19 +13,12 @@ _LONG_NS = 10_000_000_000
 
 def milliseconds(ns: float) -> str:
     """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``, never a false 0."""
-    return "<0.01" if 0 < ns < 5_000 else _three_digits(ns / 1e6)
+    return "<0.01" if 0 < ns < 5_000 else significant(ns / 1e6)
 
 
 def part_of_step(ns: float) -> str:
     """A time of a part of a step, in ms to be compared: ``118 ms``; from ten seconds ``34.8 s``."""
     return f"{milliseconds(ns)} ms" if ns < _LONG_NS else format_ns(ns)
-
-
-def _three_digits(value: float) -> str:
-    magnitude = abs(value)
-    if magnitude >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
 
 
 def per_second(count: float) -> str:
@@ -39,7 +32,7 @@ def rate(bytes_per_second: float) -> str:
         if abs(bytes_per_second) < 999.5:
             return f"{bytes_per_second:.0f} {unit}"
         bytes_per_second /= 1000
-    return f"{_three_digits(bytes_per_second)} GB/s"
+    return f"{significant(bytes_per_second)} GB/s"
 
 
 def share(part: float, whole: float) -> str:

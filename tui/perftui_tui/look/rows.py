@@ -112,7 +112,7 @@ def fold(line: Row, cells: int) -> list[Row]:
     while True:
         marks: Row = ((CONTINUED, "dim"),) if rows else ()
         count = _breakable(letters, room - width(marks))
-        rows.append((*marks, *_joined(letters[:count])))
+        rows.append((*marks, *joined(letters[:count])))
         letters = letters[count:]
         if not letters:
             return rows
@@ -129,8 +129,8 @@ def _breakable(letters: list[Span], room: int) -> int:
     return len(letters)
 
 
-def _joined(letters: list[Span]) -> Row:
-    """Letters of one style as one span."""
+def joined(letters: list[Span]) -> Row:
+    """Neighbours of one style as one span."""
     spans: list[Span] = []
     for letter, style in letters:
         if spans and spans[-1][1] == style:

@@ -21,10 +21,10 @@ _EXACT_COUNTS_BELOW = 10**7
 
 
 def significant(value: float) -> str:
-    """``value`` of 0 to 9999 with three significant digits; no exponent."""
-    if value < 9.995:
+    """``value`` with three significant digits, or all before the point; no exponent."""
+    if abs(value) < 9.995:
         return f"{value:.2f}"
-    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) < 99.95 else f"{value:.0f}"
 
 
 def _scaled(value: float, units: tuple[tuple[int, str], ...], limit: float) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 from rich.cells import cell_len
 
 from perftui_tui.charts.area import area, resample, sparkline, steady_bins
-from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, width, wrap
 
 NAME_WIDTH = 10
 READING_WIDTH = 19
@@ -93,15 +91,10 @@ def _marked_columns(meter: Meter, columns: int, live: bool) -> list[bool]:
     return [value > 0 for value in resample(binned, columns)]
 
 
-def _with_marks(line: str, marks: Sequence[bool], style: str) -> list[Span]:
+def _with_marks(line: str, marks: Sequence[bool], style: str) -> Row:
     """The top row of a chart, with a mark over the columns that stand out."""
-    cells = [
-        (MARK, "warn") if mark else (cell, style) for cell, mark in zip(line, marks, strict=True)
-    ]
-    return [
-        ("".join(text for text, _ in group), name)
-        for name, group in itertools.groupby(cells, key=itemgetter(1))
-    ]
+    cells = zip(line, marks, strict=True)
+    return joined([(MARK, "warn") if mark else (cell, style) for cell, mark in cells])
 
 
 def _columns(meter: Meter, columns: int, live: bool) -> tuple[float, ...]:

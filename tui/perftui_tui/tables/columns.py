@@ -119,11 +119,7 @@ def percent_column(title: str, values: Sequence[float | None], optional: int) ->
 
 
 def share_columns(
-    values: Int64,
-    whole: int,
-    ascii_only: bool = False,
-    *,
-    parts: Int64 | None = None,
+    values: Int64, whole: int, ascii_only: bool = False, *, parts: Int64 | None = None
 ) -> tuple[Column, Column]:
     """Each value as a part of ``whole``, in figures and as a bar; ``parts`` are what adds up."""
     added = values if parts is None else parts

@@ -10,11 +10,10 @@ LEAST = 0.05
 
 
 class Notice(Notification):
-    """May be drawn when its time is over already: on a busy machine, or after a pause.
+    """A notification that may be drawn after its time: on a busy machine, or after a pause.
 
     Textual would set a timer to a moment in the past, which runs for ever without letting anything
-    else run: the app stood still, with a core at work.
-    """
+    else run: the app stood still, with a core at work."""
 
     @property
     def time_left(self) -> float:

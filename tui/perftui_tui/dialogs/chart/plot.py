@@ -14,6 +14,7 @@ from textual_plotext import PlotextPlot
 from perftui_tui.charts.axis import nice_step
 from perftui_tui.charts.run_charts import Chart, Floats
 from perftui_tui.look.ascii import ASCII_GLYPHS
+from perftui_tui.look.units import format_ns
 from perftui_tui.widgets.row_view import RowView
 
 MOST_POINTS = 4000
@@ -129,11 +130,7 @@ def _headroom(chart: Chart, rows: int) -> float:
 
 
 def _x_text(chart: Chart) -> Callable[[float], str]:
-    if chart.is_distribution:
-        from perftui_tui.look.units import format_ns
-
-        return format_ns
-    return lambda value: f"{value:,.10g}"
+    return format_ns if chart.is_distribution else lambda value: f"{value:,.10g}"
 
 
 def _binary_unit(value: float) -> float:

@@ -14,7 +14,7 @@ from perftui_tui.charts.run_charts import Chart, nearest
 from perftui_tui.dialogs.chart.plot import ChartPlot
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.rows import Row, Span, crop, row, spread, width
-from perftui_tui.look.units import MISSING
+from perftui_tui.look.units import MISSING, format_ns
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
 
@@ -56,7 +56,7 @@ class ChartScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show all of it, the cursor at the end."""
-        self._whole()
+        self.action_whole()
 
     def on_resize(self) -> None:
         """Draw at the new size."""
@@ -64,10 +64,11 @@ class ChartScreen(ModalScreen[None]):
 
     @property
     def chart(self) -> Chart:
-        """The one that is shown."""
+        """The chart that is shown."""
         return self._charts[self._chosen]
 
-    def _whole(self) -> None:
+    def action_whole(self) -> None:
+        """All of it, the cursor at the end."""
         x = self.chart.x
         left, right = float(x[0]), float(x[-1])
         self.view = (left, right if right > left else left + 1)
@@ -129,7 +130,7 @@ class ChartScreen(ModalScreen[None]):
     def action_change(self, step: int) -> None:
         """The next chart, or the one before."""
         self._chosen = (self._chosen + step) % len(self._charts)
-        self._whole()
+        self.action_whole()
 
     def action_cursor(self, points: int) -> None:
         """Move the cursor by points, and the view with it."""
@@ -166,10 +167,6 @@ class ChartScreen(ModalScreen[None]):
         left, right = max(left + shift, first), min(right + shift, last)
         self.view = (left, right if right > left else left + 1)
 
-    def action_whole(self) -> None:
-        """All of it."""
-        self._whole()
-
     def action_close(self) -> None:
         """Back to the screen."""
         self.dismiss(None)
@@ -199,11 +196,7 @@ def _text(chart: Chart, value: float) -> str:
 
 def chart_level(chart: Chart, value: float) -> str:
     """A level of the chart, in the unit of its axis."""
-    if chart.is_distribution:
-        from perftui_tui.look.units import format_ns
-
-        return format_ns(value)
-    return chart.text(value)
+    return format_ns(value) if chart.is_distribution else chart.text(value)
 
 
 def chart_x(chart: Chart, value: float) -> str:

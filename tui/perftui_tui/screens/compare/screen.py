@@ -142,10 +142,7 @@ class CompareScreen(RunScreen):
 def breakdown_rows(before: Snapshot, after: Snapshot, cells: int) -> list[Row]:
     """Both steps on one scale of time: the slower one takes the whole width."""
     longest = max(one.breakdown.mean.mean if one.breakdown else 0 for one in (before, after))
-    return [
-        *_titled("BEFORE", before, cells, longest),
-        *_titled("AFTER", after, cells, longest),
-    ]
+    return [*_titled("BEFORE", before, cells, longest), *_titled("AFTER", after, cells, longest)]
 
 
 def _titled(label: str, snapshot: Snapshot, cells: int, longest: int) -> list[Row]:

@@ -72,11 +72,7 @@ def details(
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:
             rows += _fixes(options, chosen, written, cells)
-    more = [
-        *_main_thread(snapshot, cells),
-        *_syncs(snapshot, cells),
-        *_not_judged(snapshot, cells),
-    ]
+    more = [*_main_thread(snapshot, cells), *_syncs(snapshot, cells), *_not_judged(snapshot, cells)]
     # Each of these begins with a blank row.
     return [*rows, *more] if rows else more[1:]
 

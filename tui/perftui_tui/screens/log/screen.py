@@ -72,12 +72,9 @@ class LogScreen(RunScreen):
     def _view(self) -> LogView:
         return self.query_one(LogView)
 
+    @on(LogView.Moved)
     def _show_status(self) -> None:
         self.query_one(LogStatus).show(self._view)
-
-    @on(LogView.Moved)
-    def _moved(self) -> None:
-        self._show_status()
 
     def action_follow(self) -> None:
         """Follow the newest line again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from perftui.facts.memory import gpu_memory
 from perftui_tui.charts.area import layers, resample, steady_bins
 from perftui_tui.look.format import share
-from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, spread, wrap
 from perftui_tui.look.units import format_bytes
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.reading.snapshot import Phase, Snapshot
@@ -132,7 +131,8 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     drawn = []
     for number, line in enumerate(layers(allocated, reserved, rows, top)):
         label = format_bytes(top) if number == 0 else "0" if number == rows - 1 else ""
-        drawn.append(row((_axis(label), "dim"), *_spans(line)))
+        cells_of_row = [(cell, "chart" if inner else "dim") for cell, inner in line]
+        drawn.append(row((_axis(label), "dim"), *joined(cells_of_row)))
     drawn_columns = sum(not math.isnan(value) for value in reserved)
     return [*drawn, _steps(use, drawn_columns), _legend(use, cells)]
 
@@ -144,13 +144,6 @@ def _columns(values: Sequence[float], columns: int, live: bool) -> Sequence[floa
     if len(values) >= columns:
         return resample(values, columns)
     return [values[column * len(values) // columns] for column in range(columns)]
-
-
-def _spans(line: Sequence[tuple[str, bool]]) -> list[Span]:
-    return [
-        ("".join(text for text, _ in group), "chart" if inner else "dim")
-        for inner, group in itertools.groupby(line, key=lambda cell: cell[1])
-    ]
 
 
 def _axis(label: str) -> str:

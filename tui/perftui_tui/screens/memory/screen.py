@@ -56,9 +56,7 @@ class MemoryScreen(RunScreen):
         pane.border_title = TITLE
         yield SnapshotPane(memory_now, id="memory-now")
         yield Container(
-            SnapshotPane(memory_chart, id="memory-chart", chart="memory"),
-            pane,
-            id="memory-panes",
+            SnapshotPane(memory_chart, id="memory-chart", chart="memory"), pane, id="memory-panes"
         )
 
     def show(self, snapshot: Snapshot) -> None:

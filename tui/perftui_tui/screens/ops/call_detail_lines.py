@@ -25,7 +25,7 @@ _MARGIN = 3
 
 @dataclass(frozen=True)
 class Further:
-    """What takes longer to find out than a key may; None while it is not known."""
+    """Facts of a page that take longer to find out; None while they are not known."""
 
     shapes: Sequence[tuple[str, int, int]] | None = None
     """Shapes with calls and time; empty where they were not recorded."""

@@ -16,7 +16,7 @@ from perftui.analysis.ops.arguments import OpArguments, op_arguments
 from perftui.analysis.ops.call_detail import Detail, Part, groups_of, open_group, open_kernel
 from perftui.analysis.ops.call_groups import By, Grouped, grouped
 from perftui.analysis.ops.call_paths import CallPaths
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Int64
 
 Progress = Callable[[float], bool]
 
@@ -27,10 +27,10 @@ def no_progress(_done: float) -> bool:
 
 
 class CallFacts:
-    """Every method may take seconds the first time, and is to be called on a thread."""
+    """Facts of the calls in a trace; methods may take seconds at first: call them on threads."""
 
     def __init__(self, analysis: TraceAnalysis) -> None:
-        self.analysis = analysis
+        self.analysis, self.trace = analysis, analysis.trace
         self._lock = threading.Lock()
         self._groups: dict[By, Grouped | None] = {}
         self.known_tables: dict[By, OpTable] = {By.NAME: analysis.ops, By.MODULE: analysis.modules}
@@ -38,11 +38,6 @@ class CallFacts:
         self.known_paths: dict[By, CallPaths] = {}
         self._arguments: OpArguments | None = None
         self.known_launches: Mapping[int, LaunchShapes] | None = None
-
-    @property
-    def trace(self) -> Trace:
-        """The trace itself."""
-        return self.analysis.trace
 
     @cached_property
     def _links(self) -> Links:

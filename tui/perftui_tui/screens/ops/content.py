@@ -35,18 +35,13 @@ class OpsContent:
     """Tables and trees of one trace; those that take long are worked out on threads."""
 
     def __init__(self, analysis: TraceAnalysis, metrics: KernelMetrics | None) -> None:
-        self.facts = CallFacts(analysis)
+        self.analysis, self.facts = analysis, CallFacts(analysis)
         self.trees: dict[By, CallTreeState] = {}
         joined = join_kernels(metrics, analysis.kernels).kernels if metrics else ()
         self._measured = {kernel.row: kernel for kernel in joined}
         self._problems: dict[By, str] = {}
         self._launches_failed = False
         self._made: dict[By | str, TableData] = {}
-
-    @property
-    def analysis(self) -> TraceAnalysis:
-        """What is shown."""
-        return self.facts.analysis
 
     @property
     def lacks_launches(self) -> bool:

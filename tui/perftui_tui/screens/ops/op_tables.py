@@ -108,9 +108,7 @@ def _measured(kernels: KernelTable, measured: Mapping[int, JoinedKernel]) -> lis
 
 
 def _occupancy(
-    kernels: KernelTable,
-    launches: Mapping[int, LaunchShapes],
-    measured: Mapping[int, JoinedKernel],
+    kernels: KernelTable, launches: Mapping[int, LaunchShapes], measured: Mapping[int, JoinedKernel]
 ) -> list[Column]:
     """The occupancy measured by ncu, else the profiler's estimate."""
     rows = range(len(kernels))

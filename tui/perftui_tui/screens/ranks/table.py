@@ -33,10 +33,7 @@ class RanksView(VirtualTable):
 
 
 def rank_table(
-    table: RankTable,
-    shown: int | None,
-    empty: str,
-    windows: Mapping[int, RankRow] | None = None,
+    table: RankTable, shown: int | None, empty: str, windows: Mapping[int, RankRow] | None = None
 ) -> TableData:
     """The columns, one for each part of a step. The rank that is ``shown`` is marked.
 

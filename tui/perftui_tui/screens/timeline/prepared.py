@@ -16,7 +16,7 @@ from perftui_tui.screens.timeline.canvas.phase_row import Phases
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """All of it; seconds for ten million events."""
+    """What the timeline needs of a trace; takes seconds for ten million events."""
 
     analysis: TraceAnalysis
     tracks: tuple[TimelineTrack, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from perftui.analysis.multi_rank.clocks import Evidence, RankClock, compare_cloc
 from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
 from perftui.analysis.open_trace import open_trace
 from perftui.trace.errors import TraceError
+from perftui_tui.actions.rank_traces import RankPaths
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line
@@ -21,31 +21,15 @@ if TYPE_CHECKING:
     from perftui.trace.multi_rank.rank_files import RankFile
 
 
-@dataclass(frozen=True)
-class RankTrace:
-    """One rank's trace."""
-
-    rank: int
-    path: Path
-
-
-@dataclass(frozen=True, eq=False)
-class Together:
-    """Several ranks in one analysis, with notes about them."""
-
-    analysis: TraceAnalysis
-    notes: tuple[Line, ...]
-
-
-def ranks_of_files(files: Sequence[RankFile]) -> tuple[RankTrace, ...]:
+def ranks_of_files(files: Sequence[RankFile]) -> RankPaths:
     """The traces of a directory whose rank is known."""
-    return tuple(RankTrace(each.rank, each.path) for each in files if each.rank is not None)
+    return tuple((each.rank, each.path) for each in files if each.rank is not None)
 
 
-def ranks_of_run(run: RunSnapshot, shown: Path) -> tuple[RankTrace, ...]:
+def ranks_of_run(run: RunSnapshot, shown: Path) -> RankPaths:
     """The windows of all ranks that are called as the one at ``shown``: by their first step."""
     return tuple(
-        RankTrace(rank.place, window)
+        (rank.place, window)
         for rank in run.ranks
         for window in rank.windows
         if window.name == shown.name
@@ -54,11 +38,11 @@ def ranks_of_run(run: RunSnapshot, shown: Path) -> tuple[RankTrace, ...]:
 
 def read_together(
     shown: TraceAnalysis,
-    ranks: Sequence[RankTrace],
+    ranks: RankPaths,
     told: Callable[[int, int], None],
     cancelled: Callable[[], bool],
-) -> Together:
-    """Read the other ranks' traces and put them beside ``shown``, on its clock.
+) -> tuple[TraceAnalysis, tuple[Line, ...]]:
+    """Read the other ranks' traces and put them beside ``shown``, on its clock, with notes on them.
 
     ``told`` is given how many of how many have been read. One that cannot be read is left out,
     which is said.
@@ -66,24 +50,24 @@ def read_together(
     Raises:
         LoadCancelled: ``cancelled`` said so.
     """
-    own = next((each.rank for each in ranks if each.path == shown.trace.path), 0)
+    own = next((rank for rank, path in ranks if path == shown.trace.path), 0)
     parts = [RankAnalysis(own, shown, RankClock(0, Evidence.REFERENCE))]
     problems = []
-    for done, each in enumerate(ranks, 1):
-        if each.path != shown.trace.path:
+    for done, (rank, path) in enumerate(ranks, 1):
+        if path != shown.trace.path:
             try:
-                analysis = open_trace(each.path, cancelled=cancelled)
+                analysis = open_trace(path, cancelled=cancelled)
             except (TraceError, OSError) as error:
-                problems.append(Line(f"rank {each.rank} cannot be read: {error}", "bad"))
+                problems.append(Line(f"rank {rank} cannot be read: {error}", "bad"))
             else:
-                clock = compare_clocks(shown, own, analysis, each.rank)
-                parts.append(RankAnalysis(each.rank, analysis, clock))
+                clock = compare_clocks(shown, own, analysis, rank)
+                parts.append(RankAnalysis(rank, analysis, clock))
         told(done, len(ranks))
     parts[1:] = sorted(parts[1:], key=lambda part: part.rank)
     notes = [clock_line(part.rank, part.clock) for part in parts]
     alone = hint("{timeline.search.all_ranks} shows one alone again")
     head = Line(f"{len(parts)} ranks on one clock  {alone}", "bold")
-    return Together(merge_ranks(parts), (head, *notes, *problems))
+    return merge_ranks(parts), (head, *notes, *problems)
 
 
 def clock_line(rank: int, clock: RankClock) -> Line:

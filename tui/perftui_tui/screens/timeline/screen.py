@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from perftui.analysis.model import TraceAnalysis
+from perftui_tui.actions.rank_traces import RankPaths
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.screens.timeline.ranks import RankTrace, ranks_of_files, ranks_of_run
+from perftui_tui.screens.timeline.ranks import ranks_of_files, ranks_of_run
 from perftui_tui.screens.timeline.view import TimelineView
 
 
@@ -64,7 +65,10 @@ class TimelineScreen(RunScreen):
         if place is not None:
             view.jump(*place)
 
-    def _ranks(self, snapshot: Snapshot) -> tuple[RankTrace, ...]:
+    def redraw(self) -> None:
+        """Leave the tracks at a resize: they may be of a trace that is newer than the snapshot."""
+
+    def _ranks(self, snapshot: Snapshot) -> RankPaths:
         """The traces that can be shown beside the one of the snapshot, itself among them."""
         if snapshot.run is None:
             return ranks_of_files(self.session.ranks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import monotonic
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.recorded import ONLY_STEPS, recorded_steps
 from perftui.run.reader import RunSnapshot
 from perftui.trace.errors import LoadCancelled
+from perftui_tui.actions.rank_traces import RankPaths
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane
@@ -23,7 +23,7 @@ from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.track_order import TrackOrder
 from perftui_tui.screens.timeline.prepared import Prepared, prepare
-from perftui_tui.screens.timeline.ranks import RankTrace, Together, read_together
+from perftui_tui.screens.timeline.ranks import read_together
 from perftui_tui.screens.timeline.search import SearchedTimeline
 from perftui_tui.screens.timeline.steps import Pace, stay, stay_in_view
 from perftui_tui.screens.timeline.widget import Timeline
@@ -67,7 +67,7 @@ class TimelineView(SearchedTimeline):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.ranks: Sequence[RankTrace] = ()
+        self.ranks: RankPaths = ()
         """The traces of all ranks, where there are several."""
         self._given: TraceAnalysis | None = None
         """What was handed over; with all ranks another is shown."""
@@ -216,14 +216,14 @@ class TimelineView(SearchedTimeline):
             self.notify(ONE_RANK, timeout=5)
         else:
             self.notify(f"reading the traces of {len(self.ranks)} ranks", timeout=3)
-            self._read_ranks(self._given, tuple(self.ranks))
+            self._read_ranks(self._given, self.ranks)
 
     def _show_alone(self) -> None:
         self._analysis, self._notes = self._given, ()
         self._load()
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="timeline-ranks")
-    def _read_ranks(self, given: TraceAnalysis, ranks: Sequence[RankTrace]) -> None:
+    def _read_ranks(self, given: TraceAnalysis, ranks: RankPaths) -> None:
         """Read the others' traces beside the screen."""
         worker = get_current_worker()
         try:
@@ -231,16 +231,18 @@ class TimelineView(SearchedTimeline):
         except LoadCancelled:
             return
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_together, given, together)
+            self.app.call_from_thread(self._show_together, given, *together)
 
     def _report_read(self, done: int, count: int) -> None:
         if done < count and done % _NOTIFY_EVERY == 0:
             text = f"{done} of {count} ranks are read"
             self.app.call_from_thread(self.notify, text, timeout=2)
 
-    def _show_together(self, given: TraceAnalysis, together: Together) -> None:
+    def _show_together(
+        self, given: TraceAnalysis, analysis: TraceAnalysis, notes: tuple[Line, ...]
+    ) -> None:
         if given is self._given and self.is_attached:
-            self._analysis, self._notes = together.analysis, together.notes
+            self._analysis, self._notes = analysis, notes
             self._load()
 
 

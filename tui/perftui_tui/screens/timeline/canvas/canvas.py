@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from perftui_tui.look.palette import palette
+from perftui_tui.look.rows import Row
 from perftui_tui.look.units import ASCII_TEXT
 from perftui_tui.screens.timeline.canvas.colours import COMPONENTS, component_css
 from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
@@ -21,7 +22,6 @@ from perftui_tui.screens.timeline.canvas.phase_row import Phases
 from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
-from perftui_tui.screens.timeline.model.cells import Row
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState

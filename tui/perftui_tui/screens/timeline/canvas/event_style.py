@@ -23,7 +23,7 @@ from perftui_tui.screens.timeline.model.phase_labels import (
 
 @dataclass(frozen=True, eq=False)
 class EventStyle:
-    """Of the events of a trace: by their kind of work, or as what was searched for."""
+    """How events of a trace are drawn: by their kind of work, or as what was searched for."""
 
     trace: Trace
     kinds: KindsOfTrace

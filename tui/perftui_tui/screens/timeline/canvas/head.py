@@ -13,10 +13,11 @@ from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
+from perftui_tui.look.rows import Row
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.screens.timeline.canvas.phase_row import Phases, phase_cells
 from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs
-from perftui_tui.screens.timeline.model.cells import BLANK, Cell, Row, merged, put
+from perftui_tui.screens.timeline.model.cells import BLANK, Cell, merged, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, bracketed, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import Matches
@@ -30,7 +31,7 @@ RANGE, FOUND = "range", "found"
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What stays while the view moves."""
+    """What is drawn of a trace, as far as it stays the same while the view moves."""
 
     trace: Trace
     kinds: KindsOfTrace
@@ -49,7 +50,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class HeadRow:
-    """One row, and which it is."""
+    """One row above the tracks, and its name."""
 
     name: str
     row: Row

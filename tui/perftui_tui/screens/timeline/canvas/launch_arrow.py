@@ -67,10 +67,7 @@ def draw_arrow(
         if 0 <= begin < columns:
             _vertical(tracks, begin, call, work, ascii_only)
         _horizontal(tracks[work], begin, head, call < work, ascii_only)
-    for place, column, time in (
-        (call, begin, launch.call.start),
-        (work, head, launch.work.start),
-    ):
+    for place, column, time in ((call, begin, launch.call.start), (work, head, launch.work.start)):
         if place is not None and not 0 <= column < columns:
             _point_outside(tracks[place], column < 0, time, view, ascii_only)
 

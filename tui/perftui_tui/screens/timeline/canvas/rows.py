@@ -14,9 +14,10 @@ from perftui.analysis.timeline.track import (
     TimelineTrack,
 )
 from perftui.trace.text import printable
+from perftui_tui.look.rows import Row
 from perftui_tui.screens.timeline.canvas.head import Scene, label_width
 from perftui_tui.screens.timeline.canvas.launch_arrow import draw_arrow, launch_of
-from perftui_tui.screens.timeline.model.cells import Cell, Row, merged, narrow, put
+from perftui_tui.screens.timeline.model.cells import Cell, merged, narrow, put
 from perftui_tui.screens.timeline.model.gap_labels import draw_gaps
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from perftui_tui.look.rows import Row
+
 Cell = tuple[str, str]
 """One character and the name of its style; no style is the plain background."""
-
-Row = tuple[tuple[str, str], ...]
-"""Runs of text and the name of their style."""
 
 BLANK: Cell = (" ", "")
 
@@ -39,11 +38,6 @@ def merged(cells: Sequence[Cell]) -> Row:
 def _paints_blanks(style: str) -> bool:
     """Whether a blank in this style can be seen."""
     return style.endswith("-name") or style == "selected-label" or style.startswith("part-")
-
-
-def text_of(row: Row) -> str:
-    """The text of a row, without its styles."""
-    return "".join(text for text, _ in row)
 
 
 def put(cells: list[Cell], start: int, text: str, style: str) -> None:

@@ -92,9 +92,6 @@ class KindsOfTrace:
         self._trace = trace
         self._known: dict[int, EventKind] = {}
 
-    def __getitem__(self, row: int) -> EventKind:
-        return self.of(np.array([row]))[0]
-
     def of(self, rows: Ints) -> list[EventKind]:
         """The kinds of several rows."""
         trace, known, count = self._trace, self._known, max(len(self._trace.names), 1)

@@ -66,16 +66,6 @@ class DeviceGaps:
         overlap = min(gap.end, end) - max(gap.start, start)
         return gap if 2 * overlap > end - start else None
 
-    def cause(self, device: int, idle: IdleTime) -> str:
-        """Why ``device`` idled over more than half of ``idle``; empty where it did not."""
-        gap = self.over(device, idle.start, idle.end)
-        return gap.cause.value if gap else ""
-
-    def meanwhile(self, device: int, idle: IdleTime) -> int:
-        """The row of what the launching thread was in over most of the gap; NONE if not known."""
-        gap = self.over(device, idle.start, idle.end)
-        return gap.operator_row if gap else NONE
-
 
 def draw_gaps(
     cells: list[Cell],
@@ -95,9 +85,10 @@ def draw_gaps(
         if idle.duration < threshold:
             continue
         open_left, open_right = idle.start < view.start, idle.end > view.end
-        row = gaps.meanwhile(device, idle)
+        gap = gaps.over(device, idle.start, idle.end)
+        row = gap.operator_row if gap else NONE
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        label = gap_label(idle, gaps.cause(device, idle), last - first + 1, inside)
+        label = gap_label(idle, gap.cause.value if gap else "", last - first + 1, inside)
         text = bracketed(label, last - first + 1, open_left, open_right, ascii_only)
         put(cells, first, text, "gap")
 

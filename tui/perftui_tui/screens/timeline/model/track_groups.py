@@ -57,13 +57,9 @@ def _kept(members: list[TimelineTrack], limit: int, opened: bool | None) -> list
     if len(members) == 1:
         return members
     if opened is None:
-        return _fullest(members, limit)
+        fullest = sorted(members, key=lambda track: -len(track.index))[:limit]
+        return sorted(fullest, key=lambda track: track.depth)
     return members if opened else members[:1]
-
-
-def _fullest(tracks: list[TimelineTrack], limit: int) -> list[TimelineTrack]:
-    fullest = sorted(tracks, key=lambda track: -len(track.index))[:limit]
-    return sorted(fullest, key=lambda track: track.depth)
 
 
 def _group(track: TimelineTrack) -> tuple[int, bool]:

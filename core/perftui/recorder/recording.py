@@ -19,12 +19,12 @@ from perftui.recorder.process.git import git_state
 from perftui.recorder.process.left_behind import families, left_behind_message, living
 from perftui.recorder.process.repeating import Repeating
 from perftui.recorder.process.silence import Silence
-from perftui.recorder.process.tracer import tracer
 from perftui.recorder.process.training import Command, StartError, Training, no_start
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.recorder.spool.notes import Note
-from perftui.recorder.stacks.sampling import TURN_SECONDS, StackSampling
+from perftui.recorder.stacks.pyspy import tracer
+from perftui.recorder.stacks.sampling import CHECK_SECONDS, StackSampling
 from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
@@ -110,11 +110,11 @@ class Recording:
         spool = self._spool.spool
         self._sampling = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
         self._silence = Silence(pid, self._report_silence)
-        self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
-        turn = self._sampling.turn
-        self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
+        self._draining = Repeating("drain", DRAIN_SECONDS, self._poll, self.faults)
+        sample = self._sampling.sample
+        self._sampled = Repeating("sample", self._sample_seconds, sample, self.faults)
         self._heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
-        self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.turn, self.faults)
+        self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.beat, self.faults)
         self._begin_stacks()
         self._git.start()
 
@@ -200,8 +200,8 @@ class Recording:
             self._stacks = StackSampling(
                 rate, drain.training, drain.loading, place, self.faults, self._sample_inside
             )
-            turn = self._stacks.turn
-            self._stack_sampling = Repeating("stacks", TURN_SECONDS, turn, self.faults)
+            advance = self._stacks.advance
+            self._stack_sampling = Repeating("stacks", CHECK_SECONDS, advance, self.faults)
 
     def _sample_inside(self, why: str) -> None:
         """Have the agents take stack samples inside their windows: nobody can from outside."""
@@ -234,11 +234,11 @@ class Recording:
         if self.layout.ranks():
             have_concluded(self.layout)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         self._drain.poll()
         self._report_unheard()
         if self._silence is not None:
-            self._silence.turn()
+            self._silence.check()
 
     def _report_unheard(self) -> None:
         count = self._spool.control.unheard

@@ -47,7 +47,7 @@ class Overrides:
             return
         if isinstance(bound["params"], self._torch.Tensor):
             return
-        outcome = Outcome(requests=requests)
+        outcome = Outcome({}, requests)
         asked = arguments_of(requests)
         # What is to be off first: the other may be on only then.
         for name in sorted(asked, key=lambda name: bool(asked[name])):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
@@ -109,7 +110,7 @@ class Recording:
         self.manifest.update(status=Status.RUNNING, pid=pid)
         spool = self._spool.spool
         self._sampling = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
-        self._silence = Silence(pid, self._report_silence)
+        self._silence = Silence(pid, partial(self._report, "silence"))
         self._draining = Repeating("drain", DRAIN_SECONDS, self._poll, self.faults)
         sample = self._sampling.sample
         self._sampled = Repeating("sample", self._sample_seconds, sample, self.faults)
@@ -155,9 +156,9 @@ class Recording:
         self.attempt("start of the diagnosis", self._conclude)
 
     def attempt(self, what: str, work: Callable[[], object]) -> str:
-        """Do ``work``; an error is said in the log of the recorder, under ``what``.
+        """Do ``work``; an error is written to the log of the recorder, under ``what``.
 
-        Returns what was said, empty where nothing is wrong.
+        Returns the error, empty where nothing is wrong.
         """
         try:
             work()
@@ -246,9 +247,6 @@ class Recording:
             place = self._spool.spool.root.parent
             message = f"nothing could be written to {place}, so some of it is not recorded"
             self._report("unheard", f"{message}; processes that this happened to: {count}")
-
-    def _report_silence(self, reason: str | None) -> None:
-        self._report("silence", reason)
 
     def _report(self, subject: str, message: str | None) -> None:
         """Show ``message`` about ``subject`` in the run; None takes back the last one."""

@@ -233,7 +233,7 @@ def interrupted_in_the_agent(
 ) -> str:
     signal.signal(signal.SIGALRM, out_of_time)
     if not is_compiled:
-        # So that the long way is taken.
+        # So that the slow path is taken.
         sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda _: False
     training = Training("never", nothing, workers)
     batches = iter(training.batches)

@@ -79,7 +79,7 @@ def _repeat(
         parent=manifest.run_id,
         name=name,
         options=options_of(manifest.profile),
-        looks=looks_of(manifest.profile),
+        stack_samples_per_second=looks_of(manifest.profile),
         columns=size[0],
         rows=size[1],
     )

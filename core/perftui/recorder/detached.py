@@ -7,10 +7,9 @@ import signal
 from pathlib import Path
 
 from perftui.recorder.options import options_of
-from perftui.recorder.process.requests import RequestServer
 from perftui.recorder.process.signals import Received, SignalQueue
 from perftui.recorder.process.stopping import Stopper
-from perftui.recorder.process.supervise import supervise
+from perftui.recorder.process.supervise import RequestServer, supervise
 from perftui.recorder.process.training import Command, StartError, Training, no_start, start_as_job
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.pseudo_terminal import Terminal

@@ -15,10 +15,9 @@ from typing import NoReturn
 
 from perftui.recorder.launch import Launch, prepare
 from perftui.recorder.process.foreground import Attachment, attach
-from perftui.recorder.process.requests import RequestServer
 from perftui.recorder.process.signals import Received, SignalQueue
 from perftui.recorder.process.stopping import Stopper
-from perftui.recorder.process.supervise import TURN, supervise
+from perftui.recorder.process.supervise import POLL_SECONDS, RequestServer, supervise
 from perftui.recorder.process.training import Command, StartError
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.late_output import hand_over
@@ -165,6 +164,6 @@ def _pass_rest(attachment: Attachment, signals: SignalQueue) -> None:
     for relay in attachment.relays:
         relay.settle()
     while not all(relay.settled.is_set() for relay in attachment.relays):
-        received = signals.wait(TURN)
+        received = signals.wait(POLL_SECONDS)
         if received is not None and received.number in ENDING:
             return

@@ -18,7 +18,7 @@ import psutil
 
 import perftui
 from perftui.recorder.multi_host.merge import make_or_merge, merge_key
-from perftui.recorder.process.interpreter import our_module
+from perftui.recorder.process.environment import our_module
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stack_samples import LOOKS
@@ -53,9 +53,9 @@ class Launch:
     sample_seconds: float = SAMPLE_SECONDS
     """Between two samples of the machine."""
     joins: bool = False
-    """Whether recorders of the same job (see ``joining``) make one run together."""
-    looks: int = 0
-    """Looks a second at the training's main thread, where py-spy is installed; 0 for none."""
+    """Whether recorders of the same job (see ``multi_host.merge``) make one run together."""
+    stack_samples_per_second: int = 0
+    """Of the training's main thread, where py-spy is installed; 0 for none."""
 
 
 def start(launch: Launch) -> Path:
@@ -111,7 +111,7 @@ def prepare(launch: Launch) -> RunLayout:
         overrides=launch.overrides,
         expected=launch.expected,
         parent=launch.parent,
-        profile={**launch.options.as_profile(), LOOKS: launch.looks},
+        profile={**launch.options.as_profile(), LOOKS: launch.stack_samples_per_second},
         perftui_version=perftui.__version__,
     )
     run_id = new_run_id(manifest.script, started_ns)

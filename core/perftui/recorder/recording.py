@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
@@ -19,12 +20,12 @@ from perftui.recorder.process.git import git_state
 from perftui.recorder.process.left_behind import families, left_behind_message, living
 from perftui.recorder.process.repeating import Repeating
 from perftui.recorder.process.silence import Silence
-from perftui.recorder.process.tracer import tracer
 from perftui.recorder.process.training import Command, StartError, Training, no_start
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.recorder.spool.notes import Note
-from perftui.recorder.stacks.sampling import TURN_SECONDS, StackSampling
+from perftui.recorder.stacks.pyspy import tracer
+from perftui.recorder.stacks.sampling import CHECK_SECONDS, StackSampling
 from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
@@ -109,12 +110,12 @@ class Recording:
         self.manifest.update(status=Status.RUNNING, pid=pid)
         spool = self._spool.spool
         self._sampling = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
-        self._silence = Silence(pid, self._report_silence)
-        self._draining = Repeating("drain", DRAIN_SECONDS, self._turn, self.faults)
-        turn = self._sampling.turn
-        self._sampled = Repeating("sample", self._sample_seconds, turn, self.faults)
+        self._silence = Silence(pid, partial(self._report, "silence"))
+        self._draining = Repeating("drain", DRAIN_SECONDS, self._poll, self.faults)
+        sample = self._sampling.sample
+        self._sampled = Repeating("sample", self._sample_seconds, sample, self.faults)
         self._heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
-        self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.turn, self.faults)
+        self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.beat, self.faults)
         self._begin_stacks()
         self._git.start()
 
@@ -155,9 +156,9 @@ class Recording:
         self.attempt("start of the diagnosis", self._conclude)
 
     def attempt(self, what: str, work: Callable[[], object]) -> str:
-        """Do ``work``; an error is said in the log of the recorder, under ``what``.
+        """Do ``work``; an error is written to the log of the recorder, under ``what``.
 
-        Returns what was said, empty where nothing is wrong.
+        Returns the error, empty where nothing is wrong.
         """
         try:
             work()
@@ -200,8 +201,8 @@ class Recording:
             self._stacks = StackSampling(
                 rate, drain.training, drain.loading, place, self.faults, self._sample_inside
             )
-            turn = self._stacks.turn
-            self._stack_sampling = Repeating("stacks", TURN_SECONDS, turn, self.faults)
+            advance = self._stacks.advance
+            self._stack_sampling = Repeating("stacks", CHECK_SECONDS, advance, self.faults)
 
     def _sample_inside(self, why: str) -> None:
         """Have the agents take stack samples inside their windows: nobody can from outside."""
@@ -234,11 +235,11 @@ class Recording:
         if self.layout.ranks():
             have_concluded(self.layout)
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         self._drain.poll()
         self._report_unheard()
         if self._silence is not None:
-            self._silence.turn()
+            self._silence.check()
 
     def _report_unheard(self) -> None:
         count = self._spool.control.unheard
@@ -246,9 +247,6 @@ class Recording:
             place = self._spool.spool.root.parent
             message = f"nothing could be written to {place}, so some of it is not recorded"
             self._report("unheard", f"{message}; processes that this happened to: {count}")
-
-    def _report_silence(self, reason: str | None) -> None:
-        self._report("silence", reason)
 
     def _report(self, subject: str, message: str | None) -> None:
         """Show ``message`` about ``subject`` in the run; None takes back the last one."""

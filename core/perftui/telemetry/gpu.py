@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,124 +11,77 @@ from perftui.telemetry.nvml import answer
 
 @dataclass(frozen=True)
 class Field:
-    """One value of a card: ``read(nvml, handle)`` returns it in ``unit`` or raises NVMLError."""
+    """One value of a card, by the NVML function ``nvmlDeviceGet<function>``."""
 
     name: str
     unit: str
     label: str
-    source: str
-    read: Callable[[Any, Any], float]
+    function: str
+    attribute: str = ""
+    """Of what the function returns; empty where that is the value."""
+    constant: str = ""
+    """Of NVML, given to the function besides the card."""
+    divisor: float = 1
+    """What makes ``unit`` of NVML's own."""
+    note: str = ""
+    older: str = ""
+    """Name of the function in older bindings."""
 
     def column(self, device: int) -> Column:
         """The column of this field for the card number ``device``."""
-        return Column(f"gpu{device}.{self.name}", self.unit, self.label, self.source)
+        source = f"nvmlDeviceGet{self.function}"
+        source = f"{self.note}; {source}" if self.note else source
+        return Column(f"gpu{device}.{self.name}", self.unit, self.label, source)
+
+    def read(self, nvml: Any, card: Any) -> float:
+        """The value of ``card``; what ``nvml`` raises where it has none is raised."""
+        name = f"nvmlDeviceGet{self.function}"
+        if self.older and not hasattr(nvml, name):
+            name = f"nvmlDeviceGet{self.older}"
+        constants = [getattr(nvml, self.constant)] if self.constant else []
+        value: Any = getattr(nvml, name)(card, *constants)
+        value = getattr(value, self.attribute) if self.attribute else value
+        scaled: float = value if self.divisor == 1 else value / self.divisor
+        return scaled
 
 
-def _throttle_reasons(nvml: Any, card: Any) -> float:
-    """Renamed from "throttle" to "event" reasons in NVML 12.2; older bindings have one of them."""
-    ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-    return float((ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(card))
-
+_BUSY = "share of time with a kernel running, however small"
+_MEMORY_BUSY = "share of time its memory was read or written"
 
 FIELDS = (
-    Field(
-        "utilization",
-        "%",
-        "GPU busy",
-        "share of time with a kernel running, however small; nvmlDeviceGetUtilizationRates",
-        lambda nvml, card: nvml.nvmlDeviceGetUtilizationRates(card).gpu,
-    ),
+    Field("utilization", "%", "GPU busy", "UtilizationRates", "gpu", note=_BUSY),
     Field(
         "memory_utilization",
         "%",
         "GPU memory busy",
-        "share of time its memory was read or written; nvmlDeviceGetUtilizationRates",
-        lambda nvml, card: nvml.nvmlDeviceGetUtilizationRates(card).memory,
+        "UtilizationRates",
+        "memory",
+        note=_MEMORY_BUSY,
+    ),
+    Field("memory_used", "B", "GPU memory used", "MemoryInfo", "used", note="by all processes"),
+    Field("memory_total", "B", "GPU memory", "MemoryInfo", "total"),
+    Field("power", "W", "power", "PowerUsage", divisor=1e3),
+    Field("power_limit", "W", "power limit", "EnforcedPowerLimit", divisor=1e3),
+    Field(
+        *("energy", "J", "energy", "TotalEnergyConsumption"),
+        divisor=1e3,
+        note="since the driver was loaded",
+    ),
+    Field("temperature", "C", "temperature", "Temperature", constant="NVML_TEMPERATURE_GPU"),
+    Field("clock_sm", "MHz", "SM clock", "ClockInfo", constant="NVML_CLOCK_SM"),
+    Field("clock_sm_max", "MHz", "highest SM clock", "MaxClockInfo", constant="NVML_CLOCK_SM"),
+    Field("clock_memory", "MHz", "memory clock", "ClockInfo", constant="NVML_CLOCK_MEM"),
+    Field(
+        *("throttle_reasons", "", "clock limits in force", "CurrentClocksEventReasons"),
+        note="bits of nvmlClocksEventReasons",
+        # Renamed in NVML 12.2.
+        older="CurrentClocksThrottleReasons",
     ),
     Field(
-        "memory_used",
-        "B",
-        "GPU memory used",
-        "by all processes; nvmlDeviceGetMemoryInfo",
-        lambda nvml, card: nvml.nvmlDeviceGetMemoryInfo(card).used,
+        *("pcie_generation", "", "PCIe generation", "CurrPcieLinkGeneration"),
+        note="of the link now, lower while idle",
     ),
-    Field(
-        "memory_total",
-        "B",
-        "GPU memory",
-        "nvmlDeviceGetMemoryInfo",
-        lambda nvml, card: nvml.nvmlDeviceGetMemoryInfo(card).total,
-    ),
-    Field(
-        "power",
-        "W",
-        "power",
-        "nvmlDeviceGetPowerUsage",
-        lambda nvml, card: nvml.nvmlDeviceGetPowerUsage(card) / 1e3,
-    ),
-    Field(
-        "power_limit",
-        "W",
-        "power limit",
-        "nvmlDeviceGetEnforcedPowerLimit",
-        lambda nvml, card: nvml.nvmlDeviceGetEnforcedPowerLimit(card) / 1e3,
-    ),
-    Field(
-        "energy",
-        "J",
-        "energy",
-        "since the driver was loaded; nvmlDeviceGetTotalEnergyConsumption",
-        lambda nvml, card: nvml.nvmlDeviceGetTotalEnergyConsumption(card) / 1e3,
-    ),
-    Field(
-        "temperature",
-        "C",
-        "temperature",
-        "nvmlDeviceGetTemperature",
-        lambda nvml, card: nvml.nvmlDeviceGetTemperature(card, nvml.NVML_TEMPERATURE_GPU),
-    ),
-    Field(
-        "clock_sm",
-        "MHz",
-        "SM clock",
-        "nvmlDeviceGetClockInfo",
-        lambda nvml, card: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_SM),
-    ),
-    Field(
-        "clock_sm_max",
-        "MHz",
-        "highest SM clock",
-        "nvmlDeviceGetMaxClockInfo",
-        lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_SM),
-    ),
-    Field(
-        "clock_memory",
-        "MHz",
-        "memory clock",
-        "nvmlDeviceGetClockInfo",
-        lambda nvml, card: nvml.nvmlDeviceGetClockInfo(card, nvml.NVML_CLOCK_MEM),
-    ),
-    Field(
-        "throttle_reasons",
-        "",
-        "clock limits in force",
-        "bits of nvmlClocksEventReasons; nvmlDeviceGetCurrentClocksEventReasons",
-        _throttle_reasons,
-    ),
-    Field(
-        "pcie_generation",
-        "",
-        "PCIe generation",
-        "of the link now, lower while idle; nvmlDeviceGetCurrPcieLinkGeneration",
-        lambda nvml, card: nvml.nvmlDeviceGetCurrPcieLinkGeneration(card),
-    ),
-    Field(
-        "pcie_width",
-        "",
-        "PCIe lanes",
-        "of the link now; nvmlDeviceGetCurrPcieLinkWidth",
-        lambda nvml, card: nvml.nvmlDeviceGetCurrPcieLinkWidth(card),
-    ),
+    Field("pcie_width", "", "PCIe lanes", "CurrPcieLinkWidth", note="of the link now"),
 )
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from perftui.telemetry.cpu import CpuSource
-from perftui.telemetry.disk import DiskSource
+from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
 from perftui.telemetry.gpu import GpuSource, card_names
 from perftui.telemetry.gpu_pcie import PcieSource
 from perftui.telemetry.gpu_processes import GpuMemorySource
 from perftui.telemetry.memory import MemorySource
-from perftui.telemetry.network import NetworkSource
 from perftui.telemetry.nvml import NoGpuError, open_nvml
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes import ProcessTreeSource, Roles

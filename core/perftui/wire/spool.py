@@ -7,8 +7,8 @@ into the run directory, and removes the spool when the training has ended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 SPOOL_VARIABLE = "PERFTUI_SPOOL"
 """Absolute path of the spool; its presence is what arms the agent."""
@@ -20,9 +20,11 @@ OVERRIDES_VARIABLE = "PERFTUI_OVERRIDES"
 """JSON array of overrides, each with ``target``, ``arguments``, ``file``, ``line``, ``fix``."""
 
 
-@dataclass(frozen=True)
-class Spool:
-    """Names inside the spool at ``root``."""
+class Spool(NamedTuple):
+    """Names inside the spool at ``root``.
+
+    No data class: every process of a run imports this, and making one takes three times as long.
+    """
 
     root: Path
 

@@ -276,7 +276,7 @@ def test_recording_that_ends_within_a_phase_lets_all_pass_after_it() -> None:
 @pytest.mark.parametrize("phase", [None, BACKWARD])
 @pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize("arrives", [False, True])
-def test_the_lane_is_asked_first(phase: int | None, knows: bool, arrives: bool) -> None:
+def test_the_fast_path_is_asked_first(phase: int | None, knows: bool, arrives: bool) -> None:
     told, heard = Told(token=50), list[tuple[object, ...]]()
 
     def enter(*args: object) -> int:
@@ -319,7 +319,7 @@ def test_the_lane_is_asked_first(phase: int | None, knows: bool, arrives: bool) 
 
 
 @compiled
-def test_an_error_of_the_lane_ends_the_call() -> None:
+def test_an_error_of_the_fast_path_ends_the_call() -> None:
     told, calls = Told(), list[int]()
 
     def fail(*_: object) -> int:

@@ -269,7 +269,7 @@ def test_steps_without_a_loader_end_as_the_machine_says(loop: list[tuple[list[in
 
 
 @pytest.mark.parametrize("step", unfed_usual)
-def test_the_third_step_without_a_loader_goes_the_short_way(step: list[int]) -> None:
+def test_the_third_step_without_a_loader_takes_the_fast_path(step: list[int]) -> None:
     ours = WithoutLoader()
     for _ in range(20):
         ours.play(step)
@@ -306,7 +306,7 @@ def test_an_optimizer_within_a_backward_pass_ends_no_step() -> None:
     assert not ours.fast_path.leave_optimizer(ours.all_optimizers[0])
 
 
-def test_no_loader_is_for_a_lane_without_one() -> None:
+def test_no_loader_is_for_a_fast_path_without_one() -> None:
     ours = without_loader()
     ours.fast_path.iterator = cast("Any", weakref.ref(ours.iterator))
 
@@ -315,7 +315,7 @@ def test_no_loader_is_for_a_lane_without_one() -> None:
 
 
 @pytest.mark.parametrize("step", usual_steps)
-def test_the_third_step_alike_goes_the_short_way(step: list[int]) -> None:
+def test_the_third_step_alike_takes_the_fast_path(step: list[int]) -> None:
     ours = OnFastPath()
     for _ in range(20):
         ours.fetch()
@@ -383,7 +383,7 @@ def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> 
         assert ours.fast_path.enter_fetch(ours.iterator) == 0
 
 
-def test_nothing_is_for_the_lane_after_a_fetch_whose_end_nobody_was_told() -> None:
+def test_nothing_is_for_the_fast_path_after_a_fetch_whose_end_was_not_reported() -> None:
     ours = OnFastPath()
     for _ in range(12):
         ours.fetch()
@@ -397,7 +397,7 @@ def test_nothing_is_for_the_lane_after_a_fetch_whose_end_nobody_was_told() -> No
     assert ours.fast_path.enter_forward() > 0
 
 
-def test_an_optimizer_that_steps_when_the_lane_closes_goes_on() -> None:
+def test_an_optimizer_that_steps_when_the_fast_path_closes_goes_on() -> None:
     ours = OnFastPath()
     for _ in range(12):
         ours.fetch()
@@ -408,7 +408,7 @@ def test_an_optimizer_that_steps_when_the_lane_closes_goes_on() -> None:
     assert ours.optimizers.left(ours.all_optimizers[0]) > 0
 
 
-def test_each_of_two_optimizers_is_known_whenever_the_lane_opens() -> None:
+def test_each_of_two_optimizers_is_known_whenever_the_fast_path_opens() -> None:
     ours = OnFastPath()
     for number in range(40):
         ours.fetch()
@@ -418,7 +418,7 @@ def test_each_of_two_optimizers_is_known_whenever_the_lane_opens() -> None:
     assert ours.fast_path.finished >= 40
 
 
-def test_a_step_of_very_many_events_goes_the_long_way() -> None:
+def test_a_step_of_very_many_events_takes_the_slow_path() -> None:
     step = [FETCHED, *[WITH_GRADIENTS, WENT_BACK] * 2500, STEPPED]
     ours = OnFastPath()
     for _ in range(4):
@@ -429,11 +429,11 @@ def test_a_step_of_very_many_events_goes_the_long_way() -> None:
     assert (ours.short, ours.ended) == (0, [(TRAIN, 1)] * 4)
 
 
-WAY = """
+PATH = """
 import sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-if sys.argv[1] == "long":
+if sys.argv[1] == "slow":
     sys.modules["_perftui.agent.recording.recording"].Recording.knows_all = lambda self: False
 else:
     # On a busy machine it is time to plan after every other step.
@@ -445,7 +445,7 @@ else:
         original(self, fast_path)
     recording.take_back = take_back
 """
-"""All goes the slow path, or all that can the short one; ``usual`` counts steps that did."""
+"""All goes the slow path, or all that can the fast one; ``usual`` counts steps that did."""
 
 LOOP = """
 model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
@@ -497,7 +497,7 @@ except RuntimeError:
     pass
 for _ in range(7):
     step(x)
-if sys.argv[1] != "long":
+if sys.argv[1] != "slow":
     print(sum(usual) > 80)
 """
 
@@ -568,7 +568,7 @@ for _ in range(60):
     for _ in range(draw.randint(1, 9)):
         for event in step:
             event()
-if sys.argv[1] != "long":
+if sys.argv[1] != "slow":
     print(sum(usual) > 40)
 """
 
@@ -583,12 +583,12 @@ if sys.argv[1] != "long":
     ],
     ids=["loops", "loops-workers", "random-0", "random-1", "random-2"],
 )
-def test_a_training_is_recorded_alike_on_either_way(
+def test_a_training_is_recorded_alike_on_both_paths(
     train: Any, loop: str, arguments: list[str], least: int
 ) -> None:
-    def told(way: str) -> list[tuple[object, ...]]:
-        run = train(WAY + loop, way, *arguments, options={"profile": False})
-        assert (run.code, run.out) == (0, "" if way == "long" else "True\n")
+    def recorded(path: str) -> list[tuple[object, ...]]:
+        run = train(PATH + loop, path, *arguments, options={"profile": False})
+        assert (run.code, run.out) == (0, "" if path == "slow" else "True\n")
         assert run.notes("error") == []
         ring = next(n for n, path in enumerate(run.spool.rings()) if path.exists())
         kept = [one for one in run.records(ring) if one.kind not in ("gc", "memory")]
@@ -601,10 +601,10 @@ def test_a_training_is_recorded_alike_on_either_way(
             for one in kept
         ]
 
-    short, long = told("short"), told("long")
+    fast, slow = recorded("fast"), recorded("slow")
 
-    assert len(short) > least
-    assert short == long
+    assert len(fast) > least
+    assert fast == slow
 
 
 MANY_OPTIMIZERS = """
@@ -623,15 +623,15 @@ print(sum(usual) > 20)
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize("count", [MOST_OPTIMIZERS, MOST_OPTIMIZERS + 1])
-def test_a_lane_that_cannot_know_all_optimizers_stays_closed(train: Any, count: int) -> None:
+def test_a_fast_path_that_cannot_know_all_optimizers_stays_closed(train: Any, count: int) -> None:
     # It would open and close with each of the others: 0.3 ms a step where there are 48.
-    run = train(WAY + MANY_OPTIMIZERS, "short", str(count), options={"profile": False})
+    run = train(PATH + MANY_OPTIMIZERS, "fast", str(count), options={"profile": False})
 
     assert (run.code, run.out) == (0, f"{count == MOST_OPTIMIZERS}\n")
     assert run.step_kinds.count("train") == 30
 
 
-def test_what_a_handler_raises_on_the_lane_ends_no_more_than_the_phase() -> None:
+def test_what_a_handler_raises_on_the_fast_path_ends_no_more_than_the_phase() -> None:
     class Stopped(BaseException):
         pass
 
@@ -692,7 +692,7 @@ def without_loader() -> WithoutLoader:
 
 
 @pytest.mark.parametrize("number", range(1, 9))
-def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
+def test_each_fast_path_that_is_opened_knows_all_optimizers(number: int) -> None:
     ours = OnFastPath()
     ours.all_optimizers = [Optimizer() for _ in range(number)]
     ours.optimizers = Optimizers(ours.torch)
@@ -707,7 +707,7 @@ def test_each_lane_that_is_opened_knows_all_optimizers(number: int) -> None:
         assert ours.fast_path.finished == number * (opened + 1)
 
 
-def test_an_optimizer_whose_number_is_no_event_goes_the_long_way() -> None:
+def test_an_optimizer_whose_number_is_no_event_takes_the_slow_path() -> None:
     ours = at_a_fetch()
     first, second = ours.all_optimizers
     ours.optimizers._numbers[second] = MOST_NUMBERS
@@ -753,7 +753,7 @@ def test_what_is_raised_while_an_error_is_told_is_passed_on() -> None:
         ours.fast_path.enter_forward()
 
 
-def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
+def test_a_fast_path_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     ours = at_a_fetch()
     fast_path, closed = ours.fast_path, list[list[int]]()
     fast_path.is_sampling = True
@@ -771,7 +771,7 @@ def test_a_lane_that_closes_as_its_step_ends_leaves_that_to_others() -> None:
     assert len(ours.recording.steps.fetch(1)) == 1
 
 
-def test_a_lane_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others() -> None:
+def test_a_fast_path_that_closes_as_an_optimizer_ends_its_step_leaves_that_to_others() -> None:
     ours = without_loader()
     fast_path, closed = ours.fast_path, list[list[int]]()
     ours.play(unfed_usual[0][:-1])
@@ -811,7 +811,7 @@ def handed_over(ours: OnFastPath) -> tuple[object, ...]:
     )
 
 
-def test_an_interrupt_while_the_lane_closes_keeps_nothing_from_anybody() -> None:
+def test_an_interrupt_while_the_fast_path_closes_keeps_nothing_from_anybody() -> None:
     whole = in_a_step()
     whole.fast_path.close()
     known = handed_over(whole)
@@ -852,7 +852,7 @@ def test_hooks_take_so_many_arguments_and_no_others(name: str, arguments: int) -
 @pytest.mark.parametrize(
     "name", ["pauses", "iterator", "is_grad_enabled", "batches_ready", "guards"]
 )
-def test_a_lane_from_which_something_is_missing_takes_no_steps(name: str) -> None:
+def test_a_fast_path_from_which_something_is_missing_takes_no_steps(name: str) -> None:
     ours = at_a_fetch(lambda _: True)
     delattr(ours.fast_path, name)
     ours.fast_path.has_workers = True

@@ -51,7 +51,7 @@ def test_the_dearest_of_the_last_steps_is_expected_again() -> None:
     assert after(5_000, *[0] * REMEMBERED).price(1) == 5_000 * CALL_NS
 
 
-def test_calls_on_the_short_way_are_taken_to_hold_as_many_modules() -> None:
+def test_calls_on_the_fast_path_are_taken_to_hold_as_many_modules() -> None:
     calls = after(40)
     calls.end_step(300, is_sought=True)
     assert calls.price(1) == 300 * 40 * CALL_NS

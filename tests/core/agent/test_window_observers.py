@@ -1,4 +1,4 @@
-"""What watches a window from inside: looks at the main thread, and calls that synchronise."""
+"""What watches a window from inside: stack samples, and calls that synchronise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.spool.windows import WindowError
+from perftui.recorder.spool.windows import SpoolFileError
 from perftui.recorder.stacks.inside import take_samples
 from perftui.wire.control_page import SIZE
 from perftui.wire.spool import Spool
@@ -54,7 +54,7 @@ print("same", before == after)
 WINDOW = {"first_step": 5, "window_steps": 3}
 
 
-def ask_for_looks(tmp_path: Path, every: int = EVERY) -> None:
+def ask_for_samples(tmp_path: Path, every: int = EVERY) -> None:
     spool = tmp_path / "spool"
     spool.mkdir(mode=0o700)
     page = bytearray(SIZE)
@@ -71,10 +71,10 @@ def line_of(text: str) -> int:
     return next(at for at, line in enumerate(LOOP.splitlines(), 1) if text in line)
 
 
-def test_looks_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
+def test_samples_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
     tmp_path: Path, train: Train
 ) -> None:
-    ask_for_looks(tmp_path)
+    ask_for_samples(tmp_path)
     run = train(LOOP.format(more=""), options=WINDOW)
     assert run.err == ""
     threads = printed(run, "threads")
@@ -84,7 +84,7 @@ def test_looks_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
     assert set(printed(run, "known")) == {1}
     assert printed(run, "same") is True
     (window,) = run.notes("window")
-    rows = take_samples(run.spool, window["looks"])
+    rows = take_samples(run.spool, window["stack_samples"])
     # One row where every look found the same line.
     assert sum(row[2] for row in rows) >= 5
     held: dict[tuple[str, int], int] = {}
@@ -102,20 +102,20 @@ def test_looks_name_the_lines_of_the_window_and_no_thread_lives_outside_it(
     # On the clock of the trace: each lies in the window's three steps.
     (origin,) = (record for record in run.of_kind("step") if record.step == 5)
     assert rows[0][0] >= origin.start
-    assert not list(run.spool.root.glob("looks-*"))
+    assert not list(run.spool.root.glob("stacks-*"))
 
 
 def test_without_being_asked_there_is_no_thread(train: Train) -> None:
     run = train(LOOP.format(more=""), options=WINDOW)
     assert set(printed(run, "threads")) == {1}
-    assert "looks" not in run.notes("window")[0]
+    assert "stack_samples" not in run.notes("window")[0]
 
 
-def test_a_window_with_python_stacks_needs_no_looks(tmp_path: Path, train: Train) -> None:
-    ask_for_looks(tmp_path)
+def test_a_window_with_python_stacks_needs_no_samples(tmp_path: Path, train: Train) -> None:
+    ask_for_samples(tmp_path)
     run = train(LOOP.format(more=""), options={**WINDOW, "stacks": True})
     assert set(printed(run, "threads")) == {1}
-    assert "looks" not in run.notes("window")[0]
+    assert "stack_samples" not in run.notes("window")[0]
 
 
 FORK = """
@@ -144,8 +144,8 @@ def in_between(step):
 """
 
 
-def test_a_fork_ends_the_looks_before_it(tmp_path: Path, train: Train) -> None:
-    ask_for_looks(tmp_path)
+def test_a_fork_ends_the_sampling_before_it(tmp_path: Path, train: Train) -> None:
+    ask_for_samples(tmp_path)
     run = train(LOOP.format(more=FORK), options=WINDOW)
     assert run.code == 0
     assert run.notes("error") == []
@@ -155,7 +155,7 @@ def test_a_fork_ends_the_looks_before_it(tmp_path: Path, train: Train) -> None:
 
 
 def test_a_fork_in_another_thread_ends_them_too(tmp_path: Path, train: Train) -> None:
-    ask_for_looks(tmp_path)
+    ask_for_samples(tmp_path)
     run = train(LOOP.format(more=FORK_IN_THREAD), options={**WINDOW, "syncs": True})
     assert run.code == 0
     assert run.notes("error") == []
@@ -166,7 +166,7 @@ def test_a_fork_in_another_thread_ends_them_too(tmp_path: Path, train: Train) ->
 
 @pytest.mark.parametrize("leave", ["sys.exit(3)", "raise SystemExit(3)", "os._exit(3)"])
 def test_the_script_may_end_while_it_is_watched(tmp_path: Path, train: Train, leave: str) -> None:
-    ask_for_looks(tmp_path)
+    ask_for_samples(tmp_path)
     more = f"\ndef in_between(step):\n    if step == 6:\n        {leave}\n"
     run = train(LOOP.format(more=more), options={**WINDOW, "syncs": True})
     assert run.code == 3
@@ -253,17 +253,17 @@ def test_tensors_of_their_own_kind_keep_their_behaviour(train: Train) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", '{"every":1,"end":2,"frames":[],"looks":[[1,[4]]]}', '"text"']
+    "content", ["", "{}", '{"every":1,"end":2,"frames":[],"samples":[[1,[4]]]}', '"text"']
 )
-def test_looks_that_are_damaged_are_told_of(tmp_path: Path, content: str) -> None:
-    (tmp_path / "looks-1-0.json").write_text(content)
-    with pytest.raises(WindowError, match=r"looks-1-0\.json"):
-        take_samples(Spool(tmp_path), "looks-1-0.json")
+def test_samples_that_are_damaged_are_reported(tmp_path: Path, content: str) -> None:
+    (tmp_path / "stacks-1-0.json").write_text(content)
+    with pytest.raises(SpoolFileError, match=r"stacks-1-0\.json"):
+        take_samples(Spool(tmp_path), "stacks-1-0.json")
 
 
-@pytest.mark.parametrize("name", ["absent.json", None, "../looks.json"])
-def test_looks_outside_the_spool_are_refused(tmp_path: Path, name: str | None) -> None:
-    (tmp_path / "looks.json").write_text("{}")
+@pytest.mark.parametrize("name", ["absent.json", None, "../stacks.json"])
+def test_samples_outside_the_spool_are_refused(tmp_path: Path, name: str | None) -> None:
+    (tmp_path / "stacks.json").write_text("{}")
     (tmp_path / "spool").mkdir()
-    with pytest.raises(WindowError):
+    with pytest.raises(SpoolFileError):
         take_samples(Spool(tmp_path / "spool"), name)

@@ -87,7 +87,7 @@ def test_a_rank_opens_its_window_where_another_has_planned_it(train: Any, monkey
     assert (window["reason"], window["first_step"]) == ("joint", 7)
 
 
-SHORT_WAY = """
+FAST_PATH = """
 import sys
 from torch.utils.data import DataLoader, TensorDataset
 recording = sys.modules["_perftui.agent.recording.recording"]
@@ -109,11 +109,11 @@ print(sum(told) > 200)
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="the hooks are not compiled here")
-def test_steps_of_several_ranks_go_the_short_way_until_one_has_planned(
+def test_steps_of_several_ranks_take_the_fast_path_until_one_has_planned(
     train: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    run = train(planned(320) + PLAIN + SHORT_WAY)
+    run = train(planned(320) + PLAIN + FAST_PATH)
 
     assert (run.err, run.out) == ("", "True\n")
     windows = [(one["reason"], one["first_step"]) for one in run.notes("window")]

@@ -135,7 +135,7 @@ def test_batches_are_counted_on_wherever_one_was_interrupted(before: int, tmp_pa
     assert number > (2 if before else 6)
 
 
-def test_a_batch_whose_end_nobody_was_told_takes_no_longer_for_it(tmp_path: Path) -> None:
+def test_a_batch_whose_end_was_not_reported_takes_no_longer_for_it(tmp_path: Path) -> None:
     fetcher = fetching(tmp_path)
     fetcher.fetch()
     page = page_of(fetcher)

@@ -125,9 +125,9 @@ def test_where_the_disk_knows_no_locks_everybody_samples(
 
 def test_the_other_recorders_here_are_those_that_gave_a_sign_lately(run: RunLayout) -> None:
     parts = [part_of(run, name) for name in ("h-1-a", "h-2-b", "h-3-c", "g-1-a")]
-    Heartbeat(run, "h", 10, Path("/s0")).turn()
+    Heartbeat(run, "h", 10, Path("/s0")).beat()
     for pid, part in enumerate(parts, start=11):
-        Heartbeat(part, part.root.name[0], pid, Path("/s")).turn()
+        Heartbeat(part, part.root.name[0], pid, Path("/s")).beat()
     old = time.time_ns() - int((FRESH_SECONDS + 1) * 1e9)
     write_beat(parts[2].heartbeat, Beat(7, old, "h", 13))
 
@@ -157,15 +157,15 @@ def test_one_journal_of_the_machine_counts_the_trainings_of_all(
             spool = Spool(tmp_path / f"spool{number}")
             spool.root.mkdir()
             (spool.root / f"ring-{training.pid}").touch()
-            Heartbeat(layout, "h", training.pid, spool.root).turn()
+            Heartbeat(layout, "h", training.pid, spool.root).beat()
             faults = FaultLog(layout.recorder_log)
             manifest = LiveManifest(layout.manifest, Manifest("r", (), "/w", 5, "h"), faults)
             samplings.append(MachineSampling(training.pid, spool, layout, manifest, faults))
         for _ in range(2):
             for one in samplings:
-                one.turn()
+                one.sample()
         samplings[0].finish()
-        samplings[1].turn()
+        samplings[1].sample()
         samplings[1].finish()
     finally:
         for training in trainings:

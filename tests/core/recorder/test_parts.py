@@ -24,7 +24,7 @@ from perftui.recorder.process.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, 
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
 from perftui.recorder.spool.notes import Note, NotesTail
-from perftui.recorder.spool.windows import WindowError, keep_window
+from perftui.recorder.spool.windows import SpoolFileError, keep_window
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.wire.options import AgentOptions
@@ -176,7 +176,7 @@ def test_window_is_taken_from_the_spool_only(tmp_path: Path) -> None:
     secret.write_text("private")
     (spool.root / "link").symlink_to(secret)
     for name in (str(secret), "../secret", "link", "absent", "", None, 7, "."):
-        with pytest.raises(WindowError, match="not there"):
+        with pytest.raises(SpoolFileError, match="not there"):
             keep_window(spool, _window(spool, name), rank)
     assert secret.read_text() == "private"
 
@@ -193,7 +193,7 @@ def test_window_that_does_not_fit_leaves_nothing_of_itself(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shutil, "copyfile", fill_up)
-    with pytest.raises(WindowError, match="No space left"):
+    with pytest.raises(SpoolFileError, match="No space left"):
         keep_window(spool, _window(spool, "w", first_step=5), rank)
     assert list(rank.windows.iterdir()) == []
 

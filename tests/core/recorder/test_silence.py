@@ -85,7 +85,7 @@ def test_a_training_of_another_user_is_said_to_be_one(
     pid, clock, said = start(user=65534, **{SPOOL_VARIABLE: "/nowhere"}), Clock(), []
     watched = Silence(pid, said.append, clock)
     clock.now += 1
-    watched.turn()
+    watched.check()
     (reason,) = said
     assert "runs as another user" in reason
 
@@ -96,17 +96,17 @@ def test_it_is_said_once_and_taken_back_when_a_process_reports(
     monkeypatch.setattr(silence, "_uses_torch", lambda _: True)
     pid, clock, said = start("-I"), Clock(), []
     watched = Silence(pid, said.append, clock)
-    watched.turn()
+    watched.check()
     assert said == []
     clock.now += 1
     for _ in range(3):
-        watched.turn()
+        watched.check()
         clock.now += 100
     (reason,) = said
     assert f"process {pid} runs Python with -I" in reason
     watched.end()
-    watched.turn()
-    watched.turn()
+    watched.check()
+    watched.check()
     assert said == [reason, None]
 
 
@@ -118,7 +118,7 @@ def test_looks_grow_seldom_and_find_nothing_in_a_process_that_may_still_report(
     clock, said = Clock(), []
     watched = Silence(start(), said.append, clock)
     for _ in range(4000):
-        watched.turn()
+        watched.check()
         clock.now += 1
     assert 10 <= len(asked) <= 18
     assert said == []
@@ -132,7 +132,7 @@ def test_a_process_without_our_environment_is_named(
         clock, said = Clock(), []
         watched = Silence(start(**environment), said.append, clock)
         clock.now += 1
-        watched.turn()
+        watched.check()
         assert [words in reason for reason in said] == [True] * bool(words)
 
 
@@ -143,7 +143,7 @@ def test_a_process_without_torch_or_that_has_ended_says_nothing(start: Any) -> N
     for pid in (start("-I"), ended.pid):
         watched = Silence(pid, said.append, clock)
         clock.now += 1
-        watched.turn()
+        watched.check()
     assert said == []
 
 

@@ -18,7 +18,7 @@ from perftui.recorder.journals import downsampling
 from perftui.recorder.stacks import pyspy
 from perftui.recorder.stacks import sampler as looking
 from perftui.recorder.stacks.sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
-from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
+from perftui.recorder.stacks.targets import TrainingOrder, WorkerOrder
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
@@ -106,7 +106,7 @@ class Sampled:
         until = time.monotonic() + 20
         while not condition():
             assert time.monotonic() < until
-            self.sampling.turn()
+            self.sampling.advance()
             time.sleep(0.01)
 
     @property
@@ -130,7 +130,7 @@ def test_a_function_that_sleeps_is_named_by_its_line(
     _skip_unless_readable(sleeper.pid)
     sampled = Sampled(tmp_path, sleeper.pid, rate=50)
     before = time.time_ns()
-    sampled.sampling.turn()
+    sampled.sampling.advance()
     time.sleep(1.5)
     sampled.sampling.finish()
     assert sampled.said == []
@@ -175,7 +175,7 @@ def test_a_worker_is_named_by_the_line_of_its_dataset(tmp_path: Path) -> None:
             _skip_unless_readable(worker)
             sampled = Sampled(tmp_path, process.pid, rate=50, workers=[worker])
             path = sampled.layout.worker_stacks
-            sampled.sampling.turn()
+            sampled.sampling.advance()
             time.sleep(2.0)
             sampled.sampling.finish()
         finally:
@@ -206,7 +206,7 @@ def test_it_is_said_once_that_it_is_absent(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(looking, "find_pyspy", lambda: None)
     sampled = Sampled(tmp_path, os.getpid())
     for _ in range(3):
-        sampled.sampling.turn()
+        sampled.sampling.advance()
     sampled.sampling.finish()
     assert sampled.said == [ABSENT]
     assert not sampled.layout.stacks.exists()
@@ -219,7 +219,7 @@ def test_nothing_is_started_before_something_trains(
     said: list[str] = []
     faults = FaultLog(tmp_path / "recorder.log")
     sampling = StackSampling(20, dict, dict, tmp_path, faults, said.append)
-    sampling.turn()
+    sampling.advance()
     sampling.finish()
     assert said == []
     assert not calls.exists()
@@ -232,7 +232,7 @@ def test_it_is_said_once_where_the_system_refuses(
     sampled = Sampled(tmp_path, os.getpid())
     sampled.turn_until(lambda: sampled.said)
     for _ in range(3):
-        sampled.sampling.turn()
+        sampled.sampling.advance()
     sampled.sampling.finish()
     assert sampled.said == [NOT_ALLOWED]
     assert len(calls.read_text().splitlines()) == 1
@@ -263,7 +263,7 @@ def test_workers_that_cannot_be_looked_at_leave_the_training_to_be_looked_at(
     sampled.turn_until(lambda: sampled.faults.exists() and len(sampled.rows) > 2)
     sampled.sampling.finish()
     assert sampled.said == []
-    assert "looks at workers: Permission Denied: no" in sampled.faults.read_text()
+    assert "stack samples of workers: Permission Denied: no" in sampled.faults.read_text()
     asked = [line for line in calls.read_text().splitlines() if f"--pid {sleeper.pid}" in line]
     assert len(asked) == 1
 
@@ -280,21 +280,21 @@ def _rank(number: int) -> RankLayout:
 
 @pytest.mark.usefixtures("lives")
 def test_ranks_take_turns_and_the_first_has_every_second() -> None:
-    turns = TrainingTurns(lambda: {pid: _rank(pid - 100) for pid in (102, 100, 101)})
+    turns = TrainingOrder(lambda: {pid: _rank(pid - 100) for pid in (102, 100, 101)})
     found = [target.pid for _ in range(8) if (target := turns())]
     assert found == [100, 101, 100, 102, 100, 101, 100, 102]
 
 
 @pytest.mark.usefixtures("lives")
 def test_one_rank_alone_is_looked_at_for_longer() -> None:
-    turns = TrainingTurns(lambda: {100: _rank(0)})
+    turns = TrainingOrder(lambda: {100: _rank(0)})
     assert [target.seconds for _ in range(3) if (target := turns())] == [5, 30, 30]
 
 
 @pytest.mark.usefixtures("lives")
 def test_workers_of_all_ranks_take_turns_though_some_come_and_go() -> None:
     workers = {8: (_rank(1), 1), 5: (_rank(0), 1), 3: (_rank(0), 2)}
-    turns = WorkerTurns(lambda: workers)
+    turns = WorkerOrder(lambda: workers)
     seen = [(target.pid, target.loader) for _ in range(4) if (target := turns())]
     assert seen == [(3, 2), (5, 1), (8, 1), (3, 2)]
     del workers[5]
@@ -320,7 +320,7 @@ def test_after_some_failures_it_is_left_alone_and_said(
     calls = fake(does)
     sampled = Sampled(tmp_path, os.getpid())
     sampled.turn_until(lambda: sampled.said)
-    sampled.sampling.turn()
+    sampled.sampling.advance()
     sampled.sampling.finish()
     assert len(sampled.said) == 1
     assert sampled.said[0].startswith(FAILED)
@@ -348,7 +348,7 @@ def test_the_end_of_the_training_is_no_failure(
     sleeper.wait()
     sampled = Sampled(tmp_path, sleeper.pid)
     for _ in range(5):
-        sampled.sampling.turn()
+        sampled.sampling.advance()
     sampled.sampling.finish()
     assert sampled.said == []
     assert not calls.exists()

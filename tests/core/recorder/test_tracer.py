@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from perftui.agent.startup.process import PR_SET_PTRACER, declare
-from perftui.recorder.process import tracer
+from perftui.recorder.stacks import pyspy as tracers
 
 
 @pytest.mark.parametrize(
-    ("scope", "looks", "pyspy", "declared"),
+    ("scope", "samples", "pyspy", "declared"),
     [
         ("1\n", 10, "/bin/py-spy", True),
         ("0\n", 10, "/bin/py-spy", False),
@@ -22,21 +22,21 @@ from perftui.recorder.process import tracer
         ("1\n", 0, "/bin/py-spy", False),
         ("1\n", 10, None, False),
     ],
-    ids=["restricted", "classic", "admin only", "no Yama", "no looks", "no py-spy"],
+    ids=["restricted", "classic", "admin only", "no Yama", "no samples", "no py-spy"],
 )
 def test_it_is_declared_only_where_that_lets_pyspy_look(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     scope: str | None,
-    looks: int,
+    samples: int,
     pyspy: str | None,
     declared: bool,
 ) -> None:
-    monkeypatch.setattr(tracer, "SCOPE", tmp_path / "ptrace_scope")
+    monkeypatch.setattr(tracers, "SCOPE", tmp_path / "ptrace_scope")
     if scope is not None:
-        tracer.SCOPE.write_text(scope)
-    monkeypatch.setattr(tracer, "find_pyspy", lambda: pyspy)
-    assert tracer.tracer(looks) == (os.getpid() if declared else 0)
+        tracers.SCOPE.write_text(scope)
+    monkeypatch.setattr(tracers, "find_pyspy", lambda: pyspy)
+    assert tracers.tracer(samples) == (os.getpid() if declared else 0)
 
 
 def test_the_agent_declares_the_process_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.run.journal import Column
-from perftui.telemetry import disk, hardware, limits, network, processes
+from perftui.telemetry import disk_and_network, limits, processes
 from perftui.telemetry.cpu import CpuSource
-from perftui.telemetry.hardware import real_devices
+from perftui.telemetry.disk_and_network import real_devices
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
@@ -104,7 +104,7 @@ def test_layers_over_real_devices_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "dm-0").mkdir()
     assert real_devices(["vda", "vda1", "dm-0", "loop0"], tmp_path) == {"vda"}
     assert real_devices(["dm-0", "loop0"], tmp_path) == {"dm-0", "loop0"}
-    assert hardware.BLOCK != hardware.NETWORK
+    assert disk_and_network.BLOCK != disk_and_network.INTERFACES
 
 
 def test_disk_rates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_disk_rates(monkeypatch: pytest.MonkeyPatch) -> None:
         {"a": Disk(4000, 10, 900), "b": Disk(2000, 30, 100)},
     ]
     monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: readings.pop(0))
-    source = disk.DiskSource()
+    source = disk_and_network.DiskSource()
     assert set(_sampled(source, 0.0).values()) == {None}
     assert _sampled(source, 2.0) == {
         "disk.read": 3000.0,
@@ -126,7 +126,7 @@ def test_disk_rates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_platform_that_counts_no_disks_has_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: None)
-    source = disk.DiskSource()
+    source = disk_and_network.DiskSource()
     assert source.columns == ()
     assert source.sample(0.0) == []
 
@@ -138,7 +138,7 @@ def test_network_rates_leave_loopback_out(monkeypatch: pytest.MonkeyPatch) -> No
         {"lo": Nic(10**9, 10**9), "x0": Nic(500, 100)},
     ]
     monkeypatch.setattr(psutil, "net_io_counters", lambda **_: readings.pop(0))
-    source = network.NetworkSource()
+    source = disk_and_network.NetworkSource()
     assert source.sample(0.0) == [None, None]
     assert source.sample(0.5) == [1000.0, 200.0]
 

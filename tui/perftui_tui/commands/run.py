@@ -86,7 +86,7 @@ def launch_of(line: CommandLine) -> Launch:
         cwd=here,
         runs=runs.absolute(),
         options=_options(line),
-        looks=LOOKS_A_SECOND if looks is None else looks,
+        stack_samples_per_second=LOOKS_A_SECOND if looks is None else looks,
         rows=size.lines,
         columns=size.columns,
     )

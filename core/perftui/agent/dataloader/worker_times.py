@@ -11,14 +11,16 @@ import os
 import sys
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...wire.worker_page import COLLATE, FETCH
 from ..hooks.around import put_around
-from ..output.notes import Notes
 from ..safety.signal_handlers import raised_by_handler
 from ..startup.process import declare
 from .worker_page import WorkerPage
+
+if TYPE_CHECKING:
+    from ..recording.session import Session
 
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 
@@ -41,20 +43,12 @@ FETCH_CALLS = 3
 """What a batch costs here, in hooks of the average cost: 1.3 us where a compiled one costs 0.4."""
 
 
-class Owner(Protocol):
-    """The session of this process."""
-
-    @property
-    def notes(self) -> Notes:
-        """Where a failure is reported; they lie in the spool."""
-
-
-def watch(torch: Any, owner: Owner, tracer: int) -> None:
+def watch(torch: Any, session: Session, tracer: int) -> None:
     """Time the fetchers of ``torch`` in this process and in those that fork from it.
 
     Workers let the descendants of process ``tracer`` look at them, if it is not 0.
     """
-    times = WorkerTimes(torch, owner, tracer)
+    times = WorkerTimes(torch, session, tracer)
     fetch_module = torch.utils.data._utils.fetch
     for name in FETCHERS:
         _watch_fetcher(torch, getattr(fetch_module, name), times)
@@ -106,9 +100,9 @@ class WorkerTimes:
     """The pages of one process. An error of ours ends the counting, and nothing else; what a signal
     handler of the script raises here is passed on to it."""
 
-    def __init__(self, torch: Any, owner: Owner, tracer: int) -> None:
+    def __init__(self, torch: Any, session: Session, tracer: int) -> None:
         self._torch = torch
-        self._owner = owner
+        self._session = session
         self._tracer = tracer
         self._pages: OrderedDict[int, WorkerPage] = OrderedDict()
         self.is_off = False
@@ -141,7 +135,7 @@ class WorkerTimes:
         self.is_off = True
         message = f"the times of the data loader are not recorded: {type(error).__name__}: {error}"
         with suppress(Exception):
-            self._owner.notes.write("warning", {"message": message})
+            self._session.notes.write("warning", {"message": message})
 
     def after_fork(self) -> None:
         """This is a new child of the process that counted.
@@ -186,7 +180,7 @@ class WorkerTimes:
             declare(self._tracer)
         worker, owner = (NO_WORKER, os.getpid()) if info is None else (int(info.id), _parent())
         page.open(
-            self._owner.notes.path.parent, {"owner": owner, "worker": worker, "loader": number}
+            self._session.notes.path.parent, {"owner": owner, "worker": worker, "loader": number}
         )
         self._pages[number] = page
         if len(self._pages) > MOST_PAGES:

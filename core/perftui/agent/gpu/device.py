@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from ...wire import ring as rings
 from ..output.ring import RingWriter
@@ -16,8 +15,7 @@ BUDGET = 500
 more are all read where nothing else is saved on them."""
 
 
-@dataclass(frozen=True)
-class MemoryReading:
+class MemoryReading(NamedTuple):
     """Bytes of the current device."""
 
     allocated: int

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 FRAMEWORKS = (
     "torch",
@@ -22,8 +21,7 @@ FRAMEWORKS = (
 """Packages that build loaders on behalf of the user's code."""
 
 
-@dataclass(frozen=True)
-class CallSite:
+class CallSite(NamedTuple):
     """A call in a source file; ``end_line`` is ``line`` where the interpreter does not know."""
 
     file: str

@@ -209,13 +209,13 @@ def watch_profilers(torch: Any, session: Session) -> None:
 
 def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
     def begins(args: Any, _: Any) -> None:
-        session.foreign_profiler_begins(args[0])
+        session.foreign_profiler(args[0], True)
 
     def goes_on(*_: Any) -> bool:
         return True
 
     def ends(args: Any, *_: Any) -> None:
-        session.foreign_profiler_ends(args[0])
+        session.foreign_profiler(args[0], False)
 
     setattr(kind, begin_name, put_around(torch, getattr(kind, begin_name), begins))
     kind.__exit__ = put_around(torch, kind.__exit__, goes_on, ends)

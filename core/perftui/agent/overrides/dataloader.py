@@ -62,9 +62,9 @@ class Overrides:
         try:
             bound = self._signature.bind(loader, *args, **kwargs).arguments
         except TypeError:
-            return args, kwargs, Outcome()
-        outcome = Outcome({name: value for name, value in bound.items() if _is_plain(value)})
-        outcome.requests = wanted(self._requests, site)
+            return args, kwargs, Outcome({}, [])
+        plain = {name: value for name, value in bound.items() if _is_plain(value)}
+        outcome = Outcome(plain, wanted(self._requests, site))
         self._decide(arguments_of(outcome.requests), bound, outcome)
         if not outcome.applied:
             return args, kwargs, outcome

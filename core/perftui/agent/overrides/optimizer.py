@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite, find_call_site
 from ..settings.model import in_force
-from .optimizer_limits import CHANGEABLE, why_not
 from .request import Arguments, Outcome, Request, arguments_of, wanted
 
 if TYPE_CHECKING:
@@ -24,6 +23,10 @@ class Overrides:
 
     def __init__(self, torch: Any, kind: Any, requests: list[Request]) -> None:
         """``kind`` is the class whose constructor is called; the base class takes none of them."""
+        # Few runs have overrides: not importing it makes the start of the others faster.
+        from . import optimizer_limits
+
+        self._limits = optimizer_limits
         self._torch = torch
         self._kind = kind
         self._signature = inspect.signature(kind.__init__)
@@ -44,7 +47,7 @@ class Overrides:
             return
         if isinstance(bound["params"], self._torch.Tensor):
             return
-        outcome = Outcome(requests=requests)
+        outcome = Outcome({}, requests)
         asked = arguments_of(requests)
         # What is to be off first: the other may be on only then.
         for name in sorted(asked, key=lambda name: bool(asked[name])):
@@ -57,11 +60,11 @@ class Overrides:
         self._making[id(made)] = site, outcome
 
     def _why_not(self, kind: type, name: str, value: Any, given: dict[str, Any]) -> str | None:
-        if name not in CHANGEABLE:
+        if name not in self._limits.CHANGEABLE:
             return "changes how the weights are updated"
         if name not in self._signature.parameters:
             return f"{kind.__name__} does not take it"
-        return why_not(self._torch, self._kind, kind, name, value, given)
+        return self._limits.why_not(self._torch, self._kind, kind, name, value, given)
 
     def end(self, session: Session, made: Any) -> None:
         """Tell what became of each override that is meant for the optimizer."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
 from ..hooks.call_site import CallSite
 from ..output.notes import Notes
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 APPLIED, PARTLY, REFUSED = "applied", "partly", "refused"
 
 
-@dataclass
 class Arguments:
     """What a constructor is called with, besides the object itself."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
 
 
 class Target(Protocol):
@@ -34,30 +33,30 @@ class Target(Protocol):
         """``made`` has been constructed."""
 
 
-@dataclass
 class Outcome:
-    """What became of the overrides at one call."""
+    """What became of the overrides at one call, ``requests``.
 
-    requested: dict[str, Any] = field(default_factory=dict)
-    """What the script passed, plain values only."""
-    applied: dict[str, Any] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    """Why not, by argument."""
-    requests: list[Request] = field(default_factory=list)
-    """The overrides that are meant for this call."""
+    ``requested`` is what the script passed, plain values only.
+    """
+
+    def __init__(self, requested: dict[str, Any], requests: list[Request]) -> None:
+        self.requested = requested
+        self.requests = requests
+        self.applied: dict[str, Any] = {}
+        self.refused: dict[str, str] = {}
+        """Why not, by argument."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One override of the run; ``number`` is its place in the manifest's list of them."""
 
     number: int
     target: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    file: str | None = None
-    line: int | None = None
+    arguments: Mapping[str, Any]
+    file: Optional[str] = None
+    line: Optional[int] = None
     """The call it is meant for; every call of the target where no file is given."""
-    fix: str | None = None
+    fix: Optional[str] = None
 
     def covers(self, site: CallSite | None) -> bool:
         """Whether it is meant for the call at ``site``."""

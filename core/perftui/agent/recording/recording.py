@@ -66,10 +66,6 @@ class Recording(StepWriter):
             windows.marks.end(PHASES[kind])
         return now
 
-    def instant(self, kind: int, time: int, value: int) -> None:
-        """Something is known of ``time``."""
-        self.ring.write(kind, time, 0, self.index, value)
-
     def now(self) -> int:
         """The clock of all records; the first reading begins the first step."""
         now = perf_counter_ns()
@@ -118,15 +114,14 @@ class Recording(StepWriter):
         """Whether a window has been prepared in this process."""
         return self.windows is not None and self.windows.has_profiled
 
-    def foreign_profiler_begins(self, profiler: Any) -> None:
-        """The script starts ``profiler``: there can be one at a time, so ours ends."""
-        if self.windows is not None and not self.windows.is_ours(profiler):
+    def foreign_profiler(self, profiler: Any, begins: bool) -> None:
+        """The script starts ``profiler``, or has ended it; one runs at a time, so ours ends."""
+        if self.windows is None or self.windows.is_ours(profiler):
+            return
+        if begins:
             self.end_window()
             self.windows.foreign_begins()
-
-    def foreign_profiler_ends(self, profiler: Any) -> None:
-        """The script's ``profiler`` has ended."""
-        if self.windows is not None and not self.windows.is_ours(profiler):
+        else:
             self.windows.foreign_ends()
 
 

@@ -82,7 +82,8 @@ class Session(FastPathOpening):
             return
         now = recording.end(self._fetch_kind, start, self.fast_path.ready)
         if self.fast_path.cpu_start >= 0:
-            recording.instant(rings.INPUT_CPU, now, thread_time_ns() - self.fast_path.cpu_start)
+            used = thread_time_ns() - self.fast_path.cpu_start
+            recording.ring.write(rings.INPUT_CPU, now, 0, recording.index, used)
         if not arrived:
             self.loaders.exhausted(iterator)
             self.fast_path.is_fetching = False
@@ -182,18 +183,10 @@ class Session(FastPathOpening):
             self._optimizer_left(recording, optimizer, recording.now(), events)
 
     @guarded_and_timed
-    def foreign_profiler_begins(self, profiler: Any) -> None:
-        """The script starts a profiler of its own."""
-        recording = self.recording
-        if recording is not None:
-            recording.foreign_profiler_begins(profiler)
-
-    @guarded_and_timed
-    def foreign_profiler_ends(self, profiler: Any) -> None:
-        """The script's profiler has ended."""
-        recording = self.recording
-        if recording is not None:
-            recording.foreign_profiler_ends(profiler)
+    def foreign_profiler(self, profiler: Any, begins: bool) -> None:
+        """The script starts a profiler of its own, or has ended it."""
+        if self.recording is not None:
+            self.recording.foreign_profiler(profiler, begins)
 
     @guarded_and_timed
     def _construct(self, target: Target, made: Any, passed: Arguments) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from .optimizers import LONGEST_CYCLE, OptimizerCycle
@@ -36,19 +35,16 @@ class Boundary(NamedTuple):
     """Whether the call that begins the next step has gradients, and it will be one of training."""
 
 
-@dataclass
 class _Counts:
     """What has happened since the last boundary."""
 
-    forwards: int = 0
-    with_gradients: int = 0
-    backwards: int = 0
-    optimizers: int = 0
-    batches: int = 0
-    turns: int = 0
-    """Times that a backward has followed a forward, before the first optimizer step."""
-    turns_after_optimizer: int = 0
-    """Times that a backward has followed a forward since the last optimizer step."""
+    def __init__(self) -> None:
+        self.forwards = self.with_gradients = self.backwards = 0
+        self.optimizers = self.batches = 0
+        self.turns = 0
+        """Times that a backward has followed a forward, before the first optimizer step."""
+        self.turns_after_optimizer = 0
+        """Times that a backward has followed a forward since the last optimizer step."""
 
 
 class StepMachine:
@@ -106,7 +102,7 @@ class StepMachine:
             self._backwards_since_optimizer,
             self._optimizers_since_fetch,
             self._last_was_backward,
-            self._counts == _Counts(),
+            not any(vars(self._counts).values()),
         )
 
     def ends_by_optimizers(self) -> bool:

@@ -6,26 +6,13 @@ import sys
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
-from types import FrameType, MethodType
-from typing import Any, Protocol
+from types import MethodType
+from typing import TYPE_CHECKING, Any
 
 from ..safety.signal_handlers import raised_by_handler
 
-
-class CallCounter(Protocol):
-    """Who counts the calls of ``thread``; those of other threads pass uncounted."""
-
-    thread: int
-    is_counting: bool
-    """Whether a counted call goes on: what it calls is part of it."""
-    has_waited: bool
-    """Whether that is known to have waited, whatever it is."""
-
-    def add(self, name: str, frame: FrameType | None, time: int) -> None:
-        """A call of ``name`` from ``frame`` has taken ``time`` ns."""
-
-    def fail(self, error: Exception) -> None:
-        """A call could not be counted."""
+if TYPE_CHECKING:
+    from .counter import SyncCounter
 
 
 class CountedCall:
@@ -33,7 +20,7 @@ class CountedCall:
     their own kind keep (``__torch_function__``) find it under the same key."""
 
     def __init__(
-        self, counter: CallCounter, original: Any, name: str, counts: Callable[..., bool]
+        self, counter: SyncCounter, original: Any, name: str, counts: Callable[..., bool]
     ) -> None:
         self._counter = counter
         self._original = original

@@ -67,9 +67,9 @@ class WindowObservers:
             OSError: the spool cannot be written.
         """
         data: dict[str, Any] = {}
-        name = f"looks-{os.getpid()}-{number}.json"
+        name = f"stacks-{os.getpid()}-{number}.json"
         if self._sampler is not None and self._sampler.save(self._spool / name):
-            data["looks"] = name
+            data["stack_samples"] = name
         if self._counter is not None:
             data["syncs"] = {"gpu": self._counter.uses_gpu, "calls": self._counter.found()}
         self._sampler = self._counter = None
@@ -80,7 +80,7 @@ class WindowObservers:
         try:
             sampler.start()
         except RuntimeError as error:
-            self._warn(f"the main thread was not looked at: {error}")
+            self._warn(f"no stacks of the main thread were sampled: {error}")
             return
         self._sampler = sampler
         self._running.append(sampler)

@@ -73,7 +73,7 @@ class StackSampler:
             # Else the script has chosen another one meanwhile.
             sys.setswitchinterval(self._interval)
         if not self._ended.acquire(timeout=STOP_SECONDS):
-            raise RuntimeError("the looks at the main thread do not end")
+            raise RuntimeError("the sampling of the main thread does not end")
         self._end_ns = time.time_ns()
         if self._error is not None:
             raise RuntimeError("looking at the main thread failed") from self._error
@@ -81,7 +81,7 @@ class StackSampler:
     def save(self, path: Path) -> bool:
         """Write what was seen to ``path``, whole or not at all; whether there is anything.
 
-        ``looks`` are times on the wall clock with indices of ``frames``, the outermost first.
+        ``samples`` are times on the wall clock with indices of ``frames``, the outermost first.
 
         Raises:
             OSError: it cannot be written.
@@ -97,7 +97,7 @@ class StackSampler:
             [getattr(code, "co_qualname", code.co_name), code.co_filename, line]
             for code, line in numbers
         ]
-        content = {"every": self._every, "end": self._end_ns, "frames": frames, "looks": samples}
+        content = {"every": self._every, "end": self._end_ns, "frames": frames, "samples": samples}
         temporary = path.with_name(f"{path.name}.new")
         temporary.write_text(json.dumps(content))
         temporary.chmod(0o600)
@@ -108,7 +108,7 @@ class StackSampler:
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             self._sample_until_stopped()
-        except Exception as error:  # noqa: BLE001 - told by whoever ends it
+        except Exception as error:  # noqa: BLE001 - reported by whoever ends it
             self._error = error
         finally:
             self._ended.release()

@@ -29,37 +29,33 @@ class Window:
         self._torch = torch
         self.uses_cuda = bool(torch.cuda.is_initialized())
         """Whether it should hold kernels."""
-        self._profiler = torch.autograd.profiler.profile(
+        self.profiler = torch.autograd.profiler.profile(
             use_device="cuda" if self.uses_cuda else None,
             use_kineto=True,
             record_shapes=options.shapes,
             profile_memory=options.memory,
             with_stack=stacks,
         )
+        """The torch object, to distinguish it from profilers of the script."""
         self._is_prepared = False
         # torch 2.4 turns the results into Python objects as soon as the recording ends, newer ones
         # when somebody asks for them, which nobody does.
-        self._profiler._parse_kineto_results = _nothing
-
-    @property
-    def profiler(self) -> Any:
-        """The torch object, to distinguish it from profilers of the script."""
-        return self._profiler
+        self.profiler._parse_kineto_results = _nothing
 
     def prepare(self) -> None:
         """Get the tracing library ready."""
         with _quiet_kineto():
-            self._profiler._prepare_trace()
+            self.profiler._prepare_trace()
         self._is_prepared = True
 
     def start(self) -> None:
         """Begin to record the calling thread."""
-        self._profiler._start_trace()
+        self.profiler._start_trace()
 
     def stop(self) -> None:
         """End the recording; the calling thread must be the one that started it."""
         self._is_prepared = False
-        self._profiler.__exit__(None, None, None)
+        self.profiler.__exit__(None, None, None)
 
     def drop(self) -> None:
         """Have nothing to show, however far this has come; what was interrupted may be dropped
@@ -80,7 +76,7 @@ class Window:
         is ended as usual, and without an end every operator takes up memory for ever. torch prints
         a warning.
         """
-        toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
+        toggle = getattr(self.profiler, "toggle_collection_dynamic", None)
         if toggle is not None:
             toggle(False, {self._torch.profiler.ProfilerActivity.CPU})
 
@@ -91,7 +87,7 @@ class Window:
             EmptyWindowError: nothing was recorded.
             OSError: it cannot be written.
         """
-        result = self._profiler.kineto_results
+        result = self.profiler.kineto_results
         if result is None or result.trace_start_ns() == 0:
             raise EmptyWindowError("the profiler returned nothing")
         # Kineto chooses the format by the name's end.

@@ -12,16 +12,23 @@ from perftui.recorder.journals.downsampling import DownsamplingSink, stack_journ
 from perftui.recorder.journals.pauses import Pauses
 from perftui.recorder.journals.sink import JournalSink
 from perftui.recorder.journals.steps import MAX_INTERVALS, StepAssembler
-from perftui.recorder.spool.memory_snapshots import SnapshotError, keep_snapshot
 from perftui.recorder.spool.notes import Note
 from perftui.recorder.spool.ring import Record
 from perftui.recorder.spool.window_kernels import count_kernels
-from perftui.recorder.spool.windows import WindowError, keep_window, limit_windows
+from perftui.recorder.spool.windows import (
+    SpoolFileError,
+    keep_snapshot,
+    keep_window,
+    limit_windows,
+)
 from perftui.recorder.stacks.inside import take_samples
 from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, STEP_COLUMNS, STEP_TEXT
 from perftui.run.layout import RankLayout
 from perftui.run.stack_samples import STACK_COLUMNS
 from perftui.wire.spool import Spool
+
+WINDOW = "window"
+"""Kind of the notes that name the file of a window."""
 
 
 class RankJournals:
@@ -110,29 +117,25 @@ class RankJournals:
 
     def _row(self, note: Note) -> list[Any]:
         data = note.data
-        if note.kind == MEMORY_SNAPSHOT:
+        if note.kind in (MEMORY_SNAPSHOT, WINDOW):
+            keep = keep_window if note.kind == WINDOW else keep_snapshot
             try:
-                snapshot = keep_snapshot(self._spool, note, self.layout)
-            except SnapshotError as error:
+                kept = keep(self._spool, note, self.layout)
+            except SpoolFileError as error:
                 return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
-            data = {**data, "file": str(snapshot.relative_to(self.layout.root))}
-        if note.kind == "window":
-            try:
-                kept = keep_window(self._spool, note, self.layout)
-            except WindowError as error:
-                return [note.time, "warning", 0, note.step, {**data, "message": str(error)}]
+            data = {**data, "file": str(kept.relative_to(self.layout.root))}
+        if note.kind == WINDOW:
             if data.get("cuda"):
                 self._report_missing_kernels(kept)
             self._limit_windows()
-            data = {**data, "file": str(kept.relative_to(self.layout.root))}
-            if "looks" in data:
-                self._keep_samples(data.pop("looks"))
+            if "stack_samples" in data:
+                self._keep_samples(data.pop("stack_samples"))
         return [note.time, note.kind, note.duration, note.step, data]
 
     def _keep_samples(self, name: Any) -> None:
         try:
             self._samples.append(take_samples(self._spool, name))
-        except WindowError as error:
+        except SpoolFileError as error:
             self.warn(str(error))
 
     def _report_missing_kernels(self, window: Path) -> None:

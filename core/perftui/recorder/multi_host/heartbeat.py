@@ -13,13 +13,13 @@ FRESH_SECONDS = 3 * BEAT_SECONDS
 
 
 class Heartbeat:
-    """Says every time that it is asked to that the recorder of ``layout`` lives."""
+    """Writes signs of life of the recorder of ``layout``."""
 
     def __init__(self, layout: RunLayout, host: str, pid: int, spool: Path) -> None:
         self._path = layout.heartbeat
         self._beat = Beat(0, 0, host, pid, str(spool))
 
-    def turn(self) -> None:
+    def beat(self) -> None:
         """Give a sign of life.
 
         Raises:
@@ -44,7 +44,7 @@ class Heartbeat:
 def others_here(layout: RunLayout, host: str) -> list[Beat]:
     """The signs of life of the other recorders of the run on ``host``.
 
-    One that is older than a few turns may name a process that is another by now. Of a run on many
+    One that is older than a few beats may name a process that is another by now. Of a run on many
     hosts only the directories of this one are looked into.
     """
     run = layout.run

@@ -21,7 +21,7 @@ from perftui.wire.spool import Spool
 
 
 class MachineSampling:
-    """Looks around at the first turn, since asking a driver may take a second, then samples.
+    """Looks around at the first sample, since asking a driver may take a second, then samples.
 
     Of several recorders of a run on one host only one does, for the trainings of all of them.
     """
@@ -42,7 +42,7 @@ class MachineSampling:
         """Signs of life of the recorders beside this one."""
         self._beside_due = 0.0
 
-    def turn(self) -> None:
+    def sample(self) -> None:
         """Write one sample, if that is up to this recorder."""
         if not self._election.is_won():
             return

@@ -79,8 +79,8 @@ def _become_nsys(log: str, nsys: list[str], mask: set[Any]) -> None:
     try:
         os.setpgid(0, 0)
         nothing = os.open(os.devnull, os.O_RDONLY)
-        said = os.open(log, os.O_WRONLY | os.O_APPEND)
-        for number, file in enumerate((nothing, said, said)):
+        output = os.open(log, os.O_WRONLY | os.O_APPEND)
+        for number, file in enumerate((nothing, output, output)):
             os.dup2(file, number)
         _exec(nsys, mask)
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import threading
 
-from perftui.recorder.process.interpreter import our_module
+from perftui.recorder.process.environment import our_module
 from perftui.run.layout import RunLayout
 
 MODULE = "perftui.report"

@@ -1,8 +1,9 @@
-"""The environment of the training: the user's own, plus what the agent needs."""
+"""How the training is started, in the user's environment and ours, and how modules of ours are."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -67,3 +68,10 @@ def _apply(environment: dict[str, str], override: Override) -> None:
             environment.pop(name, None)
         else:
             environment[name] = str(value)
+
+
+def our_module(name: str) -> list[str]:
+    """Our interpreter running ``name``, kept from importing what lies in the current directory or,
+    where we have it ourselves, on the training's PYTHONPATH."""
+    safe = ["-P"] if sys.version_info >= (3, 11) else []
+    return [sys.executable, *safe, "-m", "perftui.own_path", name]

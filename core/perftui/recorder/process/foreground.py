@@ -15,9 +15,14 @@ from perftui.recorder.process.training import (
     start_beside,
     start_in_session,
 )
-from perftui.recorder.terminal.keyboard import KeyboardRelay
+from perftui.recorder.terminal.keyboard import (
+    KEYBOARD,
+    SCREEN,
+    KeyboardRelay,
+    RawKeyboard,
+    is_foreground_job,
+)
 from perftui.recorder.terminal.output_log import OutputLog
-from perftui.recorder.terminal.own_terminal import KEYBOARD, SCREEN, RawKeyboard, is_foreground_job
 from perftui.recorder.terminal.pseudo_terminal import Terminal, window_size
 from perftui.recorder.terminal.relay import Relay
 

@@ -13,7 +13,7 @@ from pathlib import Path
 TIMEOUT = 5.0
 """Seconds for each git call; a status of a huge tree on a network disk may not answer."""
 
-TURN = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two checks whether anybody still wants to know."""
 
 
@@ -68,6 +68,6 @@ def _answer(process: subprocess.Popen[bytes], cancelled: threading.Event) -> byt
 
 def _answer_so_soon(process: subprocess.Popen[bytes]) -> bytes | None:
     try:
-        return process.communicate(timeout=TURN)[0]
+        return process.communicate(timeout=POLL_SECONDS)[0]
     except subprocess.TimeoutExpired:
         return None

@@ -70,7 +70,7 @@ class Silence:
         """A training process reports."""
         self._is_over = True
 
-    def turn(self) -> None:
+    def check(self) -> None:
         """Search if it is time to."""
         if self._is_over:
             if self._is_reported:

@@ -1,15 +1,73 @@
-"""Waits for the training to end, serving signals and requests meanwhile."""
+"""Waits for the training to end, and serves signals and what viewers ask for meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from perftui.recorder.process.requests import RequestServer
 from perftui.recorder.process.signals import Received, SignalQueue
 from perftui.recorder.process.stopping import Stopper
 from perftui.recorder.process.training import Training
+from perftui.recorder.recording import Recording
+from perftui.recorder.terminal.pseudo_terminal import Terminal
+from perftui.run.requests import CAPTURE, INPUT, RESIZE, STOP, Request, take_requests
 
-TURN = 0.1
+
+class RequestServer:
+    """Serves requests in the thread that may signal the training."""
+
+    def __init__(self, recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
+        self._recording = recording
+        self._stopper = stopper
+        self._terminal = terminal
+        self._typed = b""
+
+    def serve(self) -> None:
+        """Serve everything asked for since the last call."""
+        for request in self._take():
+            self._try(request)
+        if self._typed and self._terminal is not None:
+            self._typed = self._typed[self._terminal.type(self._typed) :]
+
+    def _take(self) -> list[Request]:
+        try:
+            return take_requests(self._recording.layout)
+        except OSError as error:
+            self._recording.faults.report("requests", f"{error}; the training goes on")
+            return []
+
+    def _try(self, request: Request) -> None:
+        try:
+            self._serve(request)
+        except (TypeError, ValueError, OSError) as error:
+            self._recording.faults.report(f"request {request.kind}", error)
+
+    def _serve(self, request: Request) -> None:
+        data = request.data
+        if request.kind == CAPTURE:
+            self._recording.count_capture()
+        elif request.kind == STOP:
+            self._stopper.ask(_seconds(data.get("interrupt")), _seconds(data.get("terminate")))
+        elif self._terminal is None:
+            raise ValueError("this run has no terminal of its own")
+        elif request.kind == RESIZE:
+            self._terminal.resize(_cells(data.get("rows")), _cells(data.get("columns")))
+        elif request.kind == INPUT:
+            self._typed += str(data.get("text", "")).encode()
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _cells(value: Any) -> int:
+    cells = int(value)
+    if not 0 < cells < 1 << 16:
+        raise ValueError(f"a terminal cannot have {cells} rows or columns")
+    return cells
+
+
+POLL_SECONDS = 0.1
 """Seconds between two checks for requests; the end of the training ends the wait at once."""
 
 
@@ -22,9 +80,9 @@ def supervise(
 ) -> int:
     """The return code of ``training``, negative for a signal."""
     while (returncode := training.poll()) is None:
-        received = signals.wait(TURN)
+        received = signals.wait(POLL_SECONDS)
         if received is not None:
             on_signal(received)
         stopper.tick()
-        requests.turn()
+        requests.serve()
     return returncode

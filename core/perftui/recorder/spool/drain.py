@@ -108,15 +108,15 @@ class SpoolDrain:
         """
         # The last to begin may not have been seen yet.
         self.poll()
-        told = set()
+        going_on = set()
         for process in self._processes.values():
             if process.journals is not None and not has_ended(process.pid):
-                told.add(process.pid)
+                going_on.add(process.pid)
                 process.journals.warn(
                     f"process {process.pid} went on after the command had ended; "
                     "what it did from then on is not recorded"
                 )
-        return told
+        return going_on
 
     def _attempt(self, process: _Process, work: Callable[..., object], *arguments: object) -> None:
         try:

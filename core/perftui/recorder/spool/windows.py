@@ -1,8 +1,9 @@
-"""Moves finished windows from the spool into the run directory."""
+"""Moves finished windows and snapshots of GPU memory from the spool into the run directory."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from perftui.recorder.spool.notes import Note
@@ -13,8 +14,8 @@ QUOTA = 1024 * 1024 * 1024
 """Bytes that the windows of one rank may take: those of a week, when none is slow to write."""
 
 
-class WindowError(Exception):
-    """The window that a note names cannot be moved; the message says why."""
+class SpoolFileError(Exception):
+    """The file that a note names cannot be moved or read; the message says why."""
 
 
 def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
@@ -23,22 +24,37 @@ def keep_window(spool: Spool, note: Note, rank: RankLayout) -> Path:
     Readers see it whole or not at all, also where the spool is on another file system.
 
     Raises:
-        WindowError: the note names no regular file of the spool, the disk is full, or the run
+        SpoolFileError: the note names no regular file of the spool, the disk is full, or the run
             directory is gone, which is not made anew.
     """
-    name = note.data.get("file")
-    source = spool.root / Path(str(name)).name
-    if not isinstance(name, str) or source.is_symlink() or not source.is_file():
-        raise WindowError(f"the agent named a window that is not there: {name!r}")
-    try:
-        for directory in (rank.root, rank.windows):
-            directory.mkdir(mode=PRIVATE_MODE, exist_ok=True)
-        target = _free_name(rank, _first_step(note))
-        copy_whole(source, target)
-        source.unlink()
-    except OSError as error:
-        raise WindowError(f"{source.name}: {error.strerror}") from error
-    return target
+    source = spool_file(spool, note.data.get("file"))
+    return _move(source, rank, rank.windows, lambda: _free_name(rank, _first_step(note)))
+
+
+def keep_snapshot(spool: Spool, note: Note, rank: RankLayout) -> Path:
+    """Move the file that a ``memory_snapshot`` note names; returns where it went.
+
+    There is one for each reason: it takes the place of the one before.
+
+    Raises:
+        SpoolFileError: the note names no regular file of the spool, the disk is full, or the run
+            directory is gone.
+    """
+    name = "peak" if note.data.get("reason") == "peak" else "out-of-memory"
+    source = spool_file(spool, note.data.get("file"))
+    return _move(source, rank, rank.memory, lambda: rank.memory / f"{name}.pickle")
+
+
+def spool_file(spool: Spool, name: object) -> Path:
+    """The regular file ``name`` of ``spool``.
+
+    Raises:
+        SpoolFileError: there is none.
+    """
+    path = spool.root / Path(str(name)).name
+    if not isinstance(name, str) or path.is_symlink() or not path.is_file():
+        raise SpoolFileError(f"the agent named a file that is not there: {name!r}")
+    return path
 
 
 def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
@@ -73,6 +89,18 @@ def copy_whole(source: Path, target: Path) -> None:
         # On a full disk what was copied would be in the way of everything else.
         partial.unlink(missing_ok=True)
         raise
+
+
+def _move(source: Path, rank: RankLayout, to: Path, target_of: Callable[[], Path]) -> Path:
+    try:
+        for directory in (rank.root, to):
+            directory.mkdir(mode=PRIVATE_MODE, exist_ok=True)
+        target = target_of()
+        copy_whole(source, target)
+        source.unlink()
+    except OSError as error:
+        raise SpoolFileError(f"{source.name}: {error.strerror}") from error
+    return target
 
 
 def _first_step(note: Note) -> int:

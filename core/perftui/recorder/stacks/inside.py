@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from perftui.recorder.spool.windows import WindowError
+from perftui.recorder.spool.windows import SpoolFileError, spool_file
 from perftui.recorder.stacks.events import Frame, StackInterval
 from perftui.recorder.stacks.places import main_place, stays
 from perftui.run.versioned import DAMAGE
@@ -20,7 +19,7 @@ class _Samples(msgspec.Struct):
     every: int
     end: int
     frames: list[tuple[str, str, int]]
-    looks: list[tuple[int, list[int]]]
+    samples: list[tuple[int, list[int]]]
 
 
 _DECODER = msgspec.json.Decoder(_Samples)
@@ -30,25 +29,23 @@ def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
     """Rows by ``STACK_COLUMNS`` of the file of the spool that a window's note names; it is removed.
 
     Raises:
-        WindowError: there is no such file, or it cannot be read.
+        SpoolFileError: there is no such file, or it cannot be read.
     """
-    path = spool.root / Path(str(name)).name
-    if not isinstance(name, str) or path.is_symlink() or not path.is_file():
-        raise WindowError(f"the agent named looks that are not there: {name!r}")
+    path = spool_file(spool, name)
     try:
         samples = _DECODER.decode(path.read_bytes())
         rows = [stay.row(samples.every) for stay in stays(_intervals(samples), main_place)]
         path.unlink()
     except (OSError, IndexError, *DAMAGE) as error:
-        raise WindowError(f"{path.name}: {error}") from error
+        raise SpoolFileError(f"{path.name}: {error}") from error
     return rows
 
 
 def _intervals(samples: _Samples) -> list[StackInterval]:
     frames = [Frame(function, file, line) for function, file, line in samples.frames]
-    ends = [*(at for at, _ in samples.looks[1:]), samples.end]
+    ends = [*(at for at, _ in samples.samples[1:]), samples.end]
     return [
         StackInterval(at, max(end, at), tuple(frames[number] for number in stack))
-        for (at, stack), end in zip(samples.looks, ends, strict=True)
+        for (at, stack), end in zip(samples.samples, ends, strict=True)
         if stack
     ]

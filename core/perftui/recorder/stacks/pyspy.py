@@ -1,4 +1,4 @@
-"""One run of py-spy, which reads the stacks of a process from outside without stopping it."""
+"""py-spy, which reads the stacks of a process from outside: one run of it, and who may."""
 
 from __future__ import annotations
 
@@ -141,3 +141,26 @@ def _last_line(errors: bytes) -> str:
     message = [line for line in lines if line.startswith(("Error:", REFUSED))]
     causes = [line[3:] for line in lines if line.startswith("0: ") and " (os error" in line]
     return " ".join([*message, *causes])[:LONGEST]
+
+
+SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
+"""Linux' Yama, as Ubuntu sets it up: 1 lets a process be read by its ancestors alone, and by the
+descendants of a process that it declares (``PR_SET_PTRACER``). py-spy is neither of itself. From 2
+on only administrators may, whatever is declared."""
+
+BY_DECLARATION = "1"
+
+
+def tracer(samples_per_second: int) -> int:
+    """The process to declare, which starts py-spy: this one; 0 where that changes nothing."""
+    if not samples_per_second or _scope() != BY_DECLARATION or find_pyspy() is None:
+        return 0
+    return os.getpid()
+
+
+def _scope() -> str:
+    try:
+        return SCOPE.read_text().strip()
+    except OSError:
+        # A kernel without Yama.
+        return ""

@@ -67,7 +67,7 @@ class Sampler:
         self._not_before = 0.0
         self._running: tuple[PySpy, Target] | None = None
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         """Take samples that are complete, and begin the next.
 
         Raises:

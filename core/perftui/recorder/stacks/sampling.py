@@ -12,12 +12,12 @@ from perftui.recorder.stacks.events import StackInterval
 from perftui.recorder.stacks.places import main_place, stays, worker_place
 from perftui.recorder.stacks.pyspy import REFUSED
 from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Target
-from perftui.recorder.stacks.targets import TrainingTurns, WorkerTurns
+from perftui.recorder.stacks.targets import TrainingOrder, WorkerOrder
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
 from perftui.run.stack_samples import STACK_COLUMNS, WORKER_STACK_COLUMNS
 
-TURN_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 """Between two checks whether samples are complete."""
 
 WORKERS_PART = 2
@@ -37,7 +37,7 @@ FAILED = "py-spy failed, "
 class StackSampling:
     """Samples what trains and its workers, as long as py-spy is there and may.
 
-    ``processes`` and ``workers`` are those of ``TrainingTurns`` and ``WorkerTurns``. ``give_up`` is
+    ``processes`` and ``workers`` are those of ``TrainingOrder`` and ``WorkerOrder``. ``give_up`` is
     called, once, with the reason why there is nothing more to come.
     """
 
@@ -58,26 +58,26 @@ class StackSampling:
         self._every_worker = 1_000_000_000 // slower
         self._journals: dict[Path, DownsamplingSink] = {}
         self._training = Sampler(
-            "training", rate, TrainingTurns(processes), self._keep_main, directory
+            "training", rate, TrainingOrder(processes), self._keep_main, directory
         )
         self._workers = Sampler(
-            "worker", slower, WorkerTurns(workers), self._keep_worker, directory
+            "worker", slower, WorkerOrder(workers), self._keep_worker, directory
         )
         self._samples_workers = True
 
-    def turn(self) -> None:
+    def advance(self) -> None:
         """Take what is complete and begin what is due."""
         if self._has_ended:
             return
         try:
-            self._training.turn()
-            self._turn_workers()
+            self._training.advance()
+            self._advance_workers()
         except Absent:
             self._end(ABSENT)
         except Failed as error:
             refused = REFUSED in str(error)
-            said = f"{FAILED}{INSTEAD}: {str(error) or 'it does not say why'}"
-            self._end(NOT_ALLOWED if refused else said)
+            failed = f"{FAILED}{INSTEAD}: {str(error) or 'it does not say why'}"
+            self._end(NOT_ALLOWED if refused else failed)
 
     def interrupt(self) -> None:
         """The training has ended: have what was seen written; ``finish`` waits for it."""
@@ -92,14 +92,14 @@ class StackSampling:
         for journal in self._journals.values():
             journal.close()
 
-    def _turn_workers(self) -> None:
+    def _advance_workers(self) -> None:
         """Sample workers; failing there does not end the samples of the training."""
         if self._samples_workers:
             try:
-                self._workers.turn()
+                self._workers.advance()
             except Failed as error:
                 self._samples_workers = False
-                self._faults.report("looks at workers", f"{error}; they end")
+                self._faults.report("stack samples of workers", f"{error}; they end")
 
     def _end(self, why: str) -> None:
         self._has_ended = True

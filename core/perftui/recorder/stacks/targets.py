@@ -15,20 +15,19 @@ FIRST_SECONDS = 5
 ALONE_SECONDS = 30
 """Of the others where one process trains: py-spy writes only at the end."""
 
-TURN_SECONDS = 10
-"""Where several take turns."""
+SHARED_SECONDS = 10
+"""Where several processes are sampled one after the other."""
 
 
-class TrainingTurns:
-    """Every second turn is that of the lowest rank, whose diagnosis is shown; the others share the
-    rest one after the other.
+class TrainingOrder:
+    """Every second time the lowest rank, whose diagnosis is shown; else the others, in order.
 
     ``processes`` gives the directory of each process that trains, by its number.
     """
 
     def __init__(self, processes: Callable[[], Mapping[int, RankLayout]]) -> None:
         self._processes = processes
-        self._turns = 0
+        self._count = 0
 
     def __call__(self) -> Target | None:
         """The next to sample; None where nothing trains now."""
@@ -37,15 +36,15 @@ class TrainingTurns:
         if not found:
             return None
         first, *others = sorted(found, key=lambda one: _rank(one[1]))
-        turn = self._turns
-        self._turns += 1
+        number = self._count
+        self._count += 1
         if not others:
-            return Target(*first, ALONE_SECONDS if turn else FIRST_SECONDS)
-        pid, layout = others[turn // 2 % len(others)] if turn % 2 else first
-        return Target(pid, layout, TURN_SECONDS if turn else FIRST_SECONDS)
+            return Target(*first, ALONE_SECONDS if number else FIRST_SECONDS)
+        pid, layout = others[number // 2 % len(others)] if number % 2 else first
+        return Target(pid, layout, SHARED_SECONDS if number else FIRST_SECONDS)
 
 
-class WorkerTurns:
+class WorkerOrder:
     """The workers of all ranks, one after the other: those of a loader do the same work.
 
     ``workers`` gives for each process the directory of its rank and the number of its loader.
@@ -66,7 +65,7 @@ class WorkerTurns:
             return None
         self._last = min((key for key in found if key > self._last), default=min(found))
         layout, loader = found[self._last]
-        return Target(self._last[1], layout, TURN_SECONDS, loader)
+        return Target(self._last[1], layout, SHARED_SECONDS, loader)
 
 
 def _rank(layout: RankLayout) -> int:

@@ -1,14 +1,58 @@
-"""Carries keys from our terminal to the script's."""
+"""The terminal that we were started from, and its keys on their way to the script's."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
+import termios
 import threading
+import tty
+from contextlib import suppress
 
-from perftui.recorder.terminal.own_terminal import KEYBOARD
 from perftui.recorder.terminal.pseudo_terminal import Terminal
+
+KEYBOARD = 0
+SCREEN = 1
+
+
+def is_foreground_job() -> bool:
+    """Whether the keys of a controlling terminal reach our process group."""
+    try:
+        file = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(file) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+class RawKeyboard:
+    """Our terminal with every key passed through untouched, between ``enter`` and ``leave``."""
+
+    def __init__(self) -> None:
+        self._before = termios.tcgetattr(KEYBOARD)
+        self._is_raw = False
+
+    def enter(self) -> None:
+        """Pass keys through, also those that would send signals."""
+        self._is_raw = True
+        with suppress(termios.error):
+            tty.setraw(KEYBOARD, termios.TCSADRAIN)
+
+    def leave(self) -> None:
+        """Put the terminal back as it was found, if it was changed; one that is gone needs nothing.
+
+        A terminal that is somebody else's meanwhile is left alone: setting it would stop us.
+        """
+        if self._is_raw:
+            self._is_raw = False
+            with suppress(termios.error):
+                termios.tcsetattr(KEYBOARD, termios.TCSADRAIN, self._before)
+
 
 FULL = 0.05
 """Seconds to wait while the script's terminal takes no more."""

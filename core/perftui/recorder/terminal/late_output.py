@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from perftui.recorder.process.interpreter import our_module
+from perftui.recorder.process.environment import our_module
 from perftui.recorder.terminal.relay import Relay, read_some, write_all
 
 NOWHERE = -1

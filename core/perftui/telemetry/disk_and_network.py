@@ -1,14 +1,30 @@
-"""Disks of the machine, all together."""
+"""Disks and network interfaces of the machine, all of a kind together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from perftui.run.journal import Column
-from perftui.telemetry.hardware import BLOCK, real_devices
 from perftui.telemetry.source import Rate
+
+BLOCK = Path("/sys/block")
+INTERFACES = Path("/sys/class/net")
+
+
+def real_devices(names: Iterable[str], devices: Path) -> frozenset[str]:
+    """Those of ``names`` that sysfs ties to hardware; all of them where it ties none.
+
+    Loop, RAM, device-mapper and RAID disks, partitions, bridges and virtual interfaces have no
+    ``device`` link. In a container, and outside Linux, nothing may have one.
+    """
+    known = frozenset(names)
+    real = frozenset(name for name in known if (devices / name / "device").exists())
+    return real or known
+
 
 _BYTES = (
     Column("disk.read", "B/s", "disk read", "all disks of the machine; /proc/diskstats"),
@@ -53,3 +69,29 @@ class DiskSource:
 def _disks() -> dict[str, Any]:
     counters = psutil.disk_io_counters(perdisk=True) or {}
     return {name: counters[name] for name in real_devices(counters, BLOCK)}
+
+
+_NETWORK = (
+    Column("network.receive", "B/s", "received", "all interfaces but loopback; /proc/net/dev"),
+    Column("network.transmit", "B/s", "sent", "all interfaces but loopback; /proc/net/dev"),
+)
+
+LOOPBACK = ("lo", "lo0")
+
+
+class NetworkSource:
+    """Bytes per second in and out. The kernel does not see RDMA, so neither does this."""
+
+    columns = _NETWORK
+
+    def __init__(self) -> None:
+        self._receive, self._transmit = Rate(), Rate()
+
+    def sample(self, now: float) -> list[float | None]:
+        """Values of ``columns``."""
+        counters = psutil.net_io_counters(pernic=True)
+        names = real_devices((name for name in counters if name not in LOOPBACK), INTERFACES)
+        return [
+            self._receive.update(sum(counters[name].bytes_recv for name in names), now),
+            self._transmit.update(sum(counters[name].bytes_sent for name in names), now),
+        ]

@@ -179,7 +179,7 @@ class TraceAnalysis:
     notes: tuple[str, ...] = ()
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
     modules: OpTable = field(default_factory=OpTable.empty)
-    """The same by module, with a last line for what ran in none; empty where none is marked."""
+    """Operators grouped by module, last those in none; empty where no module is marked."""
     timeline_tracks: tuple[TimelineTrack, ...] = ()
     """Where they are known already; else ``timeline.tracks.timeline_tracks`` makes them."""
 

@@ -42,7 +42,7 @@ class RankSnapshot:
     """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
     newest."""
     worker_stacks: Table = field(default_factory=Table)
-    """The same of the workers of its data loaders, by ``WORKER_STACK_COLUMNS``."""
+    """Where the workers of its data loaders were, by ``WORKER_STACK_COLUMNS``."""
     window_stacks: Table = field(default_factory=Table)
     """Where its main thread was in windows, seen from inside; by ``STACK_COLUMNS``."""
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from perftui.analysis.memory_snapshot import (
     StackTotals,
-    allocations_by_stack,
     by_source,
     fragmentation,
     holders_at_end,
@@ -122,12 +121,6 @@ def test_without_a_trace_there_is_no_time_line_and_the_peak_is_the_end(take: Tak
     assert lines(loaded, holders_at_peak(loaded, 0)) == lines(loaded, holders_at_end(loaded, 0))
     empty = take(scenario(), device_traces=[[]])
     assert trace_balance(empty.traces[0]).peak_row == NONE
-
-
-def test_allocations_count_what_was_freed_since(take: Take) -> None:
-    loaded = take(scenario())
-    made = lines(loaded, allocations_by_stack(loaded.traces[0]))
-    assert made == {4: (9000, 1), 3: (100, 1), 5: (50, 1)}
 
 
 def test_devices_are_kept_apart(take: Take) -> None:

@@ -51,7 +51,7 @@ class Grouped:
     """Whose own times sum to those of all operators; by module, to the time spent in modules and
     operators."""
     nested: Calls
-    """The same with the modules, or the lines, between the operators as callers of their own."""
+    """With the modules, or the lines, between the operators as callers of their own."""
 
 
 def grouped(

@@ -53,9 +53,9 @@ def _trace_net(snapshot: MemorySnapshot) -> dict[str, dict[str, Any]]:
 
 QUANTITIES = {
     "snapshot.segments": lambda s: len(s.segments),
-    "snapshot.total_reserved": lambda s: s.reserved,
-    "snapshot.allocated": lambda s: s.allocated,
-    "snapshot.active": lambda s: s.active,
+    "snapshot.total_reserved": lambda s: int(s.segments.reserved.sum()),
+    "snapshot.allocated": lambda s: int(s.segments.allocated.sum()),
+    "snapshot.active": lambda s: int(s.segments.active.sum()),
     "snapshot.blocks": lambda s: len(s.blocks),
     "snapshot.block_states": lambda s: dict(
         Counter(_STATES[BlockState(each)] for each in s.blocks.state)
@@ -88,7 +88,9 @@ def test_holders_and_levels_agree(name: str) -> None:
     assert at_end.bytes.sum() == line.bytes[-1]
     assert at_peak.bytes.sum() == line.bytes.max()
     assert at_end.count.sum() == (snapshot.blocks.state != BlockState.INACTIVE).sum()
-    assert fragmentation(snapshot).unused.sum() == snapshot.reserved - snapshot.active
+    assert fragmentation(snapshot).unused.sum() == int(snapshot.segments.reserved.sum()) - int(
+        snapshot.segments.active.sum()
+    )
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -142,7 +142,9 @@ def test_fragmentation_is_what_is_reserved_and_not_active(take: Take) -> None:
     loaded = take(scenario(), second)
     unused = fragmentation(loaded)
     assert unused.segment.tolist() == [1, 0]
-    assert unused.unused.sum() == loaded.reserved - loaded.active
+    assert unused.unused.sum() == int(loaded.segments.reserved.sum()) - int(
+        loaded.segments.active.sum()
+    )
     assert unused.largest_unused.tolist()[0] == 100_352
     assert unused.active.tolist()[0] == 512
 

@@ -158,21 +158,6 @@ class MemorySnapshot:
     """What of the file is not here; offsets are those of the pickle, inflated."""
 
     @property
-    def reserved(self) -> int:
-        """Bytes got from the driver, on all devices."""
-        return int(self.segments.reserved.sum())
-
-    @property
-    def allocated(self) -> int:
-        """Bytes that the program holds, on all devices, as the allocator rounded them."""
-        return int(self.segments.allocated.sum())
-
-    @property
-    def active(self) -> int:
-        """Bytes that the program or a stream holds, on all devices."""
-        return int(self.segments.active.sum())
-
-    @property
     def devices(self) -> tuple[int, ...]:
         """Devices with memory or events, in order."""
         seen = {trace.device for trace in self.traces if len(trace)}

@@ -229,8 +229,3 @@ def of_any_thread(trace: Trace) -> Mask:
     unknown = np.array([track.process == "-1" for track in trace.tracks], dtype=bool)
     rows: Mask = unknown[trace.track] & on_cpu(trace)
     return rows
-
-
-def is_own_mark(name: str) -> bool:
-    """Whether the agent wrote the range."""
-    return name.startswith(OWN_MARK)

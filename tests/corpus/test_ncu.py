@@ -66,7 +66,7 @@ def _compare(launch: Launch, value: dict[str, Any]) -> None:
 def test_both_pages_agree_to_the_printed_digits(trace: str) -> None:
     pairs = zip(loaded(trace, "details").launches, loaded(trace, "raw").launches, strict=True)
     for details, raw in pairs:
-        assert (details.name, details.block, details.grid) == (raw.name, raw.block, raw.grid)
+        assert details.name == raw.name
         for quantity in ("compute_throughput", "memory_throughput", "achieved_occupancy"):
             _agree(getattr(details, quantity), getattr(raw, quantity), 0.005)
         _agree(details.duration, raw.duration, (raw.duration or 0) * 0.005)

@@ -30,7 +30,7 @@ def facts(tmp_path: Path) -> Facts:
     script.write_text("loader = DataLoader(pictures)\n")
     manifest = Manifest("one", ("python", "train.py"), str(tmp_path), 1 << 62, "box")
     loader = LoaderFacts(num_workers=0, dataset="Pictures", file=str(script), line=1)
-    run = RunSnapshot(tmp_path, manifest, (), {}, 0, 0)
+    run = RunSnapshot(tmp_path, manifest, (), {}, 0)
     return facts_with(
         Facts(run), {training_loader: loader, machine_use: IDLE, fetch_cpu: 1.0, has_gpu: False}
     )

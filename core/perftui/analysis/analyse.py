@@ -18,8 +18,6 @@ from perftui.analysis.links import Links, link, shared_correlations
 from perftui.analysis.model import (
     DeviceActivity,
     Gap,
-    KernelTable,
-    OpTable,
     Step,
     StepParts,
     TraceAnalysis,
@@ -54,15 +52,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
 
 def without_tables(trace: Trace) -> TraceAnalysis:
     """What can be drawn of a trace before it is analysed: its events and its steps."""
-    return TraceAnalysis(
-        trace=trace,
-        activity=(),
-        ops=OpTable.empty(),
-        kernels=KernelTable.empty(),
-        gaps=(),
-        steps=find_steps(trace),
-        step_parts=(),
-    )
+    return TraceAnalysis(trace, find_steps(trace))
 
 
 @dataclass(frozen=True, eq=False)

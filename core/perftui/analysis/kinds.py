@@ -24,28 +24,8 @@ from perftui.trace.categories import (
 from perftui.trace.columns.downcast import downcast
 from perftui.trace.model import NONE, Ints, Trace
 
-Kind = TypeVar("Kind", bound=np.generic)
-
-
-def cached(
-    column: Callable[[Trace], npt.NDArray[Kind]],
-) -> Callable[[Trace], npt.NDArray[Kind]]:
-    """The same function, whose result is kept as long as the trace is and cannot be written to."""
-    known: WeakKeyDictionary[Trace, npt.NDArray[Any]] = WeakKeyDictionary()
-
-    @wraps(column)
-    def once(trace: Trace) -> npt.NDArray[Kind]:
-        found = known.get(trace)
-        if found is None:
-            found = column(trace)
-            found.setflags(write=False)
-            known[trace] = found
-        return found
-
-    return once
-
-
 Mask = npt.NDArray[np.bool_]
+Kind = TypeVar("Kind", bound=np.generic)
 
 OWN_MARK = "perftui::"
 """Ranges that the recorder's agent writes while a window is open: ``perftui::forward`` ..."""
@@ -91,6 +71,24 @@ _DRIVER_OVERHEAD = frozenset(
 """What CUPTI lists as overhead though the driver does it with or without a profiler."""
 
 _PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activity Buffer Request")
+
+
+def cached(
+    column: Callable[[Trace], npt.NDArray[Kind]],
+) -> Callable[[Trace], npt.NDArray[Kind]]:
+    """Works ``column`` out once for each trace; its result cannot be written to."""
+    known: WeakKeyDictionary[Trace, npt.NDArray[Any]] = WeakKeyDictionary()
+
+    @wraps(column)
+    def once(trace: Trace) -> npt.NDArray[Kind]:
+        found = known.get(trace)
+        if found is None:
+            found = column(trace)
+            found.setflags(write=False)
+            known[trace] = found
+        return found
+
+    return once
 
 
 def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
@@ -231,8 +229,3 @@ def of_any_thread(trace: Trace) -> Mask:
     unknown = np.array([track.process == "-1" for track in trace.tracks], dtype=bool)
     rows: Mask = unknown[trace.track] & on_cpu(trace)
     return rows
-
-
-def is_own_mark(name: str) -> bool:
-    """Whether the agent wrote the range."""
-    return name.startswith(OWN_MARK)

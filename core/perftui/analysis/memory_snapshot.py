@@ -112,7 +112,7 @@ def user_frame(snapshot: MemorySnapshot, stack: int) -> Frame | None:
 
 
 def by_source(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[SourceTotal, ...]:
-    """The same bytes by the user's line (``user_frame``) instead of the stack, most first."""
+    """The bytes of ``totals`` by the user's line (``user_frame``), most first."""
     found: dict[Frame | None, tuple[int, int]] = {}
     columns = zip(totals.stack.tolist(), totals.bytes.tolist(), totals.count.tolist(), strict=True)
     for stack, size, count in columns:
@@ -158,12 +158,6 @@ def holders_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
         snapshot.blocks.requested[held],
     )
     return _totals(stack.astype(np.int32), np.concatenate(sizes))
-
-
-def allocations_by_stack(trace: EventTable) -> StackTotals:
-    """All memory that was allocated during the trace, freed since or not."""
-    made = trace.action == Action.ALLOC
-    return _totals(trace.stack[made], trace.size[made])
 
 
 def trace_balance(trace: EventTable) -> TraceBalance:

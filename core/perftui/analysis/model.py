@@ -167,19 +167,19 @@ class TraceAnalysis:
     """All tables of one trace."""
 
     trace: Trace
-    activity: tuple[DeviceActivity, ...]
-    ops: OpTable
-    kernels: KernelTable
-    gaps: tuple[Gap, ...]
-    """Longest first."""
     steps: tuple[Step, ...]
     """Of several ranks put together one rank's behind the other's."""
-    step_parts: tuple[StepParts, ...]
+    activity: tuple[DeviceActivity, ...] = ()
+    ops: OpTable = field(default_factory=OpTable.empty)
+    kernels: KernelTable = field(default_factory=KernelTable.empty)
+    gaps: tuple[Gap, ...] = ()
+    """Longest first."""
+    step_parts: tuple[StepParts, ...] = ()
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()
     """What the trace cannot say: ``no GPU activity recorded``, ``no steps marked``..."""
     modules: OpTable = field(default_factory=OpTable.empty)
-    """The same by module, with a last line for what ran in none; empty where none is marked."""
+    """Operators grouped by module, last those in none; empty where no module is marked."""
     timeline_tracks: tuple[TimelineTrack, ...] = ()
     """Where they are known already; else ``timeline.tracks.timeline_tracks`` makes them."""
 

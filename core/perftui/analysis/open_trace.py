@@ -1,4 +1,4 @@
-"""The one way from a trace file to its tables: from what was kept of it, or by reading it."""
+"""Opens a trace file with all its tables: from the cache, or by reading it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
 from perftui.trace.cache.record import Record
 from perftui.trace.cache.store import Store
 from perftui.trace.cache.stretches import StoredArguments, StoredReader, stored_arguments
+from perftui.trace.callbacks import Cancelled, Preview, Progress
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
@@ -39,9 +40,9 @@ and a disk so slow would not make the second opening quick."""
 
 def open_trace(
     path: Path,
-    progress: Callable[[int, int], None] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    preview: Callable[[Trace], None] | None = None,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+    preview: Preview | None = None,
     later: Callable[[Work], None] | None = None,
     exporting: Told | None = None,
 ) -> TraceAnalysis:
@@ -69,7 +70,7 @@ def open_trace(
         return kept
     analysis = _read(path, progress, cancelled, preview, exporting)
     if len(analysis.trace) >= FEWEST_ROWS:
-        work = _keeping(store, identity, analysis, cancelled)
+        work = _caching(store, identity, analysis, cancelled)
         (later or _on_a_thread)(work)
     return analysis
 
@@ -80,9 +81,9 @@ def never(work: Work) -> None:
 
 def _read(
     path: Path,
-    progress: Callable[[int, int], None] | None,
-    cancelled: Callable[[], bool] | None,
-    preview: Callable[[Trace], None] | None,
+    progress: Progress | None,
+    cancelled: Cancelled | None,
+    preview: Preview | None,
     exporting: Told | None,
 ) -> TraceAnalysis:
     # Imported here, as a trace that was kept needs none of it: half of the time to open one.
@@ -121,11 +122,11 @@ class _Document(msgspec.Struct, frozen=True):
     """Whether the arguments are rows of a database, and not stretches of a text."""
 
 
-def _keeping(
+def _caching(
     store: Store,
     identity: bytes,
     analysis: TraceAnalysis,
-    cancelled: Callable[[], bool] | None,
+    cancelled: Cancelled | None,
 ) -> Work:
     def keep() -> None:
         deadline = time.monotonic() + _LONGEST_S

@@ -10,18 +10,6 @@ import numpy.typing as npt
 from perftui.run.aggregates import after_disturbance
 from perftui.run.table import Table
 
-
-def median(values: npt.NDArray[Any]) -> float:
-    """The median of ``values``, of which there is at least one; what ``np.median`` says.
-
-    The first call of that imports ``numpy.ma``, which takes longer than to read and judge a run of
-    some hundred steps.
-    """
-    ordered = np.sort(values)
-    middle = len(ordered) // 2
-    return float((ordered[~middle] + ordered[middle]) / 2)
-
-
 Mask = npt.NDArray[np.bool_]
 
 LONGEST_WARM_UP = 100
@@ -75,3 +63,14 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
     unusual = np.where(np.abs(scale[:longest] - usual) > band, 1, -1)
     excess = np.concatenate(([0], np.cumsum(unusual)))
     return int(np.argmax(excess))
+
+
+def median(values: npt.NDArray[Any]) -> float:
+    """The median of ``values``, of which there is at least one; what ``np.median`` says.
+
+    The first call of that imports ``numpy.ma``, which takes longer than to read and judge a run of
+    some hundred steps.
+    """
+    ordered = np.sort(values)
+    middle = len(ordered) // 2
+    return float((ordered[~middle] + ordered[middle]) / 2)

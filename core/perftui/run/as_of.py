@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,8 +71,7 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
 
     A step is known once it has ended, a window once it was saved, a sample once it was taken. Of a
     run so long that steps were summed, those that were summed by now are known from the end of the
-    last of them on, and not one by one before. The size of the output at that time is not known: it
-    is 0.
+    last of them on, and not one by one before.
     """
     if time >= _end(run):
         return run
@@ -87,8 +85,7 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
         manifest=_manifest_as_of(run.manifest, ranks),
         ranks=ranks,
         telemetry=telemetry,
-        downsampled=_downsampled_as_of(run.downsampled, time),
-        output_bytes=0,
+        downsampled={host: _aggregates_known(sums, time) for host, sums in run.downsampled.items()},
     )
 
 
@@ -170,10 +167,6 @@ def _window_names(events: Table) -> frozenset[str]:
 def _first_step(path: Path) -> int:
     number = path.name.split(".", 1)[0]
     return int(number) if number.isdecimal() else 0
-
-
-def _downsampled_as_of(downsampled: Mapping[str, Aggregates], time: int) -> dict[str, Aggregates]:
-    return {host: _aggregates_known(sums, time) for host, sums in downsampled.items()}
 
 
 def _aggregates_known(sums: Aggregates, time: int) -> Aggregates:

@@ -38,7 +38,7 @@ between in which it had nothing to do. ``alloc_...``: since the step before of w
 """
 
 STEP_TEXT = frozenset({"kind"})
-"""Those of them that hold words."""
+"""Columns of text."""
 
 EVENT_COLUMNS = (
     Column("time", "ns", "when"),

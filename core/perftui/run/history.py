@@ -160,9 +160,5 @@ def why_kept(root: Path) -> str:
         except ManifestError as error:
             return f"whether it still runs cannot be told: {error}"
         if not manifest.status.is_over:
-            return _living(manifest)
+            return f"it still runs on {manifest.host}, or its recorder there died; delete it there"
     return ""
-
-
-def _living(manifest: Manifest) -> str:
-    return f"it still runs on {manifest.host}, or its recorder there died; delete it there"

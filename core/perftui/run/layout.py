@@ -140,7 +140,7 @@ class RankLayout:
 
     @property
     def worker_stacks(self) -> Path:
-        """The same of the workers of its data loaders."""
+        """Where the workers of its data loaders were, as py-spy saw them."""
         return self.root / "worker_stacks.jsonl"
 
     @property

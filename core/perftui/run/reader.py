@@ -42,7 +42,7 @@ class RankSnapshot:
     """Where its main thread was, by ``STACK_COLUMNS``; of very many rows the first and the
     newest."""
     worker_stacks: Table = field(default_factory=Table)
-    """The same of the workers of its data loaders, by ``WORKER_STACK_COLUMNS``."""
+    """Where the workers of its data loaders were, by ``WORKER_STACK_COLUMNS``."""
     window_stacks: Table = field(default_factory=Table)
     """Where its main thread was in windows, seen from inside; by ``STACK_COLUMNS``."""
 
@@ -73,7 +73,6 @@ class RunSnapshot:
     telemetry: dict[str, Table]
     """By host; a ``time`` column in ns and one column for each metric. All are float64, which keeps
     a time of today to 128 ns on either side."""
-    output_bytes: int
     skipped_lines: int
     """Damaged journal lines that were left out."""
     downsampled: Mapping[str, Aggregates] = field(default_factory=dict)
@@ -173,7 +172,6 @@ class RunReader:
             self._with_silence(with_liveness(manifest)),
             ranks,
             telemetry,
-            _size(self.layout.output),
             sum(table.skipped for table in self._tables()),
             {host: table.sums for host, table in self._telemetry.items()},
         )
@@ -196,10 +194,3 @@ class RunReader:
 
 def _stack_table(path: Path, columns: Sequence[Column]) -> JournalTable:
     return JournalTable(path, columns, text=STACK_TEXT, kept=KEPT_STACKS)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -19,8 +19,8 @@ STACK_COLUMNS = (
     Column("every", "ns", "mean time between looks"),
     Column("stage", "", "fetch or collate: a batch is being made there, wait: for the next task"),
 )
-"""A row is a stretch in which every look found the same line and the same innermost frame. Looks
-come at random moments, so a stretch stands in the mean for its share of the time, and says nothing
+"""A row is an interval in which every look found one line and one innermost frame. Looks come
+at random moments, so an interval stands in the mean for its share of the time, and says nothing
 certain of a moment inside it but its first."""
 
 WORKER_STACK_COLUMNS = (
@@ -28,10 +28,10 @@ WORKER_STACK_COLUMNS = (
     Column("pid", "count", "process"),
     Column("loader", "count", "data loader"),
 )
-"""The same of workers. One of them is looked at at a time, so their rows do not overlap."""
+"""Stacks of data loader workers. One is sampled at a time, so their rows do not overlap."""
 
 STACK_TEXT = frozenset({"file", "function", "inner", "stage"})
-"""Those of them that hold words."""
+"""Columns of text."""
 
 FETCH, COLLATE, WAIT = "fetch", "collate", "wait"
 """Stages; of a main thread the first two alone."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.trace.kineto.load import Preview, Progress, load_kineto
+from perftui.trace.callbacks import Cancelled, Preview, Progress
+from perftui.trace.kineto.load import load_kineto
 from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def load_trace(
     path: Path,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Cancelled | None = None,
     preview: Preview | None = None,
     exporting: Told | None = None,
 ) -> Trace:

@@ -22,7 +22,7 @@ def launch(name: str, **values: float | None) -> Launch:
         ("", NAMES[key]): Metric(value, "ns" if key == "time" else "%", "")
         for key, value in values.items()
     }
-    return Launch("0", "", name, "", "", 0, None, None, "", metrics)
+    return Launch("0", name, "", metrics)
 
 
 def table(*kernels: tuple[str, int, int], category: str = "kernel") -> KernelTable:

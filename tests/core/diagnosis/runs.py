@@ -98,7 +98,7 @@ def make_run(
         0, table, event_table(*loaders, events=events), (), workers=workers or Table()
     )
     samples = {} if telemetry is None else {"box": telemetry}
-    return RunSnapshot(root, manifest, (rank,), samples, 0, skipped_lines)
+    return RunSnapshot(root, manifest, (rank,), samples, skipped_lines)
 
 
 def joined(*tables: Table) -> Table:

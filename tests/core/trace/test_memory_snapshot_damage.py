@@ -46,12 +46,7 @@ class Rows(NamedTuple):
 def rows_of(loaded: MemorySnapshot) -> Rows:
     segments, blocks = loaded.segments, loaded.blocks
     columns = (segments.device, segments.address, segments.reserved, segments.allocated)
-    found = [
-        (*row, segments.kinds[kind], loaded.stacks.of(stack))
-        for *row, kind, stack in zip(
-            *(column.tolist() for column in (*columns, segments.kind, segments.stack)), strict=True
-        )
-    ]
+    found = list(zip(*(column.tolist() for column in columns), strict=True))
     parts: list[list[Any]] = [[] for _ in found]
     of_block = (blocks.segment, blocks.address, blocks.size, blocks.requested, blocks.state)
     for segment, *row, stack in zip(
@@ -60,7 +55,7 @@ def rows_of(loaded: MemorySnapshot) -> Rows:
         parts[segment].append((*row, loaded.stacks.of(stack)))
     traces = []
     for trace in loaded.traces:
-        of_event = (trace.action, trace.address, trace.size, trace.stream, trace.time, trace.stack)
+        of_event = (trace.action, trace.address, trace.size, trace.time, trace.stack)
         rows = zip(*(column.tolist() for column in of_event), strict=True)
         traces.append([(*row, loaded.stacks.of(stack)) for *row, stack in rows])
     return Rows(list(zip(found, parts, strict=True)), traces)

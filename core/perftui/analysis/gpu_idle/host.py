@@ -58,7 +58,7 @@ class Host:
     def _marks(self) -> Mask:
         trace = self.trace
         steps = kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match)
-        own = kinds.ranges(trace) & kinds.named(trace, kinds.is_own_mark)
+        own = kinds.ranges(trace) & kinds.named(trace, lambda name: name.startswith(kinds.OWN_MARK))
         return steps | own | kinds.fetches(trace) | kinds.optimizer(trace)
 
     @cached_property

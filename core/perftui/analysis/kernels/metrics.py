@@ -30,17 +30,15 @@ class Limit(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class JoinedKernel:
-    """One kernel of the trace with what ncu measured of launches of the same name.
+class MeasuredKernel:
+    """What ncu measured of the launches of one kernel.
 
     Percentages are means over those launches, weighted by their durations; None where ncu did not
     measure them.
     """
 
-    row: int
-    """Row of the kernel table."""
     name: str
-    """As the trace spells it."""
+    """As the report spells it first."""
     launches: int
     """Launches that ncu measured."""
     compute: float | None
@@ -48,11 +46,21 @@ class JoinedKernel:
     occupancy: float | None
     duration: float | None
     """Mean nanoseconds of a launch under ncu."""
-    duration_ratio: float | None
-    """That divided by the mean in the trace. Far from 1 where ncu's fixed clocks and cold caches,
-    or other sizes, make its figures say little about the traced run."""
+    total: float | None
+    """Nanoseconds of all launches under ncu; None where one of them is not known."""
     limit: Limit | None
     """None where ncu measured neither throughput, or only one that is below the threshold."""
+
+
+@dataclass(frozen=True)
+class JoinedKernel(MeasuredKernel):
+    """One kernel of the trace with what ncu measured of it; ``name`` is as the trace spells it."""
+
+    row: int
+    """Row of the kernel table."""
+    duration_ratio: float | None
+    """``duration`` divided by the mean in the trace. Far from 1 where ncu's fixed clocks and cold
+    caches, or other sizes, make its figures say little about the traced run."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +71,6 @@ class Joined:
     """In the table's order, without those that ncu did not measure."""
     unmatched: tuple[str, ...]
     """Names that ncu measured and the trace does not hold, or holds under several names."""
-
-
-@dataclass(frozen=True)
-class MeasuredKernel:
-    """One kernel of a report: means over its launches as in ``JoinedKernel``."""
-
-    name: str
-    """As the report spells it first."""
-    launches: int
-    compute: float | None
-    memory: float | None
-    occupancy: float | None
-    total: float | None
-    """Nanoseconds of all launches under ncu; None where one of them is not known."""
-    limit: Limit | None
 
 
 def measured_kernels(metrics: KernelMetrics) -> tuple[MeasuredKernel, ...]:
@@ -121,6 +114,7 @@ def _measured(launches: Sequence[Launch]) -> MeasuredKernel:
         compute=compute,
         memory=memory,
         occupancy=_mean(launches, lambda launch: launch.achieved_occupancy),
+        duration=sum(durations) / len(durations) if durations else None,
         total=sum(durations) if len(durations) == len(launches) else None,
         limit=limit_of(compute, memory),
     )
@@ -182,22 +176,11 @@ def _row(
 
 
 def _joined(table: KernelTable, row: int, launches: Sequence[Launch]) -> JoinedKernel:
-    compute = _mean(launches, lambda launch: launch.compute_throughput)
-    memory = _mean(launches, lambda launch: launch.memory_throughput)
-    durations = [launch.duration for launch in launches if launch.duration is not None]
-    duration = sum(durations) / len(durations) if durations else None
+    measured = _measured(launches)
     calls, total = int(table.calls[row]), int(table.total[row])
-    return JoinedKernel(
-        row=row,
-        name=table.names[row],
-        launches=len(launches),
-        compute=compute,
-        memory=memory,
-        occupancy=_mean(launches, lambda launch: launch.achieved_occupancy),
-        duration=duration,
-        duration_ratio=duration * calls / total if duration is not None and total else None,
-        limit=limit_of(compute, memory),
-    )
+    ratio = measured.duration * calls / total if measured.duration is not None and total else None
+    figures = {**vars(measured), "name": table.names[row]}
+    return JoinedKernel(**figures, row=row, duration_ratio=ratio)
 
 
 def _mean(launches: Sequence[Launch], value_of: Callable[[Launch], float | None]) -> float | None:

@@ -55,26 +55,24 @@ def without_arguments(canonical_name: str) -> str:
 
     ncu writes the types of a template's parameters as ``T2``, the profiler as they are.
     """
-    if not canonical_name.endswith(")"):
-        return canonical_name
+    return _without_last(canonical_name, "(", ")")
+
+
+def _without_last(name: str, opening: str, closing: str) -> str:
+    """``name`` without the brackets that it ends with, and what is in them."""
+    if not name.endswith(closing):
+        return name
     depth = 0
-    for at in range(len(canonical_name) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(canonical_name[at], 0)
+    for at in range(len(name) - 1, -1, -1):
+        depth += {closing: 1, opening: -1}.get(name[at], 0)
         if depth == 0:
-            return canonical_name[:at] or canonical_name
-    return canonical_name
+            return name[:at] or name
+    return name
 
 
 def base(canonical_name: str) -> str:
     """Only the function's own name, as ``ncu --kernel-name-base function`` prints it."""
-    text = without_arguments(canonical_name)
-    if text.endswith(">"):
-        depth = 0
-        for at in range(len(text) - 1, -1, -1):
-            depth += {">": 1, "<": -1}.get(text[at], 0)
-            if depth == 0:
-                text = text[:at] or text
-                break
+    text = _without_last(without_arguments(canonical_name), "<", ">")
     depth = 0
     for at in range(len(text) - 1, 0, -1):
         depth += {">": 1, ")": 1, "}": 1, "<": -1, "(": -1, "{": -1}.get(text[at], 0)

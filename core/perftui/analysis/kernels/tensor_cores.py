@@ -32,7 +32,6 @@ _TENSOR = re.compile(
     r"|tf32|flash_(?:fwd|bwd)|_MI\d+x\d+|_xdl|_gtcx\d"
 )
 _PLAIN_PRODUCT = re.compile(r"(?<![a-z])g?[sdcz](?:gemm|cudnn)|gemmSN|gemmk1")
-_PRODUCT = re.compile(r"(?<![a-z])[sd]gemm|gemmSN|gemmk1", re.IGNORECASE)
 _PRODUCT = re.compile(
     r"(?<!fb)gemm|conv(?!ert)|attention|attn|fmha|wgrad|dgrad|fprop|triton_(?!poi_|red_|per_)"
     r"|cutlass|(?<!ga)mma|matmul|lstm|rnn|Cijk_",

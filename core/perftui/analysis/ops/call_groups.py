@@ -14,9 +14,9 @@ from perftui.analysis.ops.arguments import OpArguments
 from perftui.analysis.ops.call_tree import innermost
 from perftui.analysis.ops.calls import Calls, op_calls
 from perftui.analysis.ops.frames import source_line
-from perftui.analysis.ops.modules import OUTSIDE
+from perftui.analysis.ops.modules import module_calls
 from perftui.trace.categories import PYTHON
-from perftui.trace.model import NONE, Int32, Trace
+from perftui.trace.model import NONE, Trace
 
 NO_LINE = "(no line of yours)"
 """Operators without a frame around them that is neither Python's nor torch's own: those of the
@@ -51,7 +51,7 @@ class Grouped:
     """Whose own times sum to those of all operators; by module, to the time spent in modules and
     operators."""
     nested: Calls
-    """The same with the modules, or the lines, between the operators as callers of their own."""
+    """With the modules, or the lines, between the operators as callers of their own."""
 
 
 def grouped(
@@ -79,21 +79,18 @@ def _by_shape(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | N
     labels = [
         f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip() for pair in found.tolist()
     ]
-    calls = _named(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
+    calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
     return Grouped(By.SHAPE, calls, calls)
 
 
 def _by_module(trace: Trace, links: Links) -> Grouped | None:
-    modules = kinds.module_calls(trace)
-    if not modules.any():
+    flat = module_calls(trace, links)
+    if flat is None:
         return None
-    operators = kinds.operators(trace)
     shown = [kinds.module_of(name) for name in trace.names]
-    outside = operators & (innermost(trace, modules) == NONE)
-    group = np.where(modules, trace.name, len(shown)).astype(np.int32)
-    flat = _named(trace, links, modules | outside, group, [*shown, OUTSIDE])
     # A module may be called what an operator is called: they stay two.
-    return Grouped(By.MODULE, flat, _as_named(trace, links, modules | operators, shown))
+    wanted = kinds.module_calls(trace) | kinds.operators(trace)
+    return Grouped(By.MODULE, flat, _as_named(trace, links, wanted, shown))
 
 
 def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -> Grouped | None:
@@ -108,7 +105,7 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
     shown = [
         name if line is None else str(line) for name, line in zip(trace.names, lines, strict=True)
     ]
-    flat = _named(trace, links, operators, group, [*shown, NO_LINE])
+    flat = Calls.of_labels(trace, links, operators, group, [*shown, NO_LINE])
     return Grouped(By.LINE, flat, _as_named(trace, links, frames | operators, shown))
 
 
@@ -118,18 +115,8 @@ def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | N
         return None
     group = np.where(arguments.line == NONE, len(arguments.lines), arguments.line)
     labels = [*arguments.lines, NO_LINE]
-    calls = _named(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
+    calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
     return Grouped(By.LINE, calls, calls)
-
-
-def _named(
-    trace: Trace, links: Links, wanted: kinds.Mask, group: Int32, labels: list[str]
-) -> Calls:
-    """Groups whose labels agree are one."""
-    distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    if len(distinct) < len(labels):
-        group = np.array([distinct[label] for label in labels], dtype=np.int32)[group]
-    return Calls.of(trace, links, wanted, group, tuple(distinct))
 
 
 def _as_named(trace: Trace, links: Links, wanted: kinds.Mask, shown: list[str]) -> Calls:

@@ -38,6 +38,16 @@ class Calls:
         grouped = replace(trace, name=group, names=tuple(labels))
         return cls(grouped, links, innermost(trace, wanted))
 
+    @classmethod
+    def of_labels(
+        cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
+    ) -> Calls:
+        """As ``of``, but groups whose labels agree are one."""
+        distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+        if len(distinct) < len(labels):
+            group = np.array([distinct[label] for label in labels], dtype=np.int32)[group]
+        return cls.of(trace, links, wanted, group, tuple(distinct))
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the groups."""

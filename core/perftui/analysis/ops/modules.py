@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.grouping import sums
 from perftui.analysis.links import Links
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops.call_tree import innermost, sums_by_name
-from perftui.trace.model import NONE, Int32, Int64, Trace
+from perftui.analysis.ops.call_tree import innermost
+from perftui.analysis.ops.calls import Calls
+from perftui.trace.model import NONE, Trace
 
 OUTSIDE = "(in no module)"
 """Operators that no module called: those of the backward pass, of the optimizer, of the script."""
+
+
+def module_calls(trace: Trace, links: Links) -> Calls | None:
+    """The calls of modules, and as one more group the operators in none; None without modules."""
+    modules = kinds.module_calls(trace)
+    if not modules.any():
+        return None
+    # What a module calls is part of it, so only operators outside are calls of their own.
+    outside = kinds.operators(trace) & (innermost(trace, modules) == NONE)
+    shown = [kinds.module_of(name) for name in trace.names]
+    group = np.where(modules, trace.name, len(shown)).astype(np.int32)
+    return Calls.of_labels(trace, links, modules | outside, group, [*shown, OUTSIDE])
 
 
 def module_table(trace: Trace, links: Links) -> OpTable:
@@ -22,44 +36,15 @@ def module_table(trace: Trace, links: Links) -> OpTable:
     device time is what was launched meanwhile. Own times of one thread sum to the time it spent
     in modules and operators. Empty where no module is marked.
     """
-    modules = kinds.module_calls(trace)
-    if not modules.any():
+    calls = module_calls(trace, links)
+    if calls is None:
         return OpTable.empty()
-    inside = innermost(trace, modules) != NONE
-    # What a module calls is part of it, so only operators outside are calls of their own.
-    around = innermost(trace, modules | (kinds.operators(trace) & ~inside))
-    by_name = sums_by_name(trace, around, _device(trace, links, around))
-    is_module = np.array([kinds.is_module(name) for name in trace.names], dtype=bool)
-    names = np.flatnonzero((by_name["calls"] > 0) & is_module)
-    keys = (-by_name["cpu_self"][names], -by_name["device_self"][names])
-    order = names[np.lexsort(keys)]
-    others = np.flatnonzero((by_name["calls"] > 0) & ~is_module)
-    columns = {name: column[order] for name, column in by_name.items()}
-    shown = [kinds.module_of(trace.names[number]) for number in order.tolist()]
-    if len(others):
-        rest = _together({name: column[others] for name, column in by_name.items()}, trace)
-        columns = {name: np.append(column, rest[name]) for name, column in columns.items()}
-        shown.append(OUTSIDE)
-    return OpTable(names=tuple(shown), **columns)
-
-
-def _device(trace: Trace, links: Links, around: Int32) -> Int64:
-    """What each call launched itself, by row."""
-    caller = np.where(links.launch == NONE, links.operator, links.launch)
-    found = np.where(caller == NONE, NONE, around[caller])
-    linked = found != NONE
-    return sums(found[linked], trace.duration[links.activity[linked]], len(trace))
-
-
-def _together(columns: dict[str, Int64], trace: Trace) -> dict[str, int]:
-    """Operators of several names as one: what they took without the modules in them."""
-    longest = columns["first_row"][np.argmax(trace.duration[columns["first_row"]])]
-    own, device = int(columns["cpu_self"].sum()), int(columns["device_self"].sum())
-    return {
-        "calls": int(columns["calls"].sum()),
-        "cpu_total": own,
-        "cpu_self": own,
-        "device_total": device,
-        "device_self": device,
-        "first_row": int(longest),
-    }
+    table = calls.table()
+    is_outside = np.array([name == OUTSIDE for name in table.names], dtype=bool)
+    # What ran in no module comes last; modules in it are not part of it.
+    order = np.argsort(is_outside, kind="stable")
+    columns = {each.name: getattr(table, each.name) for each in fields(OpTable)}
+    columns["cpu_total"] = np.where(is_outside, table.cpu_self, table.cpu_total)
+    columns["device_total"] = np.where(is_outside, table.device_self, table.device_total)
+    names = tuple(table.names[row] for row in order.tolist())
+    return OpTable(names, *(columns[each.name][order] for each in fields(OpTable)[1:]))

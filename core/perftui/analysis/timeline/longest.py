@@ -51,7 +51,7 @@ class LongestIndex:
         return self._larger(self._larger(left, middle), right)
 
     def _looked_at(self, level: int, begin: Int64, stop: Int64) -> Int64:
-        """The same by looking at every block, or value."""
+        """``argmax`` on one level, by looking at every block, or value."""
         if level == 0:
             return _argmax(self._values, begin, stop)
         blocks = slice(self._levels[level - 1], self._levels[level])

@@ -40,7 +40,7 @@ class NameTime:
     total: int
     """Nanoseconds inside the range, summed over the events; with what each of them called."""
     own: int
-    """The same without what they called; on a device, where nothing calls, it is ``total``."""
+    """Nanoseconds without what they called; on a device, where nothing calls, it is ``total``."""
 
 
 @dataclass(frozen=True)

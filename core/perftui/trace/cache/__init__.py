@@ -1,1 +1,1 @@
-"""Traces kept as columns, so that opening one again reads no text."""
+"""Caches traces as columns, so that opening one again reads no text."""

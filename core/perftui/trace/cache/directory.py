@@ -1,4 +1,4 @@
-"""Where kept traces lie: a directory that only its owner can read."""
+"""Where the cache lies: a directory that only its owner can read."""
 
 from __future__ import annotations
 

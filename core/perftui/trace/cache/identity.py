@@ -1,4 +1,4 @@
-"""What a kept trace must agree with to be used: the file it was read from, and our own code."""
+"""What a cached trace must agree with to be used: the file it was read from, and our own code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds what is kept: the disk also belongs to trainings."""
+"""Bounds the size of the cache: the disk also belongs to trainings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kept traces: found again by the path of the file, used only if that is still the same."""
+"""Cached traces: found again by the path of the file, used only if that has not changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass of nesting over a track, in Python: ``sweep.c`` is the same, compiled."""
+"""One pass of nesting over a track, in Python; ``sweep.c`` is its compiled form."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Arguments(msgspec.Struct, gc=False, frozen=True):
 
 
 NO_ARGUMENTS = Arguments()
-
+_ARGUMENT_FIELDS = msgspec.structs.fields(Arguments)
 
 Id = int | float | str | None
 """A process or a thread."""
@@ -83,21 +83,11 @@ def event_of(fields: dict[str, Any]) -> Event:
 
 
 def _arguments(fields: dict[str, Any]) -> Arguments:
-    name = fields.get("name", "")
-    return Arguments(
-        correlation=_plain(fields.get("correlation", NONE)),
-        external_id=_plain(fields.get("External id", NONE)),
-        legacy_external_id=_plain(fields.get("external id", NONE)),
-        device=_plain(fields.get("device", NONE)),
-        stream=_plain(fields.get("stream", NONE)),
-        bytes=_plain(fields.get("bytes", NONE)),
-        change=_plain(fields.get("Bytes", NONE)),
-        device_type=_plain(fields.get("Device Type", NONE)),
-        memory_device=_plain(fields.get("Device Id", NONE)),
-        allocated=_plain(fields.get("Total Allocated", NONE)),
-        reserved=_plain(fields.get("Total Reserved", NONE)),
-        name=encodable(name) if isinstance(name, str) else name,
-    )
+    values = {
+        each.name: _plain(fields.get(each.encode_name, each.default)) for each in _ARGUMENT_FIELDS
+    }
+    name = values["name"]
+    return Arguments(**{**values, "name": encodable(name) if isinstance(name, str) else name})
 
 
 def _text(value: Any) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.kineto.arguments import StretchTable
 from perftui.trace.kineto.assemble import arrange, assemble
@@ -18,25 +19,14 @@ from perftui.trace.kineto.scanner import Values, open_scanner
 from perftui.trace.kineto.source import PIECE, Source
 from perftui.trace.model import Trace
 
-FIRST_PREVIEW = 64_000
-"""Rows of the first preview: read in a tenth of a second, and more than a screen can tell apart."""
-
-PREVIEW_GROWTH = 8
-"""Times as many rows from one preview to the next: all of them cost a seventh of the last."""
-
 MOST_ROWS = 2**31 - 1
 """Rows of the columns that number them."""
-
-Preview = Callable[[Trace], None]
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and in all, as they are on disk."""
 
 
 def load_kineto(
     path: Path,
     progress: Progress | None = None,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Cancelled | None = None,
     preview: Preview | None = None,
 ) -> Trace:
     """Read a trace as torch.profiler exports it, plain or gzip whatever its name says.
@@ -69,7 +59,7 @@ def load_kineto(
 
 
 def _watched(
-    source: Source, progress: Progress | None, cancelled: Callable[[], bool] | None
+    source: Source, progress: Progress | None, cancelled: Cancelled | None
 ) -> Iterator[bytes]:
     for piece in source.pieces():
         if cancelled is not None and cancelled():

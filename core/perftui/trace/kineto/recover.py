@@ -98,7 +98,7 @@ class _Walk:
         return _START.finditer(self._text, at)
 
     def candidates(self, at: int) -> Iterator[re.Match[str]]:
-        """The same, up to where no event can follow: fields behind the array can be long."""
+        """The ``starts`` up to where no event can follow: fields behind the array can be long."""
         kind = -1
         for match in self.starts(at):
             if kind < match.end():

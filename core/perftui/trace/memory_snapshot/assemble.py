@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeGuard
 
 from perftui.trace.memory_snapshot.content import Content
 from perftui.trace.memory_snapshot.fields import Row, rows_of
@@ -13,7 +12,6 @@ from perftui.trace.memory_snapshot.model import MemorySnapshot
 from perftui.trace.memory_snapshot.refusal import RefusedError
 from perftui.trace.memory_snapshot.stack_table import StackTable
 from perftui.trace.memory_snapshot.tables import (
-    Categories,
     block_table,
     event_table,
     segment_table,
@@ -21,8 +19,6 @@ from perftui.trace.memory_snapshot.tables import (
 from perftui.trace.model import LoadWarning
 from perftui.trace.text import printable
 
-_MOST_SETTINGS = 4096
-_SETTING_BITS = 64
 _NAMES_SHOWN = 3
 
 
@@ -35,20 +31,17 @@ def assemble(
     """
     segments = rows_of(content.segments, "segments")
     stacks, unknown = StackTable(), Counter[str]()
-    categories = Categories(content.fields.get("categories", []))
     blocks = block_table(segments, stacks, most=size)
     traces = tuple(
-        event_table(device, events, stacks, categories, unknown, content.has_whole(device))
+        event_table(device, events, stacks, unknown, content.has_whole(device))
         for device, events in enumerate(_traces(content.traces, most=size))
     )
     return MemorySnapshot(
         path=path,
-        segments=segment_table(segments, blocks, stacks, content.segments_whole),
+        segments=segment_table(segments, blocks, content.segments_whole),
         blocks=blocks,
         traces=traces,
         stacks=stacks.stacks(),
-        categories=categories.names,
-        settings=_settings(content.fields.get("allocator_settings")),
         whole=content.is_whole,
         warnings=(*warnings, *_not_shown(content, unknown)),
     )
@@ -61,19 +54,6 @@ def _traces(traces: list[object], most: int) -> list[list[Row]]:
     return [rows_of(events, "device_traces") for events in traces]
 
 
-def _settings(value: object) -> dict[str, int | float | bool | str]:
-    """Plain values, and those one level below; a file can nest them without end."""
-    found: dict[str, int | float | bool | str] = {}
-    pairs = list(value.items()) if isinstance(value, dict) else []
-    for key, setting in pairs[:_MOST_SETTINGS]:
-        inner = setting.items() if isinstance(setting, dict) else ()
-        named = [(key, setting), *((f"{key}.{name}", each) for name, each in inner)]
-        for name, each in named[:_MOST_SETTINGS]:
-            if _is_setting(each) and len(found) < _MOST_SETTINGS:
-                found[name] = each
-    return found
-
-
 def _not_shown(content: Content, unknown: Counter[str]) -> Iterator[LoadWarning]:
     if unknown:
         names = ", ".join(printable(name)[:40] for name, _ in unknown.most_common(_NAMES_SHOWN))
@@ -81,10 +61,3 @@ def _not_shown(content: Content, unknown: Counter[str]) -> Iterator[LoadWarning]
     host = content.fields.get("host_segments")
     if isinstance(host, list) and host:
         yield LoadWarning(f"{len(host)} segments of pinned host memory are not shown")
-
-
-def _is_setting(value: object) -> TypeGuard[int | float | str]:
-    """Integers beyond 64 bits are none, and cannot always be shown."""
-    if isinstance(value, int):
-        return value.bit_length() <= _SETTING_BITS
-    return isinstance(value, float | str)

@@ -49,7 +49,7 @@ class Content:
         raise IndexError(number)
 
     def first(self, count: int) -> Content:
-        """The same without the rows from the one with this number on."""
+        """The content up to this many rows."""
         segments: list[Plain] = []
         traces: list[Plain] = []
         segments_whole, whole_traces = False, 0

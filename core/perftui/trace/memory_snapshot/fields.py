@@ -31,7 +31,7 @@ def integers(rows: Sequence[Row], key: str, default: int | None = None) -> list[
 
 
 def whole(values: list[object], key: str) -> list[int]:
-    """The same list; raises TraceError where one is no integer."""
+    """``values``, all of them integers; raises TraceError where one is none."""
     if set(map(type, values)) - {int}:
         raise TraceError(f"{key!r} is missing or no integer: this is not a memory snapshot")
     return values  # type: ignore[return-value]  # checked above, faster than a loop
@@ -65,21 +65,3 @@ def addresses(values: list[int], key: str) -> UInt64:
     if values and min(values) < 0:
         values = [value % _ADDRESSES for value in values]
     return np.array(values, np.uint64)
-
-
-class Interned:
-    """Distinct texts in the order in which they were met."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-
-    def index(self, value: object, what: str) -> int:
-        """The number of a text; raises TraceError for what is no text."""
-        if not isinstance(value, str):
-            raise TraceError(f"{what!r} is not text: this is not a memory snapshot")
-        return self._known.setdefault(value, len(self._known))
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All of them."""
-        return tuple(self._known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,14 +87,6 @@ class SegmentTable:
     """Bytes in blocks that the program holds, rounded as the allocator rounds them."""
     active: Int64
     """``allocated`` and the bytes that a stream still uses."""
-    stream: Int64
-    """NONE where the file does not say."""
-    kind: Int32
-    """Index into ``kinds``."""
-    expandable: Mask
-    stack: Int32
-    kinds: tuple[str, ...]
-    """``large``, ``small``."""
     whole: bool = True
     """Whether all segments of the file could be read."""
 
@@ -134,12 +125,9 @@ class EventTable:
     """0 for OOM, which has none."""
     size: Int64
     """As the program asked for it."""
-    stream: Int64
     time: Int64
     """NONE where the file has no times: older torch recorded none."""
     stack: Int32
-    category: Int32
-    """Index into the snapshot's ``categories``, or NONE."""
     device_free: Int64
     """Bytes that the driver had left, for OOM; NONE elsewhere."""
     whole: bool = True
@@ -164,29 +152,10 @@ class MemorySnapshot:
     traces: tuple[EventTable, ...]
     """One for each device that the file lists, events or not."""
     stacks: Stacks
-    categories: tuple[str, ...]
-    """``parameter``, ``activation``...: in snapshots that torch's profiler made."""
-    settings: Mapping[str, int | float | bool | str]
-    """Of the allocator, nested ones as ``outer.inner``; empty where the file has none."""
     whole: bool = True
     """Whether all segments and events of the file could be read; a warning says where it ends."""
     warnings: tuple[LoadWarning, ...] = ()
     """What of the file is not here; offsets are those of the pickle, inflated."""
-
-    @property
-    def reserved(self) -> int:
-        """Bytes got from the driver, on all devices."""
-        return int(self.segments.reserved.sum())
-
-    @property
-    def allocated(self) -> int:
-        """Bytes that the program holds, on all devices, as the allocator rounded them."""
-        return int(self.segments.allocated.sum())
-
-    @property
-    def active(self) -> int:
-        """Bytes that the program or a stream holds, on all devices."""
-        return int(self.segments.active.sum())
 
     @property
     def devices(self) -> tuple[int, ...]:

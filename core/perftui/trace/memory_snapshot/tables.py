@@ -9,7 +9,6 @@ import numpy as np
 
 from perftui.trace.errors import TraceError
 from perftui.trace.memory_snapshot.fields import (
-    Interned,
     Row,
     addresses,
     column,
@@ -48,11 +47,8 @@ _NS_PER_US = 1000
 _NO_HISTORY: Row = {}
 
 
-def segment_table(
-    segments: Sequence[Row], blocks: BlockTable, stacks: StackTable, whole: bool
-) -> SegmentTable:
+def segment_table(segments: Sequence[Row], blocks: BlockTable, whole: bool) -> SegmentTable:
     """One row for each segment; sums that the file does not have are made from its blocks."""
-    kinds = Interned()
     held = blocks.state == BlockState.ACTIVE
     in_use = blocks.state != BlockState.INACTIVE
     return SegmentTable(
@@ -61,14 +57,6 @@ def segment_table(
         reserved=sizes(integers(segments, "total_size"), "total_size"),
         allocated=_stated(segments, "allocated_size", _sum_by_segment(blocks, held, segments)),
         active=_stated(segments, "active_size", _sum_by_segment(blocks, in_use, segments)),
-        stream=column(integers(segments, "stream", NONE), "stream"),
-        kind=np.array(
-            [kinds.index(row.get("segment_type", ""), "segment_type") for row in segments],
-            np.int32,
-        ),
-        expandable=np.array([row.get("is_expandable") is True for row in segments], np.bool_),
-        stack=np.array([stacks.add(row.get("frames")) for row in segments], np.int32),
-        kinds=kinds.texts,
         whole=whole,
     )
 
@@ -160,35 +148,10 @@ def _state(block: Row) -> BlockState:
     return _STATES[state]
 
 
-class Categories:
-    """What memory is for: an event names it, or says its place in the file's list of names."""
-
-    def __init__(self, listed: object) -> None:
-        if not isinstance(listed, list | tuple):
-            raise TraceError("'categories' is not a list: this is not a memory snapshot")
-        self._names = Interned()
-        self._listed = [self._names.index(name, "categories") for name in listed]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All that were met."""
-        return self._names.texts
-
-    def index(self, event: Row) -> int:
-        """Index into ``names``, NONE where the event does not say."""
-        category = event.get("category")
-        if category is None:
-            return NONE
-        if isinstance(category, int):
-            return self._listed[category] if 0 <= category < len(self._listed) else NONE
-        return self._names.index(category, "category")
-
-
 def event_table(
     device: int,
     events: list[Row],
     stacks: StackTable,
-    categories: Categories,
     unknown: Counter[str],
     whole: bool,
 ) -> EventTable:
@@ -198,10 +161,8 @@ def event_table(
         action=np.array([_action(row, unknown) for row in events], np.int8),
         address=addresses(integers(events, "addr", 0), "addr"),
         size=sizes(integers(events, "size", 0), "size"),
-        stream=column(integers(events, "stream", NONE), "stream"),
         time=_times(events),
         stack=np.array([stacks.add(row.get("frames")) for row in events], np.int32),
-        category=np.array([categories.index(row) for row in events], np.int32),
         device_free=column(integers(events, "device_free", NONE), "device_free"),
         whole=whole,
     )

@@ -11,8 +11,6 @@ MetricKey: TypeAlias = tuple[str, str]
 """Section and name: ``Memory Throughput`` is a share of the peak in one section, a rate in another.
 The raw page and ``--metrics`` have no sections; the section is then ``""``."""
 
-Shape: TypeAlias = tuple[int, int, int]
-
 PERCENT, NANOSECONDS, BYTES, HERTZ, BYTES_PER_SECOND = "%", "ns", "byte", "Hz", "byte/s"
 
 
@@ -34,13 +32,7 @@ class Launch:
     """One launch of a kernel. What the file does not say is None."""
 
     id: str
-    process: str
     name: str
-    context: str
-    stream: str
-    device: int | None
-    block: Shape | None
-    grid: Shape | None
     compute_capability: str
     metrics: Mapping[MetricKey, Metric]
 

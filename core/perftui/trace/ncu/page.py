@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from perftui.trace.errors import TraceError
-from perftui.trace.ncu.model import KernelMetrics, Launch, Metric, MetricKey, Shape
+from perftui.trace.ncu.model import KernelMetrics, Launch, Metric, MetricKey
 from perftui.trace.ncu.numbers import decimal_mark, number, unit_of
 from perftui.trace.text import printable
 
@@ -24,8 +24,6 @@ _DESCRIBING = re.compile(
 )
 """Columns of a launch, the last two of ``--nvtx``; every other one of a raw page is a metric."""
 
-_SHAPE = re.compile(r"\(?\s*(\d{1,18}),\s*(\d{1,18}),\s*(\d{1,18})\s*\)?", re.ASCII)
-_DEVICE = re.compile(r"\d{1,9}", re.ASCII)
 _LONGEST_QUOTE = 200
 
 Cells: TypeAlias = Mapping[str, str]
@@ -107,21 +105,9 @@ def _metric(text: str, unit: str, mark: str) -> Metric:
 
 def _launch(draft: _Draft) -> Launch:
     cells = draft.cells
-    device = cells.get("Device", "").strip()
     return Launch(
         id=cells.get("ID", ""),
-        process=cells.get("Process Name", ""),
         name=cells.get("Kernel Name", ""),
-        context=cells.get("Context", ""),
-        stream=cells.get("Stream", ""),
-        device=int(device) if _DEVICE.fullmatch(device) else None,
-        block=_shape(cells.get("Block Size", "")),
-        grid=_shape(cells.get("Grid Size", "")),
         compute_capability=cells.get("CC", ""),
         metrics=draft.metrics,
     )
-
-
-def _shape(text: str) -> Shape | None:
-    match = _SHAPE.fullmatch(text.strip())
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None

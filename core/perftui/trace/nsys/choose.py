@@ -7,21 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perftui.trace.callbacks import Cancelled, Preview, Progress
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Told
 
-Loader = Callable[
-    [
-        Path,
-        Callable[[int, int], None] | None,
-        Callable[[], bool] | None,
-        Callable[[Trace], None] | None,
-    ],
-    Trace,
-]
+Loader = Callable[[Path, Progress | None, Cancelled | None, Preview | None], Trace]
 
 _MAGIC = b"SQLite format 3\0"
 _REPORTS = (".nsys-rep", ".qdrep")

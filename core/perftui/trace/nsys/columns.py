@@ -99,7 +99,7 @@ class Columns:
         return sum(len(part.start) for part in self.parts)
 
     def so_far(self) -> Columns:
-        """The same rows, which can be used up while more are added here."""
+        """A copy of the rows, which can be used up while more are added here."""
         return replace(self, parts=[replace(part) for part in self.parts])
 
     def span(self) -> tuple[int, int]:

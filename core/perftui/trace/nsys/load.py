@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perftui.trace.cache.identity import journals_of
+from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
 from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.model import LoadWarning, Trace
 from perftui.trace.nsys.activities import ACTIVITIES, GRAPHS, Activity
@@ -24,16 +25,7 @@ from perftui.trace.nsys.scan import Rows, Scan
 from perftui.trace.nsys.string_tables import StringTables
 from perftui.trace.nsys.tracks import Names, TrackTable, read_names
 
-Progress = Callable[[int, int], None]
-Cancelled = Callable[[], bool]
-Preview = Callable[[Trace], None]
 Value = TypeVar("Value")
-
-FIRST_PREVIEW = 64_000
-"""Rows of the first preview: read in a fifth of a second, and more than a screen can tell apart."""
-
-PREVIEW_GROWTH = 8
-"""Times as many rows from one preview to the next: all of them cost a seventh of the last."""
 
 
 def load_nsys(

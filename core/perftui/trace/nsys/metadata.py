@@ -28,8 +28,8 @@ _OLD_PROPERTIES = {
     "computeCapabilityMinor": "computeMinor",
     "numMultiprocessors": "numSms",
 }
-"""The same of TARGET_INFO_CUDA_GPU, which was in its place before Nsight Systems 2021.3: its
-columns are those of ``CUpti_ActivityDevice``."""
+"""Columns of TARGET_INFO_CUDA_GPU, which was in its place before Nsight Systems 2021.3 and is made
+like ``CUpti_ActivityDevice``."""
 
 
 def read_gpus(database: Database, connection: sqlite3.Connection) -> dict[tuple[int, int], int]:

@@ -9,12 +9,13 @@ import tempfile
 import weakref
 from pathlib import Path
 
-from perftui.trace.cache.exports import Exports, kept_exports
+from perftui.trace.cache.exports import Exports, cached_exports
 from perftui.trace.cache.identity import file_identity
+from perftui.trace.callbacks import Cancelled, Preview, Progress
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 from perftui.trace.nsys.exporting import Told, command, export
-from perftui.trace.nsys.load import Cancelled, Preview, Progress, load_nsys
+from perftui.trace.nsys.load import load_nsys
 
 
 def load_report(
@@ -35,7 +36,7 @@ def load_report(
     """
     if not path.is_file():
         raise TraceError(f"cannot read {path}: no such file")
-    exports, identity = kept_exports(), file_identity(path)
+    exports, identity = cached_exports(), file_identity(path)
     if exports is not None and identity is not None:
         found = exports.find(path, identity)
         if found is not None:

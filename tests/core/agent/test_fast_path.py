@@ -806,7 +806,7 @@ def handed_over(ours: OnFastPath) -> tuple[object, ...]:
     recording = ours.recording
     return (
         (recording.index, recording._usual_steps),
-        (recording.steps.state(), recording.steps._counts),
+        (recording.steps.state(), vars(recording.steps._counts)),
         [optimizer() is ours.all_optimizers[0] for optimizer, _ in ours.optimizers.open],
     )
 

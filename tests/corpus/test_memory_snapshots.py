@@ -6,9 +6,11 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perftui.analysis.memory_snapshot import (
+    StackTotals,
     by_source,
     fragmentation,
     holders_at_end,
@@ -96,7 +98,10 @@ def test_holders_and_levels_agree(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_sources_are_python_outside_of_torch(name: str) -> None:
     snapshot = loaded(name)
-    sources = by_source(snapshot, holders_at_peak(snapshot, 0))
+    trace = snapshot.traces[0]
+    made = trace.action == Action.ALLOC
+    every = StackTotals(trace.stack[made], trace.size[made], np.ones(int(made.sum()), np.int64))
+    sources = by_source(snapshot, every)
     frames = [source.frame for source in sources if source.frame is not None]
     assert len(frames) > 5
     assert all(frame.filename.endswith(".py") and frame.line > 0 for frame in frames)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
-from perftui.diagnosis.symptoms import data, host, kernels, loader_start, memory, optimizer
+from perftui.diagnosis.symptoms import (
+    data,
+    kernels,
+    launch_bound,
+    loader_start,
+    memory,
+    optimizer,
+    sync_bound,
+)
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
-    host.SYNC,
-    host.LAUNCH,
+    sync_bound.SYNC,
+    launch_bound.LAUNCH,
     kernels.FLOAT64,
     memory.PRESSURE,
 )

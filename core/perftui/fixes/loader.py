@@ -8,9 +8,9 @@ from perftui.facts.fact import Facts
 from perftui.facts.gpu import has_gpu
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.fixes.fix import CallChange, Fix
-from perftui.fixes.loader_arguments import LOADER, loader_arguments
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.loader_arguments import LOADER, loader_arguments
 
 
 def loader_change(

@@ -9,8 +9,8 @@ from perftui.facts.fact import Facts
 from perftui.facts.optimizer import single_tensor_optimizer
 from perftui.fixes.fix import CallChange, Fix
 from perftui.fixes.model import Patch, Risk
-from perftui.fixes.optimizer_arguments import HAVE, optimizer_arguments, optimizer_spec
 from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_arguments, optimizer_spec
 
 _ARGUMENT = "fused"
 

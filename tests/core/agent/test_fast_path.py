@@ -32,7 +32,7 @@ from perftui.agent.output.ring import RingWriter
 from perftui.agent.overhead.meter import Meter
 from perftui.agent.recording.recording import Recording
 from perftui.agent.safety.signal_handlers import raised_by_handler
-from perftui.agent.steps.machine import TRAIN, Boundary, StepMachine
+from perftui.agent.steps.detection import TRAIN, Boundary, StepMachine
 from perftui.agent.steps.optimizers import Optimizers
 from perftui.wire.ring import BACKWARD, FORWARD, PAGE, RECORD
 from tests.core.agent.interrupts import interrupted_at_call

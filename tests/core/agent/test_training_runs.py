@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.steps.machine import EVAL, TRAIN, Boundary
+from perftui.agent.steps.detection import EVAL, TRAIN, Boundary
 from perftui.agent.steps.training_runs import (
     LEAST_GAPS,
     LONG_GAP,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.steps.machine import EVAL, INFER, TRAIN, Boundary
+from perftui.agent.steps.detection import EVAL, INFER, TRAIN, Boundary
 from perftui.agent.steps.training_runs import LONG_GAP
 from perftui.agent.windows.plan import LONG_EVALUATION, MOST_ATTEMPTS, MOST_WAIT_NS, WindowPlan
 from perftui.agent.windows.triggers import ASKED, REGULAR, WARM

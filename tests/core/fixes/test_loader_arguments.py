@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.fixes.loader_arguments import loader_arguments
+from perftui.fixes.source.loader_arguments import loader_arguments
 from perftui.fixes.source.refused import PatchRefusedError
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}

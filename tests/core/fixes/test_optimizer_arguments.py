@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.optimizer_arguments import HAVE, optimizer_arguments
+from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_arguments
 from perftui.fixes.source.refused import PatchRefusedError
 
 HEAD = "import torch\n"

@@ -1,1 +1,1 @@
-"""The live panes of the Overview."""
+"""Parts that several screens draw: meters, the bar of a step, lists of findings."""

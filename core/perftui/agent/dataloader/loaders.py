@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from ..hooks.call_site import CallSite
 from ..output.notes import Notes
 from ..overrides.request import Outcome
-from ..steps.machine import TRAIN
+from ..steps.detection import TRAIN
 from .loader import fetches_itself, loader_facts
 from .worker_times import name_loader, worker_pids
 

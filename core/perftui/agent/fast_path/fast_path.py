@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..dataloader.loader import batches_ready, fetches_itself
 from ..dataloader.worker_times import FETCH_CALLS
 from ..native.compiled import CompiledFastPath
-from ..steps.machine import StepMachine
+from ..steps.detection import StepMachine
 
 if TYPE_CHECKING:
     from ..overhead.meter import Meter

@@ -7,7 +7,7 @@ from threading import get_ident
 from ..native.compiled import IS_COMPILED
 from ..recording.lifetime import Lifetime
 from ..recording.recording import Recording
-from ..steps.machine import TRAIN, Boundary
+from ..steps.detection import TRAIN, Boundary
 from .fast_path import MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED
 
 

@@ -17,8 +17,8 @@ from ..output.ring import create_ring
 from ..overhead.hook_cost import calibrate, inner_call_ns
 from ..overhead.meter import Meter
 from ..startup.process import declare, process_facts
+from ..steps.detection import StepMachine
 from ..steps.durations import NEVER
-from ..steps.machine import StepMachine
 from ..windows.windows import Windows
 from .pauses import GcPauses
 from .step_writer import StepWriter

@@ -16,7 +16,7 @@ from ..overrides.request import Arguments, Target
 from ..safety.guarded import guarded, guarded_and_timed
 from ..settings.flags import autocast
 from ..settings.note import settings_facts
-from ..steps.machine import TRAIN, Boundary
+from ..steps.detection import TRAIN, Boundary
 from .recording import Recording
 
 STEPS_WITHOUT_FORWARD = 10

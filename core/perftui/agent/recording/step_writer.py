@@ -9,7 +9,7 @@ from ...wire import ring as rings
 from ..gpu.device import Device, MemoryReading
 from ..output.ring import RingWriter
 from ..overhead.meter import Mark, Meter
-from ..steps.machine import EVAL, INFER, TRAIN, Boundary, StepMachine
+from ..steps.detection import EVAL, INFER, TRAIN, Boundary, StepMachine
 from ..windows.windows import Windows
 from .pauses import GcPauses
 

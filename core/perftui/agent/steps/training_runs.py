@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from .machine import TRAIN, Boundary
+from .detection import TRAIN, Boundary
 
 REMEMBERED = 4
 """Runs and gaps. Most loops have one or two lengths of each: steps between two validations, and

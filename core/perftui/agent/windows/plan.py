@@ -8,7 +8,7 @@ from ...wire.control_page import ControlPage
 from ...wire.options import AgentOptions
 from ...wire.spool import Spool
 from ..overhead.budget import Budget
-from ..steps.machine import EVAL, TRAIN, Boundary
+from ..steps.detection import EVAL, TRAIN, Boundary
 from ..steps.training_runs import TrainingRuns
 from .length import ModuleCalls, window_steps
 from .rank_sync import RankSync, usual_lead

@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any
 
+from ..steps.detection import Boundary
 from ..steps.durations import NEVER
-from ..steps.machine import Boundary
 from .stages import POSTPONED, WindowStages
 
 

@@ -1,4 +1,4 @@
-"""Which time of a trace a finding is about: where it is seen, and whether another says the same."""
+"""Which time of a trace a finding is about, and whether another finding says the same."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ PHASE_MARKS = {"input_wait": ("perftui::input_wait", "enumerate(DataLoader)")}
 MOSTLY = 0.8
 """Share of a finding's time from which on another finding about it says the same."""
 
-TimelinePlace = tuple[int, int, "int | None"]
-"""Start and end in ns since the trace's start, and a trace row to select."""
-
 
 def without_repeats(
     findings: Sequence[Finding], rules: Sequence[Rule], analysis: TraceAnalysis | None
@@ -41,30 +38,6 @@ def without_repeats(
         worst = max(kept[same[0]].severity, finding.severity)
         kept[same[0]] = replace(kept[same[0]], severity=worst)
     return kept
-
-
-def place_of_finding(
-    finding: Finding, claim: Claim, analysis: TraceAnalysis | None
-) -> TimelinePlace | None:
-    """The place that a figure of ``finding`` names, else the longest interval it claims, or None.
-
-    Only the listed gaps of a device are looked at, the longest ones.
-    """
-    for figure in finding.facts:
-        place = figure.place
-        if place is not None and place.start is not None and place.end is not None:
-            return place.start, place.end, place.trace_row
-    if analysis is None:
-        return None
-    gap = next((gap for gap in analysis.gaps if gap.cause is claim.idle), None)
-    if gap is not None:
-        return gap.start, gap.end, None
-    rows = _rows(claim, analysis)
-    if not len(rows):
-        return None
-    row = int(rows[np.argmax(analysis.trace.duration[rows])])
-    start = int(analysis.trace.start[row])
-    return start, start + int(analysis.trace.duration[row]), row
 
 
 def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> bool:
@@ -91,11 +64,11 @@ def _intervals(claim: Claim, analysis: TraceAnalysis) -> Intervals:
     if gaps:
         start, end = zip(*((gap.start, gap.end) for gap in gaps), strict=True)
         return union(np.array(start, dtype=np.int64), np.array(end, dtype=np.int64))
-    rows = _rows(claim, analysis)
+    rows = rows_of(claim, analysis)
     return union(analysis.trace.start[rows], analysis.trace.ends_of(rows)) if len(rows) else EMPTY
 
 
-def _rows(claim: Claim, analysis: TraceAnalysis) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def rows_of(claim: Claim, analysis: TraceAnalysis) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Rows of the claimed phase's ranges, or of the claimed kernels."""
     trace = analysis.trace
     marks = PHASE_MARKS.get(claim.phase, (f"perftui::{claim.phase}",) if claim.phase else ())

@@ -9,10 +9,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from perftui.diagnosis.model import Finding
+from perftui.diagnosis.places import place_of
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings, shown_key
-from perftui_tui.reading.evidence_place import place_of
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.diagnosis.finding_details import details, listing
 from perftui_tui.screens.run_screen import RunScreen

@@ -29,7 +29,7 @@ import torch
 from torch import nn
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(20)))
+model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(25)))
 optimizer = torch.optim.AdamW(
     model.parameters(),
     lr=1e-3,{more}

@@ -426,6 +426,6 @@ def test_how_often_the_main_thread_is_looked_at_can_be_said(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.py").touch()
     python = ["--python", sys.executable]
-    assert launch_of(parse([*python, "x.py"])).looks == LOOKS_A_SECOND
-    assert launch_of(parse([*python, "--looks", "50", "x.py"])).looks == 50
-    assert launch_of(parse([*python, "--looks", "0", "x.py"])).looks == 0
+    assert launch_of(parse([*python, "x.py"])).stack_samples_per_second == LOOKS_A_SECOND
+    assert launch_of(parse([*python, "--looks", "50", "x.py"])).stack_samples_per_second == 50
+    assert launch_of(parse([*python, "--looks", "0", "x.py"])).stack_samples_per_second == 0

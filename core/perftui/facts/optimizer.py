@@ -5,11 +5,15 @@ from __future__ import annotations
 from perftui.facts.fact import Facts, fact
 from perftui.facts.settings import OptimizerSettings, Settings, settings
 
+MANY_TENSORS = 50
+"""Fewer tensors than this take a loop no longer than their arithmetic: six tensors of a million
+elements each are as slow to update in one operator."""
+
 
 @fact
 def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
-    """The optimizer with most tensors, if it updates them one at a time; None where it does not, or
-    nothing tells."""
+    """The optimizer with most tensors, if it updates many of them, one at a time; None where it
+    does not, or nothing tells."""
     known = settings(facts)
     made = max(
         known.optimizers or () if known else (),
@@ -17,6 +21,8 @@ def single_tensor_optimizer(facts: Facts) -> OptimizerSettings | None:
         default=None,
     )
     if known is None or made is None or not made.name.startswith("torch.optim."):
+        return None
+    if (made.parameters or 0) < MANY_TENSORS:
         return None
     if made.fused or made.foreach or made.differentiable:
         return None

@@ -65,6 +65,7 @@ def test_a_small_part_of_the_step_is_left_alone() -> None:
         ("cuda:0", {"foreach": False}, True),
         ("cpu", {"differentiable": True}, False),
         ("cpu", {"name": "mine.Lion"}, False),
+        ("cpu", {"parameters": 49}, False),
     ],
 )
 def test_only_optimizers_of_torch_that_go_tensor_by_tensor(

@@ -26,7 +26,7 @@ def _single_tensor(facts: Facts) -> Lost | None:
     if made is None:
         return None
     at = f" at {made.source}" if made.source else ""
-    tensors = f"{fmt.several(made.parameters, 'tensor')}" if made.parameters else "its tensors"
+    tensors = fmt.several(made.parameters or 0, "tensor")
     place = Place(rank=facts.rank_number, file=made.file, line=made.line)
     share = round(100 * part / step.mean, 1)
     return Lost(

@@ -107,7 +107,8 @@ def _known(fact: Fact[T], worked_out: dict[object, object], compute: Callable[[]
         try:
             worked_out[fact] = compute()
         except (UnknownError, NotApplicableError) as error:
-            worked_out[fact] = error
+            # Its traceback would keep everything alive that was looked at.
+            worked_out[fact] = error.with_traceback(None)
     value = worked_out[fact]
     if isinstance(value, (UnknownError, NotApplicableError)):
         raise type(value)(*value.args)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perftui.facts.device_phases import DeviceShare, device_share
-from perftui.facts.own_cost import OwnCost, own_cost
-from perftui.facts.steady import steady
-from perftui.facts.step_kind import main_kind
+from perftui.facts.device_phases import DeviceShare, device_phases
+from perftui.facts.fact import Facts
+from perftui.facts.own_cost import OwnCost, recording_cost
 from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout
@@ -83,14 +82,14 @@ class Recording:
     nsys: tuple[Path, ...]
 
 
-def recording_of(run: RunSnapshot) -> Recording:
-    """What is known of how ``run`` was recorded."""
-    rank = run.rank()
+def recording_of(run: RunSnapshot, facts: Facts) -> Recording:
+    """What is known of how ``run``, which ``facts`` are about, was recorded."""
+    rank = facts.rank
     return Recording(
         options=tuple(_options(run.manifest.profile)),
-        cost=own_cost(rank.steps, rank.downsampled) if rank else None,
+        cost=recording_cost(facts),
         windows=tuple(_windows(run, rank)) if rank else (),
-        phases=_phases(rank) if rank else None,
+        phases=device_phases(facts),
         memory=_memory(rank) if rank else None,
         snapshots=tuple(_snapshots(run, rank)) if rank else (),
         nsys=tuple(_reports(RunLayout(run.root))),
@@ -162,10 +161,6 @@ def _of_rank(run: RunSnapshot, rank: RankSnapshot, name: str) -> Path:
     if rank.windows:
         return rank.windows[0].parent.parent / name
     return RunLayout(run.root).rank(rank.rank).root / name
-
-
-def _phases(rank: RankSnapshot) -> DeviceShare | None:
-    return device_share(rank.steps, steady(rank.steps, main_kind(rank.steps, rank.downsampled)))
 
 
 def _memory(rank: RankSnapshot) -> GpuMemory | None:

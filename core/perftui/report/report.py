@@ -80,7 +80,7 @@ def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Repo
         _ops(subject.analysis) if subject.analysis else (),
         _kernels(subject.analysis) if subject.analysis else (),
         _modules(subject.analysis) if subject.analysis else (),
-        recording_of(subject.run) if subject.run else None,
+        recording_of(subject.run, facts) if subject.run else None,
         metrics=join_metrics(measured, subject.analysis.kernels)
         if measured is not None and subject.analysis
         else None,

@@ -83,7 +83,6 @@ def kernels(analysis: TraceAnalysis) -> Kernels:
     if steps is None or not steps.has_gpu:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
     trace = analysis.trace
-    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
-    chosen = trace.in_category(KERNEL) & (device_of == steps.device) & inside(trace.start, steps)
+    chosen = trace.in_category(KERNEL) & steps.on_device & inside(trace.start, steps)
     rows = np.flatnonzero(chosen).astype(np.int64)
     return Kernels(steps, rows[np.argsort(trace.start[rows], kind="stable")])

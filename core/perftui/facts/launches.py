@@ -47,9 +47,8 @@ def _empty_queue(trace: Trace, found: Kernels) -> float | None:
     device, over all its streams, has nothing left of what came before.
     """
     # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
-    device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)[trace.track]
-    mine = device_of == found.steps.device
-    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & mine).astype(np.int64)
+    work = trace.in_category(*DEVICE_ACTIVITY) & found.steps.on_device
+    rows = np.flatnonzero(work).astype(np.int64)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     ends = np.maximum.accumulate(trace.ends_of(rows))
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))

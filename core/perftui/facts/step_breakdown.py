@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from perftui.analysis.model import StepParts
 from perftui.facts.rounding import whole_quotients
@@ -120,9 +119,3 @@ def exact_means(totals: Sequence[int], count: int) -> tuple[int, list[int]]:
     Parts are the means of each total, off by less than one; together they are the mean.
     """
     return sum(totals) // count, whole_quotients(totals, count)
-
-
-def nearest_rank(ordered: npt.NDArray[np.int64], percent: int) -> int:
-    """The smallest value that at least ``percent`` of the ascending ``ordered`` do not exceed."""
-    rank = -(-percent * len(ordered) // 100)
-    return int(ordered[max(rank, 1) - 1])

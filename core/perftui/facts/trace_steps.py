@@ -50,6 +50,14 @@ class TraceSteps:
         return busiest.device if busiest else None
 
     @property
+    def on_device(self) -> Mask:
+        """Which rows of the trace are of that device."""
+        trace = self.analysis.trace
+        device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)
+        mine: Mask = device_of[trace.track] == self.device
+        return mine
+
+    @property
     def lists_all_gaps(self) -> bool:
         """Whether every gap of the device is listed, rather than the longest ``MOST``."""
         return sum(gap.device == self.device for gap in self.analysis.gaps) < MOST

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftui.facts.step_breakdown import nearest_rank, run_breakdown
+from perftui.facts.step_breakdown import run_breakdown
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.downsampling import KEPT_SEGMENTS, DownsamplingSink
 from perftui.run.aggregates import Aggregates, Group, aggregates_of
@@ -38,7 +38,7 @@ def test_quantiles_of_values_and_a_histogram_are_within_a_bucket(
     every = np.sort(ints(values + counted))
     assert len(known) == len(every)
     if len(every):
-        exact = nearest_rank(every, percent)
+        exact = Weighed(every).nearest_rank(percent)
         assert abs(known.nearest_rank(percent) - exact) <= exact / 256
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.step_breakdown import exact_means, nearest_rank, run_breakdown
+from perftui.facts.step_breakdown import exact_means, run_breakdown
 from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.histogram import Weighed
 from perftui.run.table import GrowingTable
 from tests.step_rows import step_row
 
@@ -43,11 +44,10 @@ def test_means_are_exact(totals, count) -> None:
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(0, 100))
 def test_a_quantile_is_the_smallest_value_that_enough_do_not_exceed(values, percent) -> None:
-    ordered = np.sort(np.array(values))
     enough = [
         v for v in sorted(values) if 100 * sum(x <= v for x in values) >= percent * len(values)
     ]
-    assert nearest_rank(ordered, percent) == enough[0]
+    assert Weighed(np.array(values)).nearest_rank(percent) == enough[0]
 
 
 def test_the_mask_chooses_the_steps() -> None:

@@ -15,12 +15,17 @@ FIXES: tuple[Fix, ...] = (WORKERS, PIN, PERSISTENT, FUSED)
 CATALOGUE = {fix.id: fix for fix in FIXES}
 
 
+def fixes_of(finding: Finding) -> tuple[Fix, ...]:
+    """The fixes that answer ``finding``, best first; one that a newer version has written into
+    ``findings.json`` is left out."""
+    return tuple(CATALOGUE[fix] for fix in finding.fixes if fix in CATALOGUE)
+
+
 def options(finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
     """The fixes of ``finding`` as they can be offered for this run, best first.
 
     Reads and parses source files, which takes some tenths of a second: never call it where a
-    screen waits. A fix that cannot be offered is there all the same and says why not; one that a
-    newer version has written into ``findings.json`` is left out.
+    screen waits. A fix that cannot be offered is there all the same and says why not.
     """
-    found = (option(CATALOGUE[fix], facts) for fix in finding.fixes if fix in CATALOGUE)
+    found = (option(fix, facts) for fix in fixes_of(finding))
     return tuple(each for each in found if each)

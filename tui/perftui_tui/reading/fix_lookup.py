@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.catalogue import CATALOGUE
+from perftui.fixes.catalogue import fixes_of
 from perftui.fixes.fix import Fix, offered
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.model import FixOption
@@ -28,8 +28,8 @@ class FixLookup:
         return {finding.rule: self._options(finding, facts) for finding in findings}
 
     def _options(self, finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
-        fixes = (CATALOGUE[fix] for fix in finding.fixes if fix in CATALOGUE)
-        return tuple(option for fix in fixes if (option := self._option(fix, facts)))
+        found = (self._option(fix, facts) for fix in fixes_of(finding))
+        return tuple(option for option in found if option)
 
     def _option(self, fix: Fix, facts: Facts) -> FixOption | None:
         change, manifest = fix.change(facts), facts.manifest

@@ -26,7 +26,8 @@ from pathlib import Path
 
 import torch
 
-from perftui.facts.own_cost import own_cost
+from perftui.facts.fact import Facts
+from perftui.facts.own_cost import recording_cost
 from perftui.recorder.process.environment import training_environment
 from perftui.run.history import list_runs
 from perftui.run.reader import RunReader, RunSnapshot
@@ -115,7 +116,7 @@ def whole_run(seconds: int, steps: str) -> None:
 
 def tell_cost(run: RunSnapshot, steps: str) -> None:
     (rank,) = run.ranks
-    cost = own_cost(rank.steps, rank.downsampled)
+    cost = recording_cost(Facts(run))
     events = zip(rank.events["kind"], rank.events["data"], strict=True)
     stalls = [data["stall"] for kind, data in events if kind == "window"]
     if cost is None:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftui.facts.overrides import Arrival, overrides_of
+from perftui.facts.fact import Facts
+from perftui.facts.overrides import Arrival, overrides
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 
@@ -78,7 +79,7 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     first, second = runs_of(tmp_path)
     assert first.manifest.status.is_over
     assert second.manifest.parent == first.manifest.run_id
-    (applied,) = overrides_of(second)
+    (applied,) = overrides(Facts(second))
     assert applied.arrival is Arrival.APPLIED
     assert applied.values["num_workers"] >= 1
     # A batch sleeps 16 ms, so two workers halve the wait; the rest is room for a busy machine.

@@ -12,8 +12,8 @@ from perftui.experiments.comparison import Verdict, compare
 from perftui.experiments.effect import missed
 from perftui.experiments.rerun import Form, rerun_launch
 from perftui.facts.fact import Facts
-from perftui.facts.overrides import Arrival, overrides_of
-from perftui.facts.settings import settings_of
+from perftui.facts.overrides import Arrival, overrides
+from perftui.facts.settings import settings
 from perftui.facts.steps import step_count
 from perftui.fixes.fix import option
 from perftui.fixes.optimizer import FUSED as FUSED_FIX
@@ -101,7 +101,7 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     assert offered.override == Override("optimizer", FUSED, script, LINE, "optimizer-fused")
     assert offered.patch is not None
     tried = recorded(tmp_path, source, offered.override)
-    (applied,) = overrides_of(tried)
+    (applied,) = overrides(Facts(tried))
     assert (applied.arrival, applied.place) == (Arrival.APPLIED, f"train.py:{LINE}")
     assert applied.values == FUSED
     assert _fused(before) == (None, LINE)
@@ -141,8 +141,7 @@ def test_workers_that_make_more_batches_of_the_same_data_are_not_called_faster(
 
 
 def _fused(run: RunSnapshot) -> tuple[bool | None, int | None]:
-    (rank,) = run.ranks
-    told = settings_of(rank)
+    told = settings(Facts(run))
     assert told is not None
     assert told.optimizers is not None
     (optimizer,) = told.optimizers

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.steady import Mask
-from perftui.facts.steps import steady_mask
+from perftui.facts.steps import steady_rows
 from perftui.run.table import Table
 
 DEVICE_PHASES = ("forward", "backward", "optimizer")
@@ -34,18 +33,12 @@ def timed_steps(steps: Table) -> Table | None:
     return timed if len(timed) else None
 
 
-def device_share(steps: Table, mask: Mask) -> DeviceShare | None:
-    """The share over the rows of ``steps`` that ``mask`` selects and that were timed; None where
-    none was."""
-    timed = timed_steps(steps.where(mask))
+@fact
+def device_phases(facts: Facts) -> DeviceShare | None:
+    """The share over the rank's steady steps; None where none was timed."""
+    timed = timed_steps(steady_rows(facts))
     if timed is None:
         return None
     count = len(timed)
     means = [int(timed[column].sum()) // count for column in DEVICE_COLUMNS]
     return DeviceShare(count, tuple(zip(DEVICE_PHASES, means, strict=True)))
-
-
-@fact
-def device_phases(facts: Facts) -> DeviceShare | None:
-    """The share over the rank's steady steps; None where none was timed."""
-    return device_share(facts.rank.steps, steady_mask(facts)) if facts.rank else None

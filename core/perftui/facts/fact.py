@@ -7,8 +7,10 @@ from functools import update_wrapper
 from typing import Generic, TypeVar
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.run.aggregates import NO_AGGREGATES
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RankSnapshot, RunSnapshot
+from perftui.run.table import Table
 
 T = TypeVar("T")
 
@@ -38,6 +40,12 @@ class Facts:
         self.analysis = analysis
         self.rank: RankSnapshot | None = run.rank(rank_number) if run else None
         """The rank of that number, or the first that has written anything; None before any has."""
+        self.steps = self.rank.steps if self.rank else Table()
+        """The rank's steps that are still kept, by ``STEP_COLUMNS``; without columns before any."""
+        self.downsampled = self.rank.downsampled if self.rank else NO_AGGREGATES
+        """Sums of its other steps."""
+        self.events = self.rank.events if self.rank else Table()
+        """What it noted, by ``EVENT_COLUMNS``; without columns before it has written anything."""
         self.worked_out: dict[object, object] = {}
         self._of_ranks: dict[int, Facts] = {rank_number: self}
 

@@ -34,20 +34,15 @@ class GapLines:
 
 @fact
 def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
-    """Where the main thread was while the GPU idled in the window, by cause, most idle first."""
-    if facts.analysis is None or facts.rank is None:
+    """Where the main thread was while the GPU idled in the window, by cause, most idle first, as
+    far as the stack samples tell."""
+    if facts.analysis is None:
         return ()
-    return lines_of_gaps(stack_samples(facts), facts.analysis)
-
-
-def lines_of_gaps(looks: Sequence[Table], analysis: TraceAnalysis) -> tuple[GapLines, ...]:
-    """By cause, the one with most idle time first, as far as ``looks`` tell: of these tables of
-    stacks the one that saw most of them."""
-    gaps = analysis.gaps
+    looks, gaps = stack_samples(facts), facts.analysis.gaps
     found = []
     for cause in dict.fromkeys(gap.cause for gap in gaps):
         chosen = [gap for gap in gaps if gap.cause is cause]
-        thread = _within(looks, analysis.trace.wall_origin, chosen)
+        thread = _within(looks, facts.analysis.trace.wall_origin, chosen)
         if thread.looks >= FEWEST_IN_GAPS:
             found.append(GapLines(cause, sum(gap.duration for gap in chosen), thread))
     return tuple(sorted(found, key=lambda one: -one.idle))
@@ -60,6 +55,7 @@ def line_of_gap(looks: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> Li
 
 
 def _within(looks: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -> LinesByTime:
+    """By the table of ``looks`` that saw most of ``gaps``."""
     if origin is None:
         return LinesByTime((), 0, 0)
     found = (_of_gaps(stacks, origin, gaps) for stacks in looks if len(stacks))

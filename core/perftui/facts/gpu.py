@@ -11,10 +11,8 @@ from perftui.facts.trace_steps import TraceSteps, trace_steps
 @fact
 def uses_cuda(facts: Facts) -> bool | None:
     """Whether PyTorch's CUDA was in use at the end of any step; None before the first step."""
-    steps = facts.rank.steps if facts.rank else None
-    if steps is None or "reserved" not in steps or not len(steps):
-        return None
-    return peak_reserved(facts) is not None
+    known = "reserved" in facts.steps and len(facts.steps)
+    return peak_reserved(facts) is not None if known else None
 
 
 @fact

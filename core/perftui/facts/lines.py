@@ -12,9 +12,6 @@ from pathlib import PurePath
 
 import numpy as np
 
-from perftui.run.manifest import Manifest
-from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stack_samples import looks_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
@@ -88,20 +85,6 @@ def lines_by_time(stacks: Table, held: Int64, looks: int | None = None) -> Lines
 def _looks(stacks: Table, held: Int64) -> int:
     every: Int64 = np.maximum(stacks["every"], 1)
     return sum(int(held[every == one].sum()) // one for one in np.unique(every).tolist())
-
-
-def looks_at_main(run: RunSnapshot, rank: RankSnapshot) -> tuple[Table, Table]:
-    """What is known of the main thread of a rank: by looks from outside, and from inside."""
-    return _with_rate(rank.stacks, run.manifest), rank.window_stacks
-
-
-def _with_rate(stacks: Table, manifest: Manifest) -> Table:
-    """``stacks`` of an older run, which says for all looks how many a second there were."""
-    if "every" in stacks or not len(stacks):
-        return stacks
-    every = 1_000_000_000 // max(looks_of(manifest.profile), 1)
-    column: Int64 = np.full(len(stacks), every, dtype=np.int64)
-    return Table(stacks.columns, {**stacks.values, "every": column})
 
 
 def _by_line(stacks: Table, held: Int64) -> tuple[LineShare, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
+from perftui.facts.settings import notes_of
 from perftui.facts.steps import step_kind
-from perftui.run.table import Table
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,23 @@ class LoaderFacts:
         return fmt.source(self.file, self.line)
 
 
-def loader_of(events: Table, role: str = "train") -> LoaderFacts | None:
-    """The loader that feeds the steps of ``role``, out of the ``loader`` events of a rank.
+@fact
+def training_loader(facts: Facts) -> LoaderFacts | None:
+    """The loader that feeds the steps that are judged; None where none is known.
 
     A loader is told to be that by its role, which is noted once it has fed a step. Before that it
     is the one that shuffles, as training loaders do and evaluation loaders do not; else the first,
     since scripts build it first. Of several made by one call, such as one an epoch, it is the
     newest.
     """
-    if "kind" not in events:
-        return None
     latest: dict[Any, Mapping[str, Any]] = {}
-    for kind, data in zip(events["kind"], events["data"], strict=True):
-        if kind == "loader" and isinstance(data, Mapping):
-            key = data.get("id", (data.get("file"), data.get("line")))
-            latest[key] = {**latest.get(key, {}), **data}
+    for data in notes_of(facts.events, "loader"):
+        key = data.get("id", _call(data))
+        latest[key] = {**latest.get(key, {}), **data}
     loaders = list(latest.values())
     if not loaders:
         return None
-    trained = [data for data in loaders if data.get("role") == role]
+    trained = [data for data in loaders if data.get("role") == step_kind(facts)]
     shuffled = [data for data in loaders if data.get("shuffle")]
     likely = trained or shuffled or loaders
     of_first_call = [data for data in likely if _call(data) == _call(likely[0])]
@@ -109,9 +107,3 @@ def _typed(data: Mapping[str, Any], name: str, kind: type) -> Any:
     if isinstance(value, bool) and kind is not bool:
         return None
     return value if isinstance(value, kind) else None
-
-
-@fact
-def training_loader(facts: Facts) -> LoaderFacts | None:
-    """The loader that feeds the steps that are judged; None where none is known."""
-    return loader_of(facts.rank.events, step_kind(facts)) if facts.rank else None

@@ -1,4 +1,4 @@
-"""What making batches took, in the workers of a loader or in the training itself."""
+"""What a loader does: making batches, in its workers or in the training itself, and starting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.loader import training_loader
-from perftui.facts.steps import steady_rows, steady_span, steady_sums
+from perftui.facts.steps import steady_mask, steady_rows, steady_span, steady_sums, step_kind
 from perftui.run.table import Table
 
 
@@ -96,3 +96,31 @@ def fetch_cpu(facts: Facts) -> float | None:
     wait = int(steps["input_wait"].sum()) + int(sums.of("input_wait").total)
     busy = int(steps["input_cpu"].sum()) + int(sums.of("input_cpu").total)
     return min(busy / wait, 1.0) if wait else None
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """The starts after the first, as far as they lie in steady steps."""
+
+    per_step: int
+    """Their time spread over all steady steps, ns."""
+    mean: int
+    """Mean of one, ns."""
+    count: int
+
+
+@fact
+def loader_starts(facts: Facts) -> Restarts | None:
+    """What starting a loader again took; None where it was started once or not at all."""
+    steps, mask, kept = facts.steps, steady_mask(facts), steady_sums(facts)
+    if "loader_start" not in steps or not mask.any():
+        return None
+    started = (steps["kind"] == step_kind(facts)) & (steps["loader_start"] > 0)
+    # The first of the run is no restart.
+    started[: int(np.argmax(started)) + 1] = False
+    again = started & mask
+    count = int(again.sum()) + kept.of("loader_start").above_zero
+    if not count:
+        return None
+    whole = int(steps["loader_start"][again].sum()) + int(kept.of("loader_start").total)
+    return Restarts(whole // (int(mask.sum()) + kept.rows), whole // count, count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.memory import peak_reserved
+from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_span
 from perftui.facts.trace_steps import trace_steps
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates, Group
+from perftui.run.aggregates import NO_AGGREGATES, Group
 from perftui.run.table import Table
-
-Mask = npt.NDArray[np.bool_]
 
 BUSY_SHARE = 0.2
 """Other programs on this share of the cores take time from a training that uses them all."""
@@ -97,111 +96,25 @@ class MachineFacts:
         return max(self.installed_cores - self.cores, 0)
 
 
-def machine_facts(
-    telemetry: Mapping[str, Table],
-    host: str,
-    cores: int | None,
-    during: tuple[int, int] | None,
-    on_gpu: bool = False,
-    downsampled: Aggregates = NO_AGGREGATES,
-) -> MachineFacts:
-    """Aggregate the samples of ``host``; ``during`` is a (start, end) in ns, None for all.
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Samples of one host: chosen rows of those that are kept, and sums of the others."""
 
-    ``on_gpu`` says that the training is known to use a GPU: where the machine has but one, it is
-    that one. ``downsampled`` are the samples that are no longer kept as rows.
-    """
-    table = telemetry.get(host, Table())
-    rows = _within(table, during)
-    between = _between(downsampled, during)
-    tree = _mean(table, "processes.cpu", rows, between)
-    workers = _mean(table, "processes.workers_cpu", rows, between)
-    if "processes.ranks_cpu" not in table:
-        # Before it was known who loads data, the column held whatever the training had started.
-        workers = None
-    machine = _mean(table, "cpu.utilization", rows, between)
-    counted = _mean(table, "cpu.cores", rows, between)
-    installed = cores if counted is None else round(counted)
-    every, holding = _devices(table), _holding(table, downsampled.of())
-    used = holding or (every if on_gpu and len(every) == 1 else [])
-    return MachineFacts(
-        cores=cores,
-        installed_cores=installed,
-        tree_cores=None if tree is None else tree / 100,
-        workers_cores=None if workers is None else workers / 100,
-        workers_read=_mean(table, "processes.workers_read", rows, between),
-        machine_cores=None if machine is None or not installed else machine / 100 * installed,
-        pressure=_mean(table, "pressure.cpu", rows, between),
-        cards=len(every),
-        holds_memory=bool(holding),
-        gpu_busy=_busiest(table, used, rows, between),
-        memory=_memory(table, used, downsampled.of()),
-    )
+    table: Table
+    rows: Mask
+    gone: Group
 
+    def known(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in self.table:
+            return np.zeros(0)
+        values = np.asarray(self.table[name][self.rows], dtype=np.float64)
+        return values[np.isfinite(values)]
 
-def _within(table: Table, during: tuple[int, int] | None) -> Mask:
-    """Samples taken inside ``during``, or all where none was (steps shorter than the interval)."""
-    everything = np.ones(len(table), dtype=np.bool_)
-    if during is None or "time" not in table:
-        return everything
-    inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
-    return inside if inside.any() else everything
-
-
-def _between(downsampled: Aggregates, during: tuple[int, int] | None) -> Group:
-    """The samples that are no longer kept as rows, if all of them were taken inside ``during``."""
-    every = downsampled.of()
-    if during is None or (during[0] <= every.first and every.last <= during[1]):
-        return every
-    return Group()
-
-
-def _mean(table: Table, name: str, rows: Mask, between: Group) -> float | None:
-    values = _finite(table, name, rows)
-    kept = between.of(name)
-    count = len(values) + kept.count
-    return (float(values.sum()) + kept.total) / count if count else None
-
-
-def _finite(table: Table, name: str, rows: Mask) -> npt.NDArray[np.float64]:
-    if name not in table:
-        return np.zeros(0)
-    values = np.asarray(table[name][rows], dtype=np.float64)
-    return values[np.isfinite(values)]
-
-
-def _busiest(table: Table, devices: list[int], rows: Mask, between: Group) -> float | None:
-    means = [_mean(table, f"gpu{device}.utilization", rows, between) for device in devices]
-    known = [mean for mean in means if mean is not None]
-    return max(known) / 100 if known else None
-
-
-def _memory(table: Table, devices: list[int], downsampled: Group) -> tuple[DeviceMemory, ...]:
-    """Peaks over the whole run: memory that ran short in the warm-up ran short."""
-    everything = np.ones(len(table), dtype=np.bool_)
-    found = []
-    for device in devices:
-        used = _finite(table, f"gpu{device}.memory_used", everything)
-        total = _finite(table, f"gpu{device}.memory_total", everything)
-        if len(used) and len(total) and total.max() > 0:
-            peak = max(used.max(), downsampled.of(f"gpu{device}.memory_used").highest)
-            found.append(DeviceMemory(device, int(total.max()), int(peak)))
-    return tuple(found)
-
-
-def _holding(table: Table, downsampled: Group) -> list[int]:
-    """Cards on which the run's own processes held memory at some time."""
-    everything = np.ones(len(table), dtype=np.bool_)
-    return [
-        device
-        for device in _devices(table)
-        if (_finite(table, f"gpu{device}.process_memory", everything) > 0).any()
-        or downsampled.of(f"gpu{device}.process_memory").above_zero
-    ]
-
-
-def _devices(table: Table) -> list[int]:
-    names = (re.match(r"gpu(\d+)\.", column.name) for column in table.columns)
-    return sorted({int(match[1]) for match in names if match})
+    def mean(self, name: str, unit: float = 1.0) -> float | None:
+        """In ``unit``; None where nothing was sampled."""
+        values, gone = self.known(name), self.gone.of(name)
+        count = len(values) + gone.count
+        return (float(values.sum()) + gone.total) / count / unit if count else None
 
 
 @fact
@@ -210,17 +123,72 @@ def machine_use(facts: Facts) -> MachineFacts:
     run, rank = facts.run, facts.rank
     if run is None or rank is None:
         return MachineFacts()
-    trace = trace_steps.or_none(facts)
-    on_gpu = peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
     host = rank.host or run.manifest.host
-    return machine_facts(
-        run.telemetry,
-        host,
-        run.manifest.cpu_count or None,
-        steady_span(facts),
-        on_gpu,
-        run.downsampled.get(host, NO_AGGREGATES),
+    table, gone = run.telemetry.get(host, Table()), run.downsampled.get(host, NO_AGGREGATES).of()
+    whole = _Samples(table, np.ones(len(table), dtype=np.bool_), gone)
+    steady = _within(whole, steady_span(facts))
+    cores, counted = run.manifest.cpu_count or None, steady.mean("cpu.cores")
+    installed = cores if counted is None else round(counted)
+    busy = steady.mean("cpu.utilization", 100)
+    # Before it was known who loads data, the column held whatever the training had started.
+    tells_workers = "processes.ranks_cpu" in table
+    cards = _cards(table)
+    used = holding = [card for card in cards if _holds_memory(whole, card)]
+    if not holding and len(cards) == 1 and _computes_on_gpu(facts):
+        used = cards
+    shares = [steady.mean(f"gpu{card}.utilization", 100) for card in used]
+    return MachineFacts(
+        cores=cores,
+        installed_cores=installed,
+        tree_cores=steady.mean("processes.cpu", 100),
+        workers_cores=steady.mean("processes.workers_cpu", 100) if tells_workers else None,
+        workers_read=steady.mean("processes.workers_read"),
+        machine_cores=None if busy is None or not installed else busy * installed,
+        pressure=steady.mean("pressure.cpu"),
+        cards=len(cards),
+        holds_memory=bool(holding),
+        gpu_busy=max((share for share in shares if share is not None), default=None),
+        memory=tuple(_memory(whole, used)),
     )
+
+
+def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
+    """Samples taken inside ``during``; all where none was (steps shorter than the interval)."""
+    table, gone = whole.table, whole.gone
+    if during is None:
+        return whole
+    if not during[0] <= gone.first <= gone.last <= during[1]:
+        gone = Group()
+    if "time" not in table:
+        return _Samples(table, whole.rows, gone)
+    inside = (table["time"] >= during[0]) & (table["time"] <= during[1])
+    return _Samples(table, inside if inside.any() else whole.rows, gone)
+
+
+def _computes_on_gpu(facts: Facts) -> bool:
+    trace = trace_steps.or_none(facts)
+    return peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
+
+
+def _memory(whole: _Samples, cards: list[int]) -> Iterator[DeviceMemory]:
+    """Peaks over the whole run: memory that ran short in the warm-up ran short."""
+    for card in cards:
+        used = whole.known(f"gpu{card}.memory_used")
+        total = whole.known(f"gpu{card}.memory_total")
+        if len(used) and len(total) and total.max() > 0:
+            peak = max(used.max(), whole.gone.of(f"gpu{card}.memory_used").highest)
+            yield DeviceMemory(card, int(total.max()), int(peak))
+
+
+def _holds_memory(whole: _Samples, card: int) -> bool:
+    """Whether the run's own processes held memory of it at some time."""
+    name = f"gpu{card}.process_memory"
+    return bool((whole.known(name) > 0).any() or whole.gone.of(name).above_zero)
+
+
+def _cards(table: Table) -> list[int]:
+    names = (re.match(r"gpu(\d+)\.", column.name) for column in table.columns)
+    return sorted({int(match[1]) for match in names if match})
 
 
 @fact

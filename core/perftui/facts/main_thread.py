@@ -6,10 +6,9 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
-from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time, looks_at_main
-from perftui.facts.steady import Mask
-from perftui.facts.steps import steady_mask, step_kind
-from perftui.run.stack_samples import COLLATE, FETCH
+from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.steps import steady_rows, step_kind
+from perftui.run.stack_samples import COLLATE, FETCH, looks_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 
@@ -20,62 +19,49 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
     outside, and those that the agent took in windows from inside."""
     if facts.run is None or facts.rank is None:
         return Table(), Table()
-    return looks_at_main(facts.run, facts.rank)
+    outside = facts.rank.stacks
+    if "every" not in outside and len(outside):
+        # An older run says for all samples how many a second there were.
+        every = 1_000_000_000 // max(looks_of(facts.run.manifest.profile), 1)
+        column: Int64 = np.full(len(outside), every, dtype=np.int64)
+        outside = Table(outside.columns, {**outside.values, "every": column})
+    return outside, facts.rank.window_stacks
 
 
 @fact
 def main_thread(facts: Facts) -> LinesByTime | None:
     """Where the main thread was over the steady steps; None where too few samples tell."""
-    if facts.rank is None:
-        return None
-    return thread_over(stack_samples(facts)[0], facts.rank.steps, steady_mask(facts))
+    outside, _ = stack_samples(facts)
+    return _enough(outside, _held(outside, steady_rows(facts)))
 
 
 @fact
 def window_thread(facts: Facts) -> LinesByTime | None:
-    """Where it was over the profiled steps, seen from inside; None where too few samples tell, and
-    where it was seen from outside."""
-    outside, inside = stack_samples(facts)
-    if facts.rank is None or len(outside):
+    """Where it was over the steps in which a window was open, or which follow one, seen from
+    inside; None where too few samples tell, and where it was seen from outside."""
+    (outside, inside), steps = stack_samples(facts), facts.steps
+    if len(outside) or "profiled" not in steps:
         return None
-    return thread_over(inside, facts.rank.steps, _profiled(facts.rank.steps, step_kind(facts)))
+    profiled = steps.where((steps["profiled"] != 0) & (steps["kind"] == step_kind(facts)))
+    return _enough(inside, _held(inside, profiled))
 
 
 @fact
 def main_batches(facts: Facts) -> LinesByTime | None:
     """Where the main thread was, over the steady steps, while it made batches itself; None where
     too few samples tell."""
-    if facts.rank is None:
+    outside, _ = stack_samples(facts)
+    if "stage" not in outside:
         return None
-    return _making_batches(stack_samples(facts)[0], facts.rank.steps, steady_mask(facts))
+    making = np.isin(outside["stage"], (FETCH, COLLATE))
+    return _enough(outside, np.where(making, _held(outside, steady_rows(facts)), 0))
 
 
-def thread_over(stacks: Table, steps: Table, mask: Mask) -> LinesByTime | None:
-    """Over the ``steps`` that ``mask`` selects; None where fewer than ``FEWEST_LOOKS`` saw them."""
-    return _enough(stacks, _held(stacks, steps, mask))
-
-
-def _profiled(steps: Table, kind: str) -> Mask:
-    """The steps of ``kind`` in which a window was open, or which follow one."""
-    if "profiled" not in steps:
-        return np.zeros(len(steps), dtype=np.bool_)
-    chosen: Mask = (steps["profiled"] != 0) & (steps["kind"] == kind)
-    return chosen
-
-
-def _making_batches(stacks: Table, steps: Table, mask: Mask) -> LinesByTime | None:
-    """``thread_over``, of the time in which the thread makes batches itself."""
-    if "stage" not in stacks:
-        return None
-    making = np.isin(stacks["stage"], (FETCH, COLLATE))
-    return _enough(stacks, np.where(making, _held(stacks, steps, mask), 0))
-
-
-def _held(stacks: Table, steps: Table, mask: Mask) -> Int64:
-    if not len(stacks) or not mask.any():
+def _held(stacks: Table, steps: Table) -> Int64:
+    """The time within ``steps`` that each sample stands for, ns."""
+    if not len(stacks) or not len(steps):
         return np.zeros(len(stacks), dtype=np.int64)
-    chosen = steps.where(mask)
-    during = union(chosen["start"], chosen["start"] + chosen["duration"])
+    during = union(steps["start"], steps["start"] + steps["duration"])
     return during.within(stacks["time"], stacks["time"] + stacks["held"])
 
 

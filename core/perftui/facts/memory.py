@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates
+from perftui.facts.steady import Mask
 from perftui.run.table import Table
-
-Int64 = npt.NDArray[np.int64]
+from perftui.trace.model import Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +36,12 @@ class MemoryUse:
     """Steps between the first and the newest of which only sums are left."""
 
 
-def memory_use(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> MemoryUse | None:
-    """The memory over ``steps`` (``STEP_COLUMNS``) and those of which only sums are left.
-
-    None where no step knows it: a training without a GPU.
-    """
+@fact
+def gpu_memory(facts: Facts) -> MemoryUse | None:
+    """GPU memory of the rank by step; None where no step knows it: a training without a GPU."""
+    steps, gone = facts.steps, facts.downsampled.of()
     if not len(steps) or "allocated" not in steps:
         return None
-    gone = downsampled.of()
     known = steps.where((steps["allocated"] >= 0) & (steps["reserved"] >= 0))
     if not len(known):
         return None
@@ -61,13 +57,13 @@ def memory_use(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> MemoryU
         peak_allocated=max(peak, before),
         peak_step=_first_step(known, reached, gone.last),
         peak_reserved=max(int(known["reserved"].max()), int(gone.of("reserved").highest)),
-        retries=_counted(steps, downsampled, "alloc_retries"),
-        failures=_counted(steps, downsampled, "alloc_failures"),
+        retries=_counted(facts, "alloc_retries"),
+        failures=_counted(facts, "alloc_failures"),
         summed=gone.rows,
     )
 
 
-def _first_step(known: Table, reached: npt.NDArray[np.bool_], summed_until: int) -> int:
+def _first_step(known: Table, reached: Mask, summed_until: int) -> int:
     """The step of the first row that ``reached`` marks, unless it may have been a summed one."""
     rows = np.flatnonzero(reached)
     if not len(rows):
@@ -85,11 +81,11 @@ def _column(steps: Table, name: str) -> Int64:
     return np.full(len(steps), -1, np.int64)
 
 
-def _counted(steps: Table, downsampled: Aggregates, name: str) -> int | None:
+def _counted(facts: Facts, name: str) -> int | None:
     """The sum of a column over the steps that know it; None where none does."""
-    values = _column(steps, name)
+    values = _column(facts.steps, name)
     values = values[values >= 0]
-    gone = downsampled.of().of(name)
+    gone = facts.downsampled.of().of(name)
     if not len(values) and not gone.count:
         return None
     return int(values.sum()) + int(gone.total)
@@ -98,16 +94,8 @@ def _counted(steps: Table, downsampled: Aggregates, name: str) -> int | None:
 @fact
 def peak_reserved(facts: Facts) -> int | None:
     """Most GPU memory that PyTorch held at the end of a step, bytes; None where no step knows."""
-    steps = facts.rank.steps if facts.rank else None
-    if facts.rank is None or steps is None or "reserved" not in steps or not len(steps):
+    if "reserved" not in facts.steps or not len(facts.steps):
         return None
-    peak = max(
-        int(steps["reserved"].max()), int(facts.rank.downsampled.of().of("reserved").highest)
-    )
+    gone = facts.downsampled.of().of("reserved")
+    peak = max(int(facts.steps["reserved"].max()), int(gone.highest))
     return peak if peak >= 0 else None
-
-
-@fact
-def gpu_memory(facts: Facts) -> MemoryUse | None:
-    """GPU memory of the rank by step; None where no step knows it."""
-    return memory_use(facts.rank.steps, facts.rank.downsampled) if facts.rank else None

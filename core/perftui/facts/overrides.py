@@ -51,8 +51,13 @@ class AppliedOverride:
         return f"{Path(file).name}:{line}" if file else ""
 
 
-def overrides_of(run: RunSnapshot) -> tuple[AppliedOverride, ...]:
-    """What became of the overrides of ``run``, by the notes of all its ranks, in their order."""
+@fact
+def overrides(facts: Facts) -> tuple[AppliedOverride, ...]:
+    """What became of each override of the manifest, by the notes of all ranks; none without a
+    run."""
+    run = facts.run
+    if run is None:
+        return ()
     notes = [note for rank in run.ranks for note in notes_of(rank.events, "override")]
     tells = any(notes_of(rank.events, "settings") for rank in run.ranks)
     return tuple(
@@ -122,9 +127,3 @@ def _is_made_at(data: Mapping[str, Any], override: Override) -> bool:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-@fact
-def overrides(facts: Facts) -> tuple[AppliedOverride, ...]:
-    """What became of each override of the manifest; none without a run."""
-    return overrides_of(facts.run) if facts.run else ()

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.slowed import slowed
-from perftui.facts.step_kind import main_kind
-from perftui.run.aggregates import NO_AGGREGATES, Aggregates
-from perftui.run.table import Table
+from perftui.facts.steps import step_kind
 
 
 @dataclass(frozen=True)
@@ -36,20 +34,20 @@ class OwnCost:
         return self.hooks + self.stalls + self.slowed_at_most
 
 
-def own_cost(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> OwnCost | None:
-    """The cost over all ``steps`` (``STEP_COLUMNS``) and those of which only sums are left.
+@fact
+def recording_cost(facts: Facts) -> OwnCost | None:
+    """What recording has taken of the rank's steps, of all kinds.
 
     Of training, or of what is done instead of it, profiled steps are compared with others. None
     where nothing is known: no step yet, or an agent that did not count.
     """
+    steps, gone = facts.steps, facts.downsampled.of()
     if "overhead" not in steps:
         return None
-    kind = main_kind(steps, downsampled)
-    gone = downsampled.of()
     whole = int(steps["duration"].sum()) + int(gone.of("duration").total)
     if not whole:
         return None
-    longer = slowed(steps, kind, downsampled)
+    longer = slowed(steps, step_kind(facts), facts.downsampled)
     return OwnCost(
         hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
         stalls=int(steps["profiler"].sum()) + int(gone.of("profiler").total),
@@ -57,12 +55,6 @@ def own_cost(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> OwnCost |
         slowed_at_most=longer.at_most,
         whole=whole,
     )
-
-
-@fact
-def recording_cost(facts: Facts) -> OwnCost | None:
-    """What recording has taken of the rank's steps; None where nothing is known."""
-    return own_cost(facts.rank.steps, facts.rank.downsampled) if facts.rank else None
 
 
 @fact

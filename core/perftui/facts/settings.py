@@ -10,7 +10,6 @@ from typing import Any, get_type_hints
 import msgspec
 
 from perftui.facts.fact import Facts, fact
-from perftui.run.reader import RankSnapshot
 from perftui.run.table import Table
 
 
@@ -143,12 +142,6 @@ class Settings:
     """Whether a module is compiled; functions that are compiled are not seen."""
 
 
-def settings_of(rank: RankSnapshot) -> Settings | None:
-    """The settings of ``rank``; None before they are told, and in runs of older versions."""
-    found = notes_of(rank.events, "settings")
-    return _settings(found[-1]) if found else None
-
-
 def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
     """The data of all ``events`` of that kind."""
     if "kind" not in events or not len(events):
@@ -167,5 +160,7 @@ def _settings(data: dict[str, Any]) -> Settings:
 
 @fact
 def settings(facts: Facts) -> Settings | None:
-    """How the training of the rank is set up; None where it has not noted that."""
-    return settings_of(facts.rank) if facts.rank else None
+    """How the training of the rank is set up; None before it has noted that, and in runs of older
+    versions."""
+    found = notes_of(facts.events, "settings")
+    return _settings(found[-1]) if found else None

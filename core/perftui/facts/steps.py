@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.steady import Mask, steady
 from perftui.facts.step_breakdown import StepBreakdown, run_breakdown
-from perftui.facts.step_kind import TRAIN, WORK, count_of, main_kind
+from perftui.facts.step_kind import WORK, count_of, main_kind
 from perftui.run.aggregates import Group
 from perftui.run.histogram import Weighed
 from perftui.run.manifest import Status
@@ -25,7 +23,7 @@ judged whole, at lower confidence."""
 @fact
 def step_kind(facts: Facts) -> str:
     """The kind of step that is judged: of training, or of what the run does instead."""
-    return main_kind(facts.rank.steps, facts.rank.downsampled) if facts.rank else TRAIN
+    return main_kind(facts.steps, facts.downsampled)
 
 
 @fact
@@ -37,33 +35,28 @@ def activity(facts: Facts) -> str:
 @fact
 def step_count(facts: Facts) -> int:
     """Steps of that kind recorded, warm-up and profiled ones included."""
-    return count_of(step_kind(facts), facts.rank.steps, facts.rank.downsampled) if facts.rank else 0
+    return count_of(step_kind(facts), facts.steps, facts.downsampled)
 
 
 @fact
 def steady_mask(facts: Facts) -> Mask:
     """Which rows of the rank's steps are steady."""
-    return steady(facts.rank.steps, step_kind(facts)) if facts.rank else np.zeros(0, dtype=np.bool_)
+    return steady(facts.steps, step_kind(facts))
 
 
 @fact
 def steady_span(facts: Facts) -> tuple[int, int] | None:
     """Start and end of the steady steps, ns since the epoch; None where there are none."""
-    mask = steady_mask(facts)
-    if facts.rank is None or not mask.any():
+    chosen = steady_rows(facts)
+    if not len(chosen):
         return None
-    chosen = facts.rank.steps.where(mask)
     return int(chosen["start"][0]), int((chosen["start"] + chosen["duration"]).max())
 
 
 @fact
 def step_breakdown(facts: Facts) -> StepBreakdown | None:
     """Mean steady step of the run by phase of the training thread; None without steady steps."""
-    if facts.rank is None:
-        return None
-    return run_breakdown(
-        facts.rank.steps, steady_mask(facts), facts.rank.downsampled, step_kind(facts)
-    )
+    return run_breakdown(facts.steps, steady_mask(facts), facts.downsampled, step_kind(facts))
 
 
 @fact
@@ -107,13 +100,13 @@ def micro_batches(facts: Facts) -> int | None:
 @fact
 def steady_rows(facts: Facts) -> Table:
     """Rows of the rank's steady steps that are still kept."""
-    return facts.rank.steps.where(steady_mask(facts)) if facts.rank else Table()
+    return facts.steps.where(steady_mask(facts))
 
 
 @fact
 def steady_sums(facts: Facts) -> Group:
     """Aggregates of the steady steps that are no longer kept as rows."""
-    return facts.rank.downsampled.steady(step_kind(facts)) if facts.rank else Group()
+    return facts.downsampled.steady(step_kind(facts))
 
 
 def _quantile(facts: Facts, column: str, percent: int) -> int | None:
@@ -130,11 +123,11 @@ def whole_training(facts: Facts) -> int | None:
     """Steps from the first to the last of a script that came to its end by itself, without a
     failure and without a limit; None for any other, and where a step was lost on its way from the
     training (they are numbered from 0 on)."""
-    manifest, rank = facts.manifest, facts.rank
-    if manifest is None or rank is None or not len(rank.steps):
+    manifest, steps = facts.manifest, facts.steps
+    if manifest is None or not len(steps):
         return None
     ended = manifest.status is Status.EXITED and manifest.exit_code == 0
     if not ended or manifest.profile.get("max_steps") is not None:
         return None
-    count = len(rank.steps) + rank.downsampled.of().rows
-    return step_count(facts) if int(rank.steps["index"][-1]) + 1 == count else None
+    count = len(steps) + facts.downsampled.of().rows
+    return step_count(facts) if int(steps["index"][-1]) + 1 == count else None

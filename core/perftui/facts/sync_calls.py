@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from perftui.facts.fact import Facts, fact
-from perftui.run.table import Table
+from perftui.facts.settings import notes_of
 from perftui.trace.text import printable
 
 MOST_CALLS = 20
@@ -64,19 +64,13 @@ class _Told(msgspec.Struct):
     calls: list[SyncCall]
 
 
-def sync_calls(events: Table) -> SyncCalls | None:
-    """Of the ``window`` events of a rank; None where nothing was counted.
+@fact
+def syncs(facts: Facts) -> SyncCalls | None:
+    """Calls that make the host wait for the GPU; None where they were not counted.
 
     Windows of a training that came to use its GPU later count with those that had it, alone.
     """
-    if "kind" not in events:
-        return None
-    told = [
-        (found, steps)
-        for kind, data in zip(events["kind"], events["data"], strict=True)
-        if kind == "window" and isinstance(data, Mapping)
-        for found, steps in _read(data)
-    ]
+    told = [found for data in notes_of(facts.events, "window") for found in _read(data)]
     on_gpu = any(found.gpu for found, _ in told)
     chosen = [(found, steps) for found, steps in told if found.gpu is on_gpu]
     steps = sum(steps for _, steps in chosen)
@@ -119,9 +113,3 @@ def _safe(call: SyncCall) -> SyncCall:
         file=printable(call.file),
         function=printable(call.function),
     )
-
-
-@fact
-def syncs(facts: Facts) -> SyncCalls | None:
-    """Calls that make the host wait for the GPU; None where they were not counted."""
-    return sync_calls(facts.rank.events) if facts.rank else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,6 @@ from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
 from perftui.facts.loader import training_loader
 from perftui.facts.steps import steady_span
 from perftui.run.stack_samples import COLLATE, FETCH, WAIT
-from perftui.run.table import Table
 
 
 @dataclass(frozen=True)
@@ -26,18 +24,19 @@ class WorkerLines:
     """Share of the time of making batches that the collate function takes, 0 to 1."""
 
 
-def worker_lines(
-    stacks: Table, loaders: Sequence[int], during: tuple[int, int]
-) -> WorkerLines | None:
-    """The workers that serve the loaders of those numbers, within ``during``, (start, end) in ns.
-
-    None where fewer than ``FEWEST_LOOKS`` found them making a batch.
-    """
+@fact
+def loader_lines(facts: Facts) -> WorkerLines | None:
+    """Where the loader's workers were over the steady steps; None where fewer than
+    ``FEWEST_LOOKS`` found them making a batch."""
+    during, feeds = steady_span(facts), training_loader(facts)
+    if facts.rank is None or feeds is None or during is None:
+        return None
+    stacks = facts.rank.worker_stacks
     if "loader" not in stacks or not len(stacks):
         return None
     begin = np.maximum(stacks["time"], during[0])
     end = np.minimum(stacks["time"] + stacks["held"], during[1])
-    serves = np.isin(stacks["loader"], np.asarray(loaders, dtype=np.int64))
+    serves = np.isin(stacks["loader"], np.array(feeds.numbers, dtype=np.int64))
     held = np.where(serves, np.maximum(end - begin, 0), 0)
     stage = stacks["stage"]
     collating = np.where(stage == COLLATE, held, 0)
@@ -51,12 +50,3 @@ def worker_lines(
         busy=found.covered / int(known.sum()),
         collate=int(collating.sum()) / found.covered,
     )
-
-
-@fact
-def loader_lines(facts: Facts) -> WorkerLines | None:
-    """Where the loader's workers were over the steady steps; None where too few samples tell."""
-    during, feeds = steady_span(facts), training_loader(facts)
-    if facts.rank is None or feeds is None or during is None:
-        return None
-    return worker_lines(facts.rank.worker_stacks, feeds.numbers, during)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from perftui.facts.fact import Facts
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS, WORKER_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.manifest import Expected, Manifest, Override, Status
@@ -99,6 +101,12 @@ def make_run(
     )
     samples = {} if telemetry is None else {"box": telemetry}
     return RunSnapshot(root, manifest, (rank,), samples, skipped_lines)
+
+
+def facts_of(**tables: Any) -> Facts:
+    """Facts of a run whose only rank has these tables."""
+    run = make_run()
+    return Facts(replace(run, ranks=(replace(run.ranks[0], **tables),)))
 
 
 def joined(*tables: Table) -> Table:

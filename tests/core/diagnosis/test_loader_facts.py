@@ -2,23 +2,27 @@ from __future__ import annotations
 
 import pytest
 
-from perftui.facts.loader import LoaderFacts, loader_of
-from perftui.run.table import Table
-from tests.core.diagnosis.runs import event_table
+from perftui.facts.fact import Facts
+from perftui.facts.loader import LoaderFacts, training_loader
+from tests.core.diagnosis.runs import event_table, facts_of
 
 TRAIN = {"id": 1, "num_workers": 0, "file": "/p/train.py", "line": 3, "shuffle": None}
 EVAL = {"id": 2, "num_workers": 4, "file": "/p/train.py", "line": 9, "shuffle": False}
 
 
+def loader_of(*events) -> LoaderFacts | None:
+    return training_loader(facts_of(events=event_table(*events)))
+
+
 def chosen(*events) -> tuple[int | None, bool]:
-    facts = loader_of(event_table(*events))
+    facts = loader_of(*events)
     assert facts is not None
     return facts.line, facts.certain
 
 
 def test_no_loader_is_no_facts() -> None:
-    assert loader_of(event_table()) is None
-    assert loader_of(Table()) is None
+    assert loader_of() is None
+    assert training_loader(Facts(None)) is None
 
 
 @pytest.mark.parametrize(
@@ -40,15 +44,15 @@ def test_the_training_loader_is_told_by_role_then_shuffling_then_order(events, e
 
 def test_of_loaders_made_by_one_call_the_newest_counts() -> None:
     again = {**TRAIN, "id": 3, "num_workers": 2}
-    facts = loader_of(event_table(TRAIN, again, EVAL, {"id": 3, "role": "train"}))
+    facts = loader_of(TRAIN, again, EVAL, {"id": 3, "role": "train"})
     assert facts is not None
     assert (facts.num_workers, facts.certain) == (2, True)
 
 
 def test_what_an_event_does_not_say_or_says_otherwise_is_unknown() -> None:
-    facts = loader_of(event_table({"num_workers": True, "pin_memory": 1, "dataset": 5}))
+    facts = loader_of({"num_workers": True, "pin_memory": 1, "dataset": 5})
     assert facts == LoaderFacts()
 
 
 def test_events_that_are_no_objects_are_passed_over() -> None:
-    assert loader_of(event_table([1], None, "x")) is None  # type: ignore[arg-type]
+    assert loader_of([1], None, "x") is None  # type: ignore[arg-type]

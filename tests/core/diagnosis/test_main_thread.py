@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts
-from perftui.facts.gap_lines import line_of_gap, lines_of_gaps
+from perftui.facts.gap_lines import gap_lines, line_of_gap
 from perftui.facts.lines import FEWEST_LOOKS, MOST_LINES
-from perftui.facts.main_thread import main_thread, thread_over
+from perftui.facts.main_thread import main_thread, stack_samples
 from perftui.facts.notes import notes
 from perftui.facts.steady import steady
 from perftui.report import as_json
@@ -70,7 +70,7 @@ def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]
         if seen:
             expected[line] = expected.get(line, 0) + seen * MS
 
-    thread = thread_over(run.ranks[0].stacks, steps, mask)
+    thread = main_thread(Facts(run))
     if sum(expected.values()) * RATE // 1_000_000_000 < FEWEST_LOOKS:
         assert thread is None
         return
@@ -84,8 +84,7 @@ def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]
 def test_only_the_longest_lines_are_kept_and_their_share_is_of_everything() -> None:
     rows = [(at * 400, 400, "train.py", at) for at in range(20)]
     run = run_with(stack_table(*rows))
-    steps = run.ranks[0].steps
-    thread = thread_over(run.ranks[0].stacks, steps, steady(steps))
+    thread = main_thread(Facts(run))
     assert thread is not None
     assert len(thread.lines) == MOST_LINES
     assert thread.covered > sum(line.held for line in thread.lines)
@@ -115,7 +114,9 @@ def test_gaps_are_told_by_cause_where_enough_looks_saw_them() -> None:
     stacks = at_wall(*((at * 100 + 10, 90, "train.py", 40 + at % 2) for at in range(10)))
     python = [gap(at * 100, 50) for at in range(9)]
     single = gap(900, 50, GapCause.LAUNCH)
-    (told,) = lines_of_gaps((stacks,), analysis_of(single, *python))
+    facts = Facts(None, analysis_of(single, *python))
+    facts.worked_out[stack_samples] = (stacks,)
+    (told,) = gap_lines(facts)
     assert told.cause is GapCause.PYTHON
     assert told.idle == 450 * MS
     assert told.thread.looks == 9

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftui.facts.sync_calls import sync_calls
+from perftui.facts.sync_calls import SyncCalls, syncs
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
@@ -15,7 +15,7 @@ from perftui.report.text import render
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, ON_GPU, make_run
+from tests.core.diagnosis.runs import MS, ON_GPU, facts_of, make_run
 from tests.core.diagnosis.stories import finding_of, synchronising
 
 
@@ -32,6 +32,10 @@ def windows(*data: Any) -> Table:
     table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
     table.extend([[0, "window", 0, 0, each] for each in data])
     return table.freeze()
+
+
+def sync_calls(events: Table) -> SyncCalls | None:
+    return syncs(facts_of(events=events))
 
 
 def with_windows(run: RunSnapshot, *data: Any) -> RunSnapshot:

@@ -12,7 +12,9 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
 from perftui.facts.lines import FEWEST_LOOKS
-from perftui.facts.worker_lines import worker_lines
+from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.steps import steady_span
+from perftui.facts.worker_lines import loader_lines
 from perftui.report import as_json
 from perftui.report.report import make_report
 from perftui.report.subject import Subject
@@ -20,7 +22,7 @@ from perftui.report.text import render
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, event_table, make_run, step_table, worker_table
+from tests.core.diagnosis.runs import MS, event_table, facts_of, make_run, step_table, worker_table
 
 EVERY = 200 * MS
 DATA = "/home/a/data.py"
@@ -73,7 +75,10 @@ def test_shares_are_of_the_time_of_making_batches(
             collated += seen * MS if stage == "collate" else 0
         waited += seen * MS if stage == "wait" else 0
         at += held
-    lines = worker_lines(made.freeze(), [1], (begin * MS, end * MS))
+    facts = facts_of(worker_stacks=made.freeze())
+    loader = LoaderFacts(numbers=(1,))
+    facts.worked_out.update({training_loader: loader, steady_span: (begin * MS, end * MS)})
+    lines = loader_lines(facts)
     total = sum(expected.values())
     if total // EVERY < FEWEST_LOOKS:
         assert lines is None

@@ -10,8 +10,8 @@ import pytest
 from perftui.experiments import comparison
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.facts.fact import Facts
-from perftui.facts.overrides import Arrival, overrides_of
-from perftui.facts.settings import settings_of
+from perftui.facts.overrides import Arrival, overrides
+from perftui.facts.settings import settings
 from perftui.run.manifest import Expected, Override, Status
 from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import Events, make_run
@@ -201,7 +201,7 @@ def test_steps_that_were_lost_are_not_counted_as_untrained() -> None:
 
 def test_what_became_of_an_override_is_told_with_its_values() -> None:
     run = make_run(overrides=(FUSED_TRIED,), events=(note("applied", values={"fused": True}),))
-    (applied,) = overrides_of(run)
+    (applied,) = overrides(Facts(run))
     assert (applied.arrival, applied.why, applied.place) == (Arrival.APPLIED, "", "train.py:6")
     assert applied.values == {"fused": True}
 
@@ -209,7 +209,7 @@ def test_what_became_of_an_override_is_told_with_its_values() -> None:
 @pytest.mark.parametrize("data", [{}, {"outcome": 3, "why": [], "line": "x", "values": 1}])
 def test_notes_in_another_form_are_no_proof(data: dict[str, Any]) -> None:
     run = make_run(overrides=(FUSED_TRIED,), events=(("override", {"number": 0, **data}),))
-    assert [one.arrival for one in overrides_of(run)] == [Arrival.PARTLY]
+    assert [one.arrival for one in overrides(Facts(run))] == [Arrival.PARTLY]
 
 
 def test_settings_are_read_field_by_field() -> None:
@@ -226,8 +226,8 @@ def test_settings_are_read_field_by_field() -> None:
         "gc": {"enabled": True, "thresholds": [700, 10, 10]},
         "compiled": 1,
     }
-    (rank,) = make_run(events=(("settings", told),)).ranks
-    found = settings_of(rank)
+    run = make_run(events=(("settings", told),))
+    found = settings(Facts(run))
     assert found is not None
     assert found.threads is not None
     assert (found.threads.intra_op, found.threads.inter_op) == (4, 2)
@@ -241,4 +241,4 @@ def test_settings_are_read_field_by_field() -> None:
     assert found.wrappers[0].arguments == {"static_graph": True}
     assert found.parameters is not None
     assert found.parameters[0].tensors == 4
-    assert settings_of(make_run().ranks[0]) is None
+    assert settings(Facts(make_run())) is None

@@ -6,8 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.device_phases import device_share
+from perftui.facts.device_phases import device_phases
+from perftui.facts.steps import steady_mask
 from perftui.run.table import Table
+from tests.core.diagnosis.runs import facts_of
 
 TIMES = st.integers(0, 10**10)
 ROWS = st.tuples(st.booleans(), st.booleans(), TIMES, TIMES, TIMES)
@@ -24,7 +26,9 @@ def test_only_timed_steps_that_were_chosen_count(
     }
     mask = np.array([row[0] for row in rows], dtype=np.bool_)
 
-    share = device_share(Table(values=values), mask)
+    facts = facts_of(steps=Table(values=values))
+    facts.worked_out[steady_mask] = mask
+    share = device_phases(facts)
 
     chosen = [row for row in rows if row[0] and row[1]]
     if not chosen:
@@ -37,5 +41,6 @@ def test_only_timed_steps_that_were_chosen_count(
 
 
 def test_a_run_of_before_there_were_such_columns_tells_none() -> None:
-    steps = Table(values={"duration": np.array([1, 2])})
-    assert device_share(steps, np.array([True, True])) is None
+    facts = facts_of(steps=Table(values={"duration": np.array([1, 2])}))
+    facts.worked_out[steady_mask] = np.array([True, True])
+    assert device_phases(facts) is None

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.memory import memory_use
-from perftui.run.aggregates import aggregates_of
+from perftui.facts.memory import MemoryUse, gpu_memory
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import facts_of
 from tests.step_rows import step_row
 
 
@@ -26,6 +27,10 @@ def steps(rows: list[dict[str, Any]]) -> Table:
         ]
     )
     return table.freeze()
+
+
+def memory_use(rows: Table, downsampled: Aggregates = NO_AGGREGATES) -> MemoryUse | None:
+    return gpu_memory(facts_of(steps=rows, downsampled=downsampled))
 
 
 def known(allocated: int, peak: int = -1, reserved: int = 0, **more: int) -> dict[str, int]:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.own_cost import OwnCost, own_cost
-from perftui.run.aggregates import aggregates_of
+from perftui.facts.own_cost import OwnCost, recording_cost
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import facts_of
 
 MS = 1_000_000
 
@@ -26,6 +27,10 @@ def steps(*rows: list[Any]) -> Table:
     table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
     table.extend(rows)
     return table.freeze()
+
+
+def own_cost(rows: Table, downsampled: Aggregates = NO_AGGREGATES) -> OwnCost | None:
+    return recording_cost(facts_of(steps=rows, downsampled=downsampled))
 
 
 def test_hooks_stalls_and_slower_steps_are_counted() -> None:

@@ -8,7 +8,7 @@ from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.data_figures import workers
 from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_restarts import loader_starts
+from perftui.facts.loader_work import loader_starts
 from perftui.facts.steps import steady_step
 
 

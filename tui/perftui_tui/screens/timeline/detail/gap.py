@@ -11,8 +11,9 @@ from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.model import Gap, TraceAnalysis
 from perftui.analysis.timeline.track import DEVICE, WHOLE
 from perftui.analysis.timeline.tracks import device_label
+from perftui.facts.fact import Facts
 from perftui.facts.gap_lines import line_of_gap
-from perftui.facts.lines import looks_at_main
+from perftui.facts.main_thread import stack_samples
 from perftui.run.reader import RunSnapshot
 from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Trace
@@ -73,8 +74,7 @@ def gap_lines(
 def _main_thread(
     analysis: TraceAnalysis, gap: Gap, run: RunSnapshot | None, main_track: int
 ) -> list[Line]:
-    rank = run.rank() if run else None
-    thread = line_of_gap(looks_at_main(run, rank), analysis, gap) if run and rank else None
+    thread = line_of_gap(stack_samples(Facts(run)), analysis, gap)
     if thread is not None:
         line, looks = thread.lines[0], fmt.several(thread.looks, "look")
         held = share(line.held, gap.duration)

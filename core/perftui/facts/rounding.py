@@ -17,3 +17,12 @@ def whole_quotients(numerators: Sequence[int], denominator: int) -> list[int]:
     for at in order[:missing]:
         quotients[at] += 1
     return quotients
+
+
+def apportioned(values: Sequence[int], units: int) -> list[int]:
+    """``units`` shared out in proportion to ``values`` (>= 0), by largest remainder.
+
+    The result sums to ``units`` exactly, unless all values are 0.
+    """
+    whole = sum(values)
+    return whole_quotients([value * units for value in values], whole) if whole else list(values)

@@ -7,14 +7,16 @@ from typing import Any
 import msgspec
 
 from perftui.diagnosis.model import Finding
+from perftui.facts.device_phases import device_phases
 from perftui.facts.gap_lines import gap_lines
 from perftui.facts.lines import LinesByTime
 from perftui.facts.main_thread import main_thread, window_thread
+from perftui.facts.memory import gpu_memory
+from perftui.facts.own_cost import recording_cost
 from perftui.facts.steps import step_breakdown, step_count, step_kind
 from perftui.facts.sync_calls import syncs
 from perftui.facts.worker_lines import WorkerLines, loader_lines
 from perftui.fixes.model import FixOption
-from perftui.report.recorded import Recording
 from perftui.report.report import Report
 from perftui.trace.text import encodable, printable
 
@@ -73,7 +75,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "modules": msgspec.to_builtins(report.modules),
         "kernels": msgspec.to_builtins(report.kernels),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
-        "recording": _recording(report.recording),
+        "recording": _recording(report),
         "notes": list(report.notes),
     }
 
@@ -125,13 +127,28 @@ def _workers(found: WorkerLines | None) -> dict[str, Any] | None:
     return {"busy_share": found.busy, "collate_share": found.collate, **lines}
 
 
-def _recording(recording: Recording | None) -> dict[str, Any] | None:
-    if recording is None:
+def _recording(report: Report) -> dict[str, Any] | None:
+    if report.recording is None:
         return None
-    fields: dict[str, Any] = msgspec.to_builtins(recording, enc_hook=str)
-    if recording.cost is not None:
-        fields["cost"].update(total=recording.cost.total, at_most=recording.cost.at_most)
-    return fields
+    cost, memory = recording_cost(report.facts), gpu_memory(report.facts)
+    fields = msgspec.to_builtins(report.recording, enc_hook=str)
+    return {
+        "options": fields["options"],
+        "cost": cost
+        and {**msgspec.to_builtins(cost), "total": cost.total, "at_most": cost.at_most},
+        "windows": fields["windows"],
+        "phases": msgspec.to_builtins(device_phases(report.facts)),
+        "memory": memory
+        and {
+            "allocated": int(memory.allocated[-1]),
+            "reserved": int(memory.reserved[-1]),
+            "peak": memory.peak_allocated,
+            "retries": memory.retries or 0,
+            "failures": memory.failures or 0,
+        },
+        "snapshots": fields["snapshots"],
+        "nsys": fields["nsys"],
+    }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.analysis.kernels.metrics import Limit, join_kernels, measured_kernels
+from perftui.analysis.kernels.metrics import Limit, MeasuredKernel, join_kernels, measured_kernels
 from perftui.analysis.model import KernelTable
 from perftui.trace.ncu.model import KernelMetrics
 
@@ -87,7 +87,7 @@ def report_metrics(metrics: KernelMetrics) -> MetricsReport:
         MeasuredRow(
             kernel.name,
             None if kernel.total is None else round(kernel.total),
-            Figures(kernel.launches, kernel.compute, kernel.memory, kernel.occupancy, kernel.limit),
+            _figures(kernel),
         )
         for kernel in kernels[:MOST_KERNELS]
     )
@@ -111,9 +111,7 @@ def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
                 table.names[row],
                 int(table.calls[row]),
                 int(table.total[row]),
-                Figures(own.launches, own.compute, own.memory, own.occupancy, own.limit)
-                if own
-                else None,
+                _figures(own) if own else None,
                 own.duration_ratio if own else None,
             )
         )
@@ -127,3 +125,7 @@ def join_metrics(metrics: KernelMetrics, table: KernelTable) -> TraceMetrics:
             "ncu, or less than half: its figures say little about the traced launches"
         )
     return TraceMetrics(metrics.path, tuple(rows), found.unmatched, tuple(notes))
+
+
+def _figures(kernel: MeasuredKernel) -> Figures:
+    return Figures(kernel.launches, kernel.compute, kernel.memory, kernel.occupancy, kernel.limit)

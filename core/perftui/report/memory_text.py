@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from perftui import format as fmt
+from perftui.facts.rounding import apportioned
 from perftui.report.blocks import cut, joined, listed
 from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
-from perftui.report.shares import apportioned
 from perftui.trace.text import printable
 
 _MOST_FAILED = 5

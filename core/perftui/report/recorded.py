@@ -1,4 +1,4 @@
-"""What a run was recorded with, what that cost it, and what there is of it to open."""
+"""What a run was recorded with, and what there is of it to open."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perftui.facts.device_phases import DeviceShare, device_phases
-from perftui.facts.fact import Facts
-from perftui.facts.own_cost import OwnCost, recording_cost
 from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout
@@ -55,42 +52,22 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class GpuMemory:
-    """Bytes of a rank's GPU, of the newest step of which they are known."""
-
-    allocated: int
-    reserved: int
-    peak: int
-    retries: int
-    """Allocations, in all steps, that only went through once torch's cache was emptied."""
-    failures: int
-    """Allocations that did not."""
-
-
-@dataclass(frozen=True)
 class Recording:
     """Of a run's first rank."""
 
     options: tuple[str, ...]
     """In the words of the command line."""
-    cost: OwnCost | None
     windows: tuple[Recorded, ...]
-    phases: DeviceShare | None
-    """On the GPU."""
-    memory: GpuMemory | None
     snapshots: tuple[Snapshot, ...]
     nsys: tuple[Path, ...]
 
 
-def recording_of(run: RunSnapshot, facts: Facts) -> Recording:
-    """What is known of how ``run``, which ``facts`` are about, was recorded."""
-    rank = facts.rank
+def recording_of(run: RunSnapshot) -> Recording:
+    """What is known of how ``run`` was recorded."""
+    rank = run.rank()
     return Recording(
         options=tuple(_options(run.manifest.profile)),
-        cost=recording_cost(facts),
         windows=tuple(_windows(run, rank)) if rank else (),
-        phases=device_phases(facts),
-        memory=_memory(rank) if rank else None,
         snapshots=tuple(_snapshots(run, rank)) if rank else (),
         nsys=tuple(_reports(RunLayout(run.root))),
     )
@@ -161,27 +138,6 @@ def _of_rank(run: RunSnapshot, rank: RankSnapshot, name: str) -> Path:
     if rank.windows:
         return rank.windows[0].parent.parent / name
     return RunLayout(run.root).rank(rank.rank).root / name
-
-
-def _memory(rank: RankSnapshot) -> GpuMemory | None:
-    steps = rank.steps
-    if "allocated" not in steps:
-        return None
-    known = (steps["allocated"] >= 0).nonzero()[0]
-    if not len(known):
-        return None
-    last = known[-1]
-
-    def total(name: str) -> int:
-        return int(steps[name].clip(min=0).sum()) if name in steps else 0
-
-    return GpuMemory(
-        allocated=int(steps["allocated"][last]),
-        reserved=int(steps["reserved"][last]),
-        peak=int(steps["peak_allocated"].max()),
-        retries=total("alloc_retries"),
-        failures=total("alloc_failures"),
-    )
 
 
 def _whole(value: Any) -> int:

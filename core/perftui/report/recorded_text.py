@@ -6,22 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perftui import format as fmt
-from perftui.facts.own_cost import OwnCost
-from perftui.report.recorded import REASONS, GpuMemory, Recorded, Recording, Snapshot
+from perftui.facts.device_phases import DeviceShare
+from perftui.facts.fact import Facts
+from perftui.facts.memory import MemoryUse
+from perftui.facts.own_cost import OwnCost, recording_cost
+from perftui.report.recorded import REASONS, Recorded, Recording, Snapshot
 from perftui.trace.text import printable
 
 MOST_WINDOWS = 5
 """Windows that are listed: the first, and the newest."""
 
 
-def recorded(recording: Recording | None) -> Iterator[str]:
+def recorded(recording: Recording | None, facts: Facts) -> Iterator[str]:
     """The options in force, the cost, each window with why it was opened, files to open."""
     if recording is None:
         return
     yield "Recording"
     if recording.options:
         yield f"  options: {' '.join(recording.options)}"
-    yield from _cost(recording.cost)
+    yield from _cost(recording_cost(facts))
     yield from _windows(recording.windows)
     for snapshot in recording.snapshots:
         yield from _snapshot(snapshot)
@@ -31,9 +34,8 @@ def recorded(recording: Recording | None) -> Iterator[str]:
         yield "  no report of Nsight Systems: nsys/nsys.log in the run's directory says why"
 
 
-def gpu_phases(recording: Recording | None) -> Iterator[str]:
+def gpu_phases(phases: DeviceShare | None) -> Iterator[str]:
     """What phases take on the GPU."""
-    phases = recording.phases if recording else None
     if phases is None:
         return
     yield f"Phases on the GPU, by its own clock (mean of {fmt.several(phases.count, 'step')})"
@@ -41,19 +43,14 @@ def gpu_phases(recording: Recording | None) -> Iterator[str]:
         yield f"  {name:<24} {time / 1e6:12.2f} ms"
 
 
-def gpu_memory(recording: Recording | None) -> Iterator[str]:
+def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
     """What torch's allocator holds on the GPU."""
-    memory = recording.memory if recording else None
     if memory is None:
         return
     yield "GPU memory, by torch's allocator"
-    yield f"  {'allocated at the last step':<30} {fmt.size(memory.allocated):>12}"
-    yield f"  {'highest so far':<30} {fmt.size(memory.peak):>12}"
-    yield f"  {'reserved':<30} {fmt.size(memory.reserved):>12}"
-    yield from _trouble(memory)
-
-
-def _trouble(memory: GpuMemory) -> Iterator[str]:
+    yield f"  {'allocated at the last step':<30} {fmt.size(memory.allocated[-1]):>12}"
+    yield f"  {'highest so far':<30} {fmt.size(memory.peak_allocated):>12}"
+    yield f"  {'reserved':<30} {fmt.size(memory.reserved[-1]):>12}"
     if memory.retries:
         yield f"  {'allocations tried again':<30} {memory.retries:>12}"
     if memory.failures:

@@ -60,16 +60,13 @@ class Report:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was passed over, and what the evidence cannot say, each once."""
-        return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *self._of_metrics)))
-
-    @property
-    def _of_metrics(self) -> tuple[str, ...]:
-        return self.metrics.notes if self.metrics else ()
+        of_metrics = self.metrics.notes if self.metrics else ()
+        return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *of_metrics)))
 
 
 def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Report:
     """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels."""
-    facts = Facts(subject.run, subject.analysis)
+    facts, analysis = Facts(subject.run, subject.analysis), subject.analysis
     found = diagnosis(facts).top
     return Report(
         subject,
@@ -77,13 +74,11 @@ def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Repo
         diagnosis(facts),
         options(found, facts) if found else (),
         tuple(_breakdowns(facts)),
-        _ops(subject.analysis) if subject.analysis else (),
-        _kernels(subject.analysis) if subject.analysis else (),
-        _modules(subject.analysis) if subject.analysis else (),
-        recording_of(subject.run, facts) if subject.run else None,
-        metrics=join_metrics(measured, subject.analysis.kernels)
-        if measured is not None and subject.analysis
-        else None,
+        _longest(analysis.ops, analysis.has_gpu) if analysis else (),
+        _kernels(analysis) if analysis else (),
+        _modules(analysis) if analysis else (),
+        recording_of(subject.run) if subject.run else None,
+        join_metrics(measured, analysis.kernels) if measured is not None and analysis else None,
     )
 
 
@@ -93,10 +88,6 @@ def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
         yield of_run
     if of_trace and (of_trace.has_gpu or not of_run):
         yield of_trace.breakdown
-
-
-def _ops(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
-    return _longest(analysis.ops, analysis.has_gpu)
 
 
 def _modules(analysis: TraceAnalysis) -> tuple[OpRow, ...]:

@@ -19,8 +19,7 @@ from perftui.trace.multi_rank.choice import choose_rank
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Told
 
-Progress = Callable[[int, int], None]
-Cancelled = Callable[[], bool]
+_WINDOW = "a profiled window"
 
 
 class SubjectError(ValueError):
@@ -39,12 +38,7 @@ class Subject:
     """What was passed over in choosing, and what could not be read."""
 
 
-def load_subject(
-    path: Path,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
-    exporting: Told | None = None,
-) -> Subject:
+def load_subject(path: Path, exporting: Told | None = None) -> Subject:
     """Read what ``path`` names.
 
     A run directory (or its ``run.json``) gives the run and the newest window that can be read, or
@@ -55,94 +49,60 @@ def load_subject(
 
     Raises:
         SubjectError: nothing of that is there, or it cannot be read.
-        LoadCancelled: ``cancelled`` returned True while a trace was being loaded.
     """
     if not path.exists():
         raise SubjectError(f"{path}: no such file or directory")
-    if path.is_file() and not _is_manifest(path):
-        return Subject(path, analysis=_analysed(path, progress, cancelled, exporting=exporting))
+    if path.is_file() and path != RunLayout(path.parent).manifest:
+        return Subject(path, analysis=_analysed(path, exporting))
     directory = path.parent if path.is_file() else path
     run = newest_run(directory)
-    if run is not None:
-        return _of_run(run, progress, cancelled, exporting)
-    return _of_directory(directory, progress, cancelled)
+    return _of_run(run, exporting) if run is not None else _of_directory(directory)
 
 
-def _is_manifest(path: Path) -> bool:
-    return path == RunLayout(path.parent).manifest
-
-
-def _of_run(
-    root: Path,
-    progress: Progress | None,
-    cancelled: Cancelled | None,
-    exporting: Told | None,
-) -> Subject:
+def _of_run(root: Path, exporting: Told | None) -> Subject:
     try:
         run = RunReader(root).poll()
     except ManifestError as error:
         raise SubjectError(str(error)) from error
     rank = run.rank()
-    notes: list[str] = []
-    for window in reversed(rank.windows if rank else ()):
-        analysis = _window(window, progress, cancelled)
-        if not isinstance(analysis, str):
-            return Subject(root, run, analysis, tuple(notes))
-        notes.append(analysis)
+    windows = [(path, _WINDOW) for path in reversed(rank.windows if rank else ())]
     # Their export may take minutes: only where somebody sees how far it has come.
-    for report in reversed(RunLayout(root).nsys_reports() if exporting else ()):
-        analysis = _nsys_report(report, progress, cancelled, exporting)
-        if not isinstance(analysis, str):
-            return Subject(root, run, analysis, tuple(notes))
-        notes.append(analysis)
+    reports = reversed(RunLayout(root).nsys_reports() if exporting else ())
+    notes: list[str] = []
+    for path, what in (*windows, *((path, "a report of nsys") for path in reports)):
+        found = _tried(path, what, exporting)
+        if not isinstance(found, str):
+            return Subject(root, run, found, tuple(notes))
+        notes.append(found)
     return Subject(root, run, None, tuple(notes or ["no window was profiled"]))
 
 
-def _window(
-    path: Path, progress: Progress | None, cancelled: Cancelled | None
-) -> TraceAnalysis | str:
-    """The analysis of a window, or why it is left out: a killed training may leave half of one.
+def _tried(path: Path, what: str, exporting: Told | None) -> TraceAnalysis | str:
+    """The analysis, or why it is left out: a killed training may leave half of one.
 
-    It is not kept for the next time: the training may still run, and need the disk.
+    A window is not kept for the next time: the training may still run, and need the disk.
     """
     try:
-        return _analysed(path, progress, cancelled, never)
+        return _analysed(path, exporting, never if what == _WINDOW else None)
     except SubjectError as error:
-        return f"a profiled window was left out: {error}"
+        return f"{what} was left out: {error}"
 
 
-def _nsys_report(
-    path: Path, progress: Progress | None, cancelled: Cancelled | None, exporting: Told | None
-) -> TraceAnalysis | str:
-    """The analysis of a report, or why it is left out."""
-    try:
-        return _analysed(path, progress, cancelled, exporting=exporting)
-    except SubjectError as error:
-        return f"a report of nsys was left out: {error}"
-
-
-def _of_directory(
-    directory: Path, progress: Progress | None, cancelled: Cancelled | None
-) -> Subject:
+def _of_directory(directory: Path) -> Subject:
     chosen = choose_rank(directory)
     if chosen is None:
         raise SubjectError(
             f"{directory}: neither a run nor a trace is in it; give the directory of a run, "
             "or a trace written by torch.profiler"
         )
-    analysis = _analysed(chosen.path, progress, cancelled)
-    return Subject(chosen.path, analysis=analysis, notes=chosen.notes)
+    return Subject(chosen.path, analysis=_analysed(chosen.path), notes=chosen.notes)
 
 
 def _analysed(
-    path: Path,
-    progress: Progress | None,
-    cancelled: Cancelled | None,
-    later: Callable[[Work], None] | None = None,
-    exporting: Told | None = None,
+    path: Path, exporting: Told | None = None, later: Callable[[Work], None] | None = None
 ) -> TraceAnalysis:
     try:
-        return open_trace(path, progress, cancelled, later=later, exporting=exporting)
+        return open_trace(path, later=later, exporting=exporting)
     except TraceError as error:
         named = str(error) if str(path) in str(error) else f"{path}: {error}"
         raise SubjectError(named) from error

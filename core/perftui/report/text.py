@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding, Severity
+from perftui.facts import memory
+from perftui.facts.device_phases import device_phases
+from perftui.facts.rounding import apportioned
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import step_breakdown, step_count
 from perftui.facts.sync_calls import syncs
@@ -15,7 +18,6 @@ from perftui.report.kernel_metrics_text import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import OpRow, Report
-from perftui.report.shares import apportioned
 from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
 
@@ -35,9 +37,9 @@ def render(report: Report) -> str:
         _ops("Modules, longest by themselves first", report.modules),
         _kernels(report.kernels),
         trace_metrics(report.metrics),
-        gpu_phases(report.recording),
-        gpu_memory(report.recording),
-        recorded(report.recording),
+        gpu_phases(device_phases(report.facts)),
+        gpu_memory(memory.gpu_memory(report.facts)),
+        recorded(report.recording, report.facts),
         listed("Not judged", (f"{a.rule}: {a.reason}" for a in report.diagnosis.abstentions)),
         listed("Notes", report.notes),
     )

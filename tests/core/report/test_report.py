@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.rounding import apportioned
 from perftui.report import as_json
-from perftui.report.conclude import conclude
+from perftui.report.__main__ import conclude
 from perftui.report.report import make_report
-from perftui.report.shares import apportioned
 from perftui.report.subject import Subject, SubjectError, load_subject
 from perftui.report.text import render
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS

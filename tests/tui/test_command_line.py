@@ -16,9 +16,8 @@ from perftui.run.stack_samples import LOOKS_A_SECOND
 from perftui.trace.ncu.model import KernelMetrics
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
-from perftui_tui.commands.failure import UsageError
 from perftui_tui.commands.farewell import farewell
-from perftui_tui.commands.line import CommandLine, parse
+from perftui_tui.commands.line import CommandLine, UsageError, parse
 from perftui_tui.commands.replay import why_no_screen
 from perftui_tui.commands.run import launch_of
 from perftui_tui.commands.show import show

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import parse
+from perftui_tui.commands.line import UsageError, parse
 from perftui_tui.commands.run import launch_of
 
 

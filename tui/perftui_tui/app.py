@@ -272,7 +272,7 @@ class PerftuiApp(ReadingApp):
         self.notify(text, severity="warning", markup=False)
 
     def _fatal_error(self) -> None:
-        """Leave; ``commands.crash`` reports the error. Textual would print every local variable."""
+        """Leave; ``commands.farewell`` reports it. Textual would print every local variable."""
         self.crash = sys.exc_info()[1]
         self._close_messages_no_wait()
 

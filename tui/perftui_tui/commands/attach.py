@@ -6,8 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.target import run_by_id, runs_directory
 from perftui_tui.commands.terminal import why_headless
 

@@ -6,8 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.run import launch_of, run_launch
 
 

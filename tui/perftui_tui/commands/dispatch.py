@@ -1,13 +1,13 @@
-"""From the command line to the command. Each imports what is heavy itself."""
+"""From the command line to the command."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine, parse
-from perftui_tui.commands.log import log
+from perftui_tui.commands.line import COMMANDS, CommandLine, UsageError, parse
+from perftui_tui.commands.output import log
 
 
 def dispatch(arguments: Sequence[str]) -> int:
@@ -45,34 +45,7 @@ def _dispatch(line: CommandLine) -> int:
 
 
 def _command(line: CommandLine) -> int:
-    if line.action == "replay":
-        from perftui_tui.commands.replay import replay
-
-        return replay(line)
-    if line.action == "attach":
-        from perftui_tui.commands.attach import attach
-
-        return attach(line)
-    if line.action == "report":
-        from perftui_tui.commands.report import report
-
-        return report(line)
-    if line.action == "runs":
-        from perftui_tui.commands.runs import runs
-
-        return runs(line)
-    if line.action == "demo":
-        from perftui_tui.commands.demo import demo
-
-        return demo(line)
-    if line.action == "keys":
-        from perftui_tui.commands.keys import keys
-
-        return keys(line)
-    if line.action == "explain":
-        from perftui_tui.commands.explain import explain
-
-        return explain(line)
-    from perftui_tui.commands.run import run
-
-    return run(line)
+    """Each command is a function in the file of its name, which imports what is heavy itself."""
+    name = line.action if line.action in COMMANDS else "run"
+    command = getattr(import_module(f"perftui_tui.commands.{name}"), name)
+    return int(command(line))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
 
 
 def explain(line: CommandLine) -> int:

@@ -1,15 +1,22 @@
-"""What is printed after the app: the state of the training, and how to see it again."""
+"""What is printed after the app: the state of the training, how to see it again, what failed."""
 
 from __future__ import annotations
 
 import shlex
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status
-from perftui_tui.commands.log import log
+from perftui_tui.commands.output import log
 from perftui_tui.reading.run_state import wait_until_over
+
+CRASHED = 70
+"""``EX_SOFTWARE`` of sysexits.h: no code that a script is likely to use."""
+
+FRAMES = 4
+"""Innermost frames shown: enough to find the line, few enough to leave the advice on screen."""
 
 LAST_LINES = 20
 """Lines of output repeated where the script failed: a traceback's end."""
@@ -77,3 +84,16 @@ def _repeat_output(path: Path) -> None:
     lines = tail.view().lines[-LAST_LINES:]
     for text in lines:
         log(f"  | {text}")
+
+
+def report_crash(error: BaseException, target: Path) -> int:
+    """Log what failed, that the training does not depend on it, and how to come back."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-FRAMES)
+    log("perftui: the app failed; nothing that was recorded is lost")
+    for line in "".join(lines).rstrip().splitlines():
+        log(f"  {line}")
+    if target.is_dir():
+        farewell(target, is_replay=True)
+    else:
+        log(f"  again   perftui replay {shlex.quote(str(target))}")
+    return CRASHED

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.log import log
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import log
 
 
 def keys(line: CommandLine) -> int:

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from perftui_tui.commands.failure import UsageError
-
 COMMANDS = ("replay", "attach", "report", "runs", "demo", "keys", "explain")
 FLAGS = (
     "headless",
@@ -44,7 +42,17 @@ THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
 _STEPS = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%?", re.ASCII)
+MISSING = {
+    "": "no script is named",
+    "module": "-m needs a module",
+    "command": "-- needs a command",
+}
+"""The message where nothing is to be run, by what was asked for."""
 TRACE_ENDINGS = (".json", ".json.gz", ".sqlite", ".nsys-rep", ".qdrep")
+
+
+class UsageError(Exception):
+    """The command cannot be carried out; the message has the reason and what to do. Exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -87,35 +95,39 @@ class CommandLine:
 def parse(arguments: list[str]) -> CommandLine:
     """Read ``arguments``.
 
+    Commands of ours take their options after their name too, since nothing of theirs can be a
+    script's.
+
     Raises:
         UsageError: an option is unknown or lacks its value, or nothing is to be run.
     """
     flags: set[str] = set()
     values: dict[str, str] = {}
+    words: list[str] = []
+    line = CommandLine("")
     rest = iter(arguments)
     for word in rest:
-        if word in ("-h", "--help", "--version", "-V"):
-            return CommandLine("help" if "h" in word else "version")
-        if word in ("-m", "--"):
-            return _program(word, tuple(rest), flags, values)
-        if not word.startswith("-") or word == "-":
-            line = _target(word, tuple(rest))
-            return _with_late_options(replace(line, flags=frozenset(flags), values=values))
-        _option(word, rest, flags, values)
+        if word in ("-h", "--help"):
+            return CommandLine("help")
+        if word.startswith("-") and word != "-":
+            if line.action or word not in ("-m", "--", "-V", "--version"):
+                _option(word, rest, flags, values)
+                continue
+            if word in ("-V", "--version"):
+                return CommandLine("version")
+            line = CommandLine("module" if word == "-m" else "command")
+        elif not line.action:
+            line = _target(word)
+            words += line.words
+        else:
+            words.append(word)
+        if line.action not in COMMANDS:
+            words += rest
     if not arguments:
         return CommandLine("help")
-    raise UsageError("no script is named; perftui --help shows how")
-
-
-def _program(
-    mark: str, words: tuple[str, ...], flags: set[str], values: dict[str, str]
-) -> CommandLine:
-    action, what = (
-        ("module", "-m needs a module") if mark == "-m" else ("command", "-- needs a command")
-    )
-    if not words:
-        raise UsageError(f"{what}; perftui --help shows how")
-    return CommandLine(action, words, frozenset(flags), values)
+    if not words and line.action in MISSING:
+        raise UsageError(f"{MISSING[line.action]}; perftui --help shows how")
+    return replace(line, words=tuple(words), flags=frozenset(flags), values=values)
 
 
 def _option(word: str, rest: Iterator[str], flags: set[str], values: dict[str, str]) -> None:
@@ -169,16 +181,15 @@ def _suggestion(name: str) -> str:
     return f", did you mean --{near[0]}?" if near else ""
 
 
-def _target(word: str, rest: tuple[str, ...]) -> CommandLine:
+def _target(word: str) -> CommandLine:
+    """What the first word that is no option asks for."""
     path = Path(word)
     if word in COMMANDS:
-        note = ""
-        if path.exists():
-            note = f"running the command {word}; for the file of that name type ./{word}"
-        return CommandLine(word, rest, note=note)
+        note = f"running the command {word}; for the file of that name type ./{word}"
+        return CommandLine(word, note=note if path.exists() else "")
     if path.is_dir() or word.lower().endswith(TRACE_ENDINGS) or _has_report(path):
-        return CommandLine("replay", (word, *rest))
-    return CommandLine("script", (word, *rest))
+        return CommandLine("replay", (word,))
+    return CommandLine("script", (word,))
 
 
 def _has_report(path: Path) -> bool:
@@ -192,21 +203,3 @@ def _has_report(path: Path) -> bool:
     except OSError:
         # What runs the script says why it cannot be read.
         return False
-
-
-def _with_late_options(line: CommandLine) -> CommandLine:
-    """Commands of ours take their options after their name too, since nothing of theirs can be a
-    script's."""
-    if line.action not in COMMANDS:
-        return line
-    flags, values = set(line.flags), dict(line.values)
-    words = []
-    rest = iter(line.words)
-    for word in rest:
-        if word in ("-h", "--help"):
-            return CommandLine("help")
-        if word.startswith("-") and word != "-":
-            _option(word, rest, flags, values)
-        else:
-            words.append(word)
-    return replace(line, words=tuple(words), flags=frozenset(flags), values=values)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.log import log
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import log
 from perftui_tui.commands.target import Target, find_target
 from perftui_tui.commands.terminal import why_headless
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import write
 from perftui_tui.commands.target import Target, find_target
-from perftui_tui.commands.write import write
 
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
@@ -92,7 +91,7 @@ def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
 
 def _export_progress(name: str) -> Callable[[Exporting], None]:
     """Logs now and then how far ``nsys`` has come: that can take minutes."""
-    from perftui_tui.commands.log import log
+    from perftui_tui.commands.output import log
     from perftui_tui.look.format import exported
 
     due = 0.0

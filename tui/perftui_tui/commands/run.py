@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.interpreter import interpreter
-from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.log import log
-from perftui_tui.commands.options import check_options
+from perftui_tui.commands.line import CommandLine, UsageError
+from perftui_tui.commands.output import log
 from perftui_tui.commands.terminal import why_headless
 
 if TYPE_CHECKING:
     from perftui.recorder.launch import Launch
     from perftui.wire.options import AgentOptions
+
+
+ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
+
+OF_TORCH = ("shapes", "stacks", "memory", "syncs")
+"""What torch's own profiler records besides operators."""
+
+OF_WINDOWS = (*OF_TORCH, "modules", "nvtx", "nsys", "window", "steps")
+"""What has no effect without windows."""
 
 
 def run(line: CommandLine) -> int:
@@ -74,10 +82,10 @@ def launch_of(line: CommandLine) -> Launch:
     if line.action == "command":
         command, beside = (_executable(line.words[0]), *line.words[1:]), here
     elif line.action == "module":
-        command, beside = (interpreter(line), "-m", *line.words), here
+        command, beside = (_interpreter(line), "-m", *line.words), here
     else:
         script = _script(line.words[0])
-        command, beside = (interpreter(line), *line.words), script.resolve().parent
+        command, beside = (_interpreter(line), *line.words), script.resolve().parent
     runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
     size = shutil.get_terminal_size()
     looks = line.number("looks")
@@ -97,7 +105,7 @@ def _options(line: CommandLine) -> AgentOptions:
 
     flags = line.flags
     first_step, window_steps = line.steps()
-    check_options(line, first_step)
+    _check_options(line, first_step)
     if "nsys" in flags:
         _check_nsys()
     return AgentOptions(
@@ -117,6 +125,30 @@ def _options(line: CommandLine) -> AgentOptions:
     )
 
 
+def _check_options(line: CommandLine, first_step: int | None) -> None:
+    """Refuse what cannot be meant together, rather than leave out one half in silence."""
+    given = (*line.flags, *line.values)
+    if "no-profile" in given:
+        for name in OF_WINDOWS:
+            if name in given:
+                raise UsageError(
+                    f"--no-profile records no windows, which --{name} is about: leave one out"
+                )
+    if "nsys" in given:
+        for name in OF_TORCH:
+            if name in given:
+                raise UsageError(
+                    f"--{name} is recorded by torch's own profiler, whose place --nsys takes: "
+                    "leave one out"
+                )
+    most = line.number("max-steps")
+    if first_step is not None and most is not None and first_step >= most:
+        raise UsageError(
+            f"--max-steps {most} ends the training before step {first_step} of --steps begins: "
+            "let it run longer, or name an earlier step"
+        )
+
+
 def _check_nsys() -> None:
     from perftui.recorder.nsys.training import NsysError, find_nsys
 
@@ -124,6 +156,30 @@ def _check_nsys() -> None:
         find_nsys()
     except NsysError as error:
         raise UsageError(str(error)) from error
+
+
+def _interpreter(line: CommandLine) -> str:
+    """``--python``; else that of the active environment if torch is in it; else our own.
+
+    perftui may be installed apart from torch (pipx), and an active environment may be one without
+    torch while perftui's own has it.
+    """
+    chosen = line.values.get("python")
+    if chosen is not None:
+        found = shutil.which(chosen)
+        if found is None:
+            raise UsageError(f"--python {chosen}: there is no such interpreter")
+        return found
+    for variable in ENVIRONMENTS:
+        prefix = os.environ.get(variable)
+        if prefix and _has_torch(Path(prefix)) and (Path(prefix) / "bin" / "python").is_file():
+            return str(Path(prefix) / "bin" / "python")
+    return sys.executable
+
+
+def _has_torch(prefix: Path) -> bool:
+    """Whether torch is installed below ``prefix``; nothing is imported to find out."""
+    return any(prefix.glob("lib/python3*/site-packages/torch/__init__.py"))
 
 
 def _script(word: str) -> Path:

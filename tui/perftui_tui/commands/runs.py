@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from perftui_tui.commands.failure import UsageError
-from perftui_tui.commands.line import CommandLine
+from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.target import runs_directory
 
 

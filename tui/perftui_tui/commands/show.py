@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui_tui.commands.crash import report_crash
-from perftui_tui.commands.farewell import farewell
+from perftui_tui.commands.farewell import farewell, report_crash
 from perftui_tui.commands.line import CommandLine
-from perftui_tui.commands.log import log
+from perftui_tui.commands.output import log
 from perftui_tui.commands.terminal import draws_ascii, leave_splash, splash, theme_name
 
 if TYPE_CHECKING:

@@ -1,11 +1,21 @@
-"""Writes what a command was asked for to stdout."""
+"""Writes to the terminal that a command was typed in, outside the app."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from perftui_tui.commands.failure import UsageError
+from perftui_tui.commands.line import UsageError
+
+
+def log(line: str) -> None:
+    """Print one line on stderr.
+
+    Names of files and what a run's manifest says may hold anything: a terminal never acts on it.
+    """
+    from perftui.trace.text import printable
+
+    print(printable(line), file=sys.stderr)
 
 
 def write(text: str, *, as_json: bool = False) -> None:

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from perftui.agent.native.compiled import IS_COMPILED
-from perftui.facts.problems import problems
+from perftui.facts.notes import problems
 from perftui.run.columns import PHASES
 from perftui.run.history import list_runs
 from perftui.run.manifest import Status

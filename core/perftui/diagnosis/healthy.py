@@ -16,8 +16,7 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu import has_gpu
 from perftui.facts.machine import machine_use
 from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.step_kind import EVAL, INFER, TRAIN
-from perftui.facts.steps import steady_step, step_breakdown, step_kind
+from perftui.facts.steps import EVAL, INFER, TRAIN, steady_step, step_breakdown, step_kind
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 
 HEALTHY = "healthy"

@@ -10,8 +10,7 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gpu import has_gpu
 from perftui.facts.loader import training_loader
 from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.step_kind import TRAIN
-from perftui.facts.steps import FEWEST_STEPS, activity, steady_step, step_kind
+from perftui.facts.steps import FEWEST_STEPS, TRAIN, activity, steady_step, step_kind
 from perftui.facts.trace_steps import trace_steps
 
 _MAIN_THREAD = "_SingleProcessDataLoaderIter"

@@ -1,5 +1,5 @@
-"""Kernels of the busiest device in the steady steps: how long those of a kind take, and where they
-come from."""
+"""Kernels of the busiest device in the steady steps: how long those of a kind take, where they come
+from, and how they were launched."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gap_places import source_line
 from perftui.facts.place import Place
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
-from perftui.trace.categories import CPU_OP, KERNEL, LAUNCHES
-from perftui.trace.model import NONE, Int64
+from perftui.trace.categories import CPU_OP, DEVICE_ACTIVITY, KERNEL, LAUNCHES
+from perftui.trace.model import NONE, Int64, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,3 +86,49 @@ def kernels(analysis: TraceAnalysis) -> Kernels:
     chosen = trace.in_category(KERNEL) & steps.on_device & inside(trace.start, steps)
     rows = np.flatnonzero(chosen).astype(np.int64)
     return Kernels(steps, rows[np.argsort(trace.start[rows], kind="stable")])
+
+
+@dataclass(frozen=True)
+class Launches:
+    """How kernels reached a device."""
+
+    kernels_per_step: int
+    median_ns: int
+    """Median duration of a kernel."""
+    empty_queue: float | None
+    """Share of linked launches that found the device with nothing running; None without links."""
+
+
+@trace_fact
+def launches(analysis: TraceAnalysis) -> Launches | None:
+    """Of the busiest device in the steady steps; None where it ran no kernel there."""
+    found = kernels(analysis)
+    durations = np.sort(analysis.trace.duration[found.rows])
+    if not len(durations):
+        return None
+    return Launches(
+        kernels_per_step=len(durations) // max(found.steps.steps, 1),
+        median_ns=int(durations[(len(durations) - 1) // 2]),
+        empty_queue=_empty_queue(analysis.trace, found),
+    )
+
+
+def _empty_queue(trace: Trace, found: Kernels) -> float | None:
+    """Share of launches of those kernels during which every earlier activity of their device was
+    over.
+
+    Activities of a device are ordered by start; the running maximum of their ends is when the
+    device, over all its streams, has nothing left of what came before.
+    """
+    # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
+    work = trace.in_category(*DEVICE_ACTIVITY) & found.steps.on_device
+    rows = np.flatnonzero(work).astype(np.int64)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    ends = np.maximum.accumulate(trace.ends_of(rows))
+    earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
+    chosen = np.isin(rows, found.rows)
+    launch = matching(trace.correlation, rows[chosen], trace.in_category(*LAUNCHES))
+    known = launch != NONE
+    if not known.any():
+        return None
+    return float(np.mean(earlier[chosen][known] <= trace.start[launch[known]]))

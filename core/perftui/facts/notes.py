@@ -1,4 +1,4 @@
-"""What the evidence cannot say, in words."""
+"""What the evidence cannot say, and what went wrong while it was recorded, in words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
-from perftui.facts.problems import problems
-from perftui.facts.step_kind import TRAIN, WORK, count_of
-from perftui.facts.steps import step_kind
+from perftui.facts.steps import TRAIN, activity, count_of, step_kind
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import NO_STACKS
+
+MOST_MESSAGES = 20
+"""Messages that are passed on: a fault in every step would say the same for ever."""
+
+_KINDS = ("error", "warning")
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
@@ -26,14 +29,14 @@ def notes(facts: Facts) -> tuple[str, ...]:
         return of_trace
     if facts.rank is None:
         return *of_trace, *problems(facts.run)
-    return *of_trace, *_run_notes(facts.run, facts.rank, step_kind(facts))
+    return *of_trace, *_run_notes(facts, facts.run, facts.rank)
 
 
-def _run_notes(run: RunSnapshot, shown: RankSnapshot, judged: str) -> Iterator[str]:
-    if judged != TRAIN:
-        yield f"no training step was recorded: the steps are those of {WORK[judged]}"
+def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[str]:
+    if step_kind(facts) != TRAIN:
+        yield f"no training step was recorded: the steps are those of {activity(facts)}"
     else:
-        yield from _other_steps(shown)
+        yield from _other_steps(facts)
     if run.world > 1:
         yield f"{run.world} training processes: the diagnosis is that of rank {shown.place}"
     trainings = run.trainings(shown.place)
@@ -45,9 +48,9 @@ def _run_notes(run: RunSnapshot, shown: RankSnapshot, judged: str) -> Iterator[s
     yield from problems(run)
 
 
-def _other_steps(shown: RankSnapshot) -> Iterator[str]:
+def _other_steps(facts: Facts) -> Iterator[str]:
     """What the steps took that train nothing, if that is much."""
-    steps, downsampled = shown.steps, shown.downsampled
+    steps, downsampled = facts.steps, facts.downsampled
     if not len(steps):
         return
     training = int(steps["duration"][steps["kind"] == TRAIN].sum())
@@ -55,9 +58,30 @@ def _other_steps(shown: RankSnapshot) -> Iterator[str]:
     whole = int(steps["duration"].sum()) + int(downsampled.of().of("duration").total)
     other = whole - training
     if other > MUCH_ELSE * whole:
-        count = len(steps) + downsampled.of().rows - count_of(TRAIN, steps, downsampled)
+        count = len(steps) + downsampled.of().rows - count_of(TRAIN, facts)
         yield (
             f"{fmt.percent(other / whole)} of the time of all steps is that of "
             f"{fmt.several(count, 'step')} without a backward pass (evaluation, generation), "
             f"{fmt.duration(other)}: the diagnosis is of the training steps"
         )
+
+
+def problems(run: RunSnapshot) -> tuple[str, ...]:
+    """Messages of the agent and the recorder, each once with its rank, and lines left out.
+
+    The text is as it was written: make it printable before it is shown.
+    """
+    found: dict[str, None] = dict.fromkeys(run.manifest.notes)
+    several = len(run.ranks) > 1
+    for rank in run.ranks:
+        prefix = f"rank {rank.rank}: " if several else ""
+        events = rank.events
+        for kind, data in zip(events["kind"], events["data"], strict=True):
+            if kind in _KINDS and isinstance(data, dict) and data.get("message"):
+                found[f"{prefix}{data['message']}"] = None
+    said = list(found)[:MOST_MESSAGES]
+    if len(found) > MOST_MESSAGES:
+        said.append(f"{len(found) - MOST_MESSAGES} more messages are in events.jsonl")
+    if run.skipped_lines:
+        said.append(f"{run.skipped_lines} damaged journal lines were left out")
+    return tuple(said)

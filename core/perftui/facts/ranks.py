@@ -10,8 +10,9 @@ two clocks.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from perftui.facts.fact import Facts, fact
 from perftui.facts.memory import peak_reserved
@@ -24,6 +25,9 @@ from 5 %, and above what equal ranks of one machine differ by."""
 
 WAITS_IN = "backward"
 """The phase of a rank's own steps in which it waits for others."""
+
+WAITS_IN_TRACE = "exposed communication"
+"""The part of a step in which a device only waits for others, or moves their data."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,14 @@ def rank_table(facts: Facts) -> RankTable:
     if run is None:
         return RankTable()
     places = sorted({one.place for one in run.ranks})
-    rows = tuple(_row(facts.of_rank(place), run.manifest.host) for place in places)
+    rows = tuple(_row_of_run(facts.of_rank(place), run.manifest.host) for place in places)
     hosts = {row.host for row in rows}
     notes = []
     if len(hosts) > 1:
         notes.append(f"on {len(hosts)} hosts with a clock each: durations are compared, not times")
     missing = [row.rank for row in rows if not row.steps]
     if missing and len(rows) > 1:
-        named = ", ".join(map(str, missing[:8])) + (" ..." if len(missing) > 8 else "")
-        notes.append(f"without steady steps, so not compared: rank {named}")
+        notes.append(f"without steady steps, so not compared: rank {_some(missing)}")
     return compared(rows, tuple(notes))
 
 
@@ -125,43 +128,63 @@ def _straggler(slowest: RankRow, others: Sequence[RankRow], usual: int) -> Strag
         for name, ns in slowest.parts
     }
     waited = statistics.median_low([other.waits for other in others]) - slowest.waits
-    part = max(
-        (name for name in lags if name not in WAITING), key=lambda name: lags[name], default=""
-    )
+    own = [name for name in lags if name not in (WAITS_IN, WAITS_IN_TRACE)]
+    part = max(own, key=lambda name: lags[name], default="")
     return Straggler(slowest.rank, lag, part, lags.get(part, 0), 2 * waited >= lag)
 
 
-WAITING = (WAITS_IN, "exposed communication")
-"""Parts in which ranks wait for each other, whatever else they do there."""
+def row_of_trace(path: Path, rank: int, cancelled: Callable[[], bool]) -> RankRow:
+    """What the trace at ``path``, which ``rank`` has written, says of its steps.
+
+    Raises:
+        TraceError: it cannot be read.
+        OSError: it cannot be opened.
+        LoadCancelled: ``cancelled`` said so.
+    """
+    from perftui.analysis.open_trace import open_trace
+    from perftui.facts.trace_steps import trace_steps
+
+    analysis = open_trace(path, cancelled=cancelled)
+    steps = trace_steps(analysis)
+    breakdown = steps.breakdown if steps else None
+    return _row(rank, "", len(analysis.steps), breakdown, WAITS_IN_TRACE)
 
 
-def row_of(
+def table_of_traces(rows: Sequence[RankRow], missing: int, problems: Sequence[str]) -> RankTable:
+    """``rows`` so far, by rank; ``missing`` ranks have not been read yet."""
+    notes = ["every trace counts its own time: durations are compared, not times"]
+    whole = [row.rank for row in rows if row.mean and not row.steps]
+    if whole:
+        notes.append(f"no steps are marked in the trace of rank {_some(whole)}: its whole is shown")
+    notes += problems
+    ordered = sorted(rows, key=lambda row: row.rank)
+    if missing:
+        # A verdict on some of the ranks would be taken back.
+        return RankTable(tuple(ordered), notes=tuple(notes))
+    return compared(ordered, tuple(notes))
+
+
+def _row(
     rank: int,
     host: str,
     recorded: int,
-    found: StepBreakdown,
+    found: StepBreakdown | None,
     waits_in: str,
     peak: int | None = None,
 ) -> RankRow:
     """One rank by its mean step; ``waits_in`` is the part in which it waits for other ranks."""
-    return RankRow(
-        rank,
-        host,
-        recorded,
-        found.count,
-        found.mean,
-        found.p50,
-        found.p95,
-        found.parts,
-        found.part(waits_in),
-        peak,
-    )
+    if found is None:
+        return RankRow(rank, host, recorded, 0, peak_memory=peak)
+    steps = (found.count, found.mean, found.p50, found.p95, found.parts)
+    return RankRow(rank, host, recorded, *steps, found.part(waits_in), peak)
 
 
-def _row(facts: Facts, host: str) -> RankRow:
+def _row_of_run(facts: Facts, host: str) -> RankRow:
     rank = facts.rank
     place, where = (rank.place, rank.host or host) if rank else (0, host)
     found, peak = step_breakdown(facts), peak_reserved(facts)
-    if found is None:
-        return RankRow(place, where, step_count(facts), 0, peak_memory=peak)
-    return row_of(place, where, step_count(facts), found, WAITS_IN, peak)
+    return _row(place, where, step_count(facts), found, WAITS_IN, peak)
+
+
+def _some(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")

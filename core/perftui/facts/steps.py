@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.steady import Mask, steady
 from perftui.facts.step_breakdown import StepBreakdown, run_breakdown
-from perftui.facts.step_kind import WORK, count_of, main_kind
 from perftui.run.aggregates import Group
 from perftui.run.histogram import Weighed
 from perftui.run.manifest import Status
@@ -20,10 +21,29 @@ MANY_STEPS = 20
 judged whole, at lower confidence."""
 
 
+TRAIN, EVAL, INFER = "train", "eval", "infer"
+
+WORK = {TRAIN: "training", EVAL: "evaluation", INFER: "inference"}
+"""What a step of each kind is part of."""
+
+
+def count_of(kind: str, facts: Facts) -> int:
+    """How many steps of that kind the rank has recorded."""
+    rows = int(np.count_nonzero(facts.steps["kind"] == kind)) if len(facts.steps) else 0
+    return rows + facts.downsampled.of(kind).rows
+
+
 @fact
 def step_kind(facts: Facts) -> str:
-    """The kind of step that is judged: of training, or of what the run does instead."""
-    return main_kind(facts.steps, facts.downsampled)
+    """The kind of step that is judged.
+
+    Training where there is any of it, though most steps may be of evaluation; else whatever of
+    evaluation and inference came more often. ``TRAIN`` before the first step.
+    """
+    counts = {kind: count_of(kind, facts) for kind in (EVAL, INFER)}
+    if count_of(TRAIN, facts) or not any(counts.values()):
+        return TRAIN
+    return max(counts, key=lambda kind: counts[kind])
 
 
 @fact
@@ -35,7 +55,7 @@ def activity(facts: Facts) -> str:
 @fact
 def step_count(facts: Facts) -> int:
     """Steps of that kind recorded, warm-up and profiled ones included."""
-    return count_of(step_kind(facts), facts.steps, facts.downsampled)
+    return count_of(step_kind(facts), facts)
 
 
 @fact

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from perftui.report.as_json import SCHEMA, encode_object
-from perftui.report.kernel_metrics import MetricsReport, report_metrics
-from perftui.report.kernel_metrics_text import render_metrics
+from perftui.report.kernel_metrics import MetricsReport, render_metrics, report_metrics
 from perftui.report.kind import Kind
 from perftui.report.memory import MemoryReport, report_memory
 from perftui.report.memory_text import render_memory

@@ -14,7 +14,7 @@ from perftui.facts.steps import step_breakdown, step_count
 from perftui.facts.sync_calls import syncs
 from perftui.fixes.model import FixOption
 from perftui.report.blocks import cut, joined, listed
-from perftui.report.kernel_metrics_text import trace_metrics
+from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import OpRow, Report

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.analysis.open_trace import never, open_trace
 from perftui.facts.fact import Facts
-from perftui.facts.rank_traces import row_of_analysis, table_of_traces
-from perftui.facts.ranks import RankRow, compared, rank_table
+from perftui.facts.ranks import RankRow, compared, rank_table, row_of_trace, table_of_traces
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from tests.core.diagnosis.runs import event_table, make_run, step_table
 from tests.tui.traces import write_trace
@@ -113,7 +111,7 @@ def test_no_verdict_before_all_traces_are_read() -> None:
 
 def test_a_trace_gives_the_parts_of_its_steps(tmp_path: Path) -> None:
     path = write_trace(tmp_path, steps=6)
-    row = row_of_analysis(open_trace(path, later=never), 3)
+    row = row_of_trace(path, 3, lambda: False)
     assert (row.rank, row.train_steps) == (3, 6)
     assert sum(ns for _, ns in row.parts) == row.mean
     assert row.part("gpu compute") == 4 * MS

@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.facts.notes import notes
-from perftui.facts.problems import problems
+from perftui.facts.notes import notes, problems
 from perftui.run.columns import PHASES
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import request

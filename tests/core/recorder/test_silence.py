@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perftui.facts.problems import problems
+from perftui.facts.notes import problems
 from perftui.recorder.process import silence
 from perftui.recorder.process.silence import Silence, blocking_option
 from perftui.run.reader import RunReader

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from perftui.facts.problems import MOST, problems
+from perftui.facts.notes import MOST_MESSAGES, problems
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.table import GrowingTable
 from tests.core.diagnosis.runs import make_run
@@ -34,10 +34,10 @@ def test_each_rank_is_named_where_there_are_several():
 
 def test_a_flood_is_counted_and_lines_left_out_are_last():
     run = with_events(
-        [("warning", {"message": f"fault {n}"}) for n in range(MOST + 3)], skipped_lines=2
+        [("warning", {"message": f"fault {n}"}) for n in range(MOST_MESSAGES + 3)], skipped_lines=2
     )
     *said, more, lines = problems(run)
-    assert len(said) == MOST
+    assert len(said) == MOST_MESSAGES
     assert more == "3 more messages are in events.jsonl"
     assert lines == "2 damaged journal lines were left out"
 

@@ -7,10 +7,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.step_kind import EVAL, INFER, TRAIN, count_of, main_kind
-from perftui.run.aggregates import aggregates_of
+from perftui.facts.steps import EVAL, INFER, TRAIN, count_of, step_kind
+from perftui.run.aggregates import NO_AGGREGATES, Aggregates, aggregates_of
 from perftui.run.columns import STEP_COLUMNS, STEP_TEXT
 from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import facts_of
 from tests.step_rows import step_row
 
 KINDS = st.lists(st.sampled_from((TRAIN, EVAL, INFER)))
@@ -20,6 +21,10 @@ def steps_of(kinds: list[str]) -> Table:
     table = GrowingTable(STEP_COLUMNS, floats=False, text=STEP_TEXT)
     table.extend([step_row(at, kind=kind) for at, kind in enumerate(kinds)])
     return table.freeze()
+
+
+def main_kind(steps: Table, downsampled: Aggregates = NO_AGGREGATES) -> str:
+    return step_kind(facts_of(steps=steps, downsampled=downsampled))
 
 
 def test_one_training_step_outweighs_all_evaluation() -> None:
@@ -42,6 +47,6 @@ def test_before_the_first_step_it_is_training() -> None:
 @given(kept=KINDS, gone=KINDS)
 def test_steps_are_counted_alike_whether_kept_or_summed(kept: list[str], gone: list[str]) -> None:
     counts = Counter(kept + gone)
-    steps, sums = steps_of(kept), aggregates_of(steps_of(gone))
+    facts = facts_of(steps=steps_of(kept), downsampled=aggregates_of(steps_of(gone)))
     for kind in (TRAIN, EVAL, INFER):
-        assert count_of(kind, steps, sums) == counts[kind]
+        assert count_of(kind, facts) == counts[kind]

@@ -92,7 +92,7 @@ class RankReader(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
-        from perftui.facts.rank_traces import row_of_trace, table_of_traces
+        from perftui.facts.ranks import row_of_trace, table_of_traces
         from perftui.trace.errors import TraceError
 
         rows: list[RankRow] = []

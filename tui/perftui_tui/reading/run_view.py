@@ -16,8 +16,8 @@ from perftui.facts.loader import training_loader
 from perftui.facts.machine import busy_host
 from perftui.facts.main_thread import main_thread, window_thread
 from perftui.facts.memory import gpu_memory
+from perftui.facts.notes import problems as problems_of
 from perftui.facts.own_cost import recording_cost
-from perftui.facts.problems import problems as problems_of
 from perftui.facts.ranks import rank_table
 from perftui.facts.step_breakdown import run_breakdown
 from perftui.facts.steps import step_breakdown, step_count, step_kind

@@ -8,7 +8,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu import device_steps
-from perftui.facts.launches import Launches, launches
+from perftui.facts.kernels import Launches, launches
 from perftui.facts.trace_steps import TraceSteps
 
 LAUNCH_KERNELS = 100

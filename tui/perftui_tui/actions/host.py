@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from textual.geometry import Size
     from textual.message import Message
+    from textual.timer import Timer
 
     from perftui.trace.multi_rank.rank_files import RankFile
     from perftui_tui.dialogs.choice import ChoiceDialog
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """The app, as far as every action needs it."""
+    """The app, as far as actions need it."""
 
     target: Path
     """The run directory or the trace file on screen."""
@@ -25,18 +27,37 @@ class Host(Protocol):
     """What is on screen."""
     newest: Snapshot | None
     """What was read last, also while the screen is paused."""
-
+    paused: bool
+    is_stopping: bool
+    """Whether the training was asked to stop on leaving."""
     ranks: tuple[RankFile, ...]
     """The traces of all ranks, where a directory of them was named."""
 
+    @property
+    def size(self) -> Size:
+        """Columns and rows of the terminal."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a dialog is open."""
+
     def open(self, target: Path) -> None:
         """Show another run or trace."""
+
+    def open_own(self, root: Path) -> None:
+        """Show the run at ``root``, which was started here."""
+
+    def take_played(self, snapshot: Snapshot) -> None:
+        """Show the run as it was at the end of what is played."""
 
     def action_show(self, name: str) -> None:
         """Go to a screen by its name; no way leads back."""
 
     def refresh_screen(self) -> None:
         """Draw the current state again."""
+
+    def refresh_bar(self) -> None:
+        """Draw the position in a run that is played again."""
 
     def ask(self, dialog: ChoiceDialog, answered: Callable[[str | None], None]) -> None:
         """Show ``dialog``, unless another one is open."""
@@ -52,6 +73,11 @@ class Host(Protocol):
 
     def on_thread(self, work: Callable[[], None]) -> None:
         """Run ``work`` on a thread; the app notifies of its errors."""
+
+    def set_interval(
+        self, interval: float, callback: Callable[[], None], *, pause: bool = False
+    ) -> Timer:
+        """Call ``callback`` every ``interval`` seconds, once the timer is resumed."""
 
     def call_from_thread(self, callback: Callable[..., object], *args: object) -> object:
         """Call ``callback`` on the thread of the app, and return what it returned."""

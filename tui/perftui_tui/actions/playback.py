@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from perftui_tui.actions.host import Host
 from perftui_tui.reading.allocations import AllocationReader
 from perftui_tui.reading.messages import SnapshotReceived
 from perftui_tui.reading.thread import Post, ReadingThread
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.run.as_of import Stops
     from perftui.run.reader import RunSnapshot
+    from perftui_tui.actions.host import Host
     from perftui_tui.reading.fix_lookup import FixLookup
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -62,25 +61,10 @@ class Position:
         return (self.at - self.stops.start) / whole if whole else 1.0
 
 
-class PlaybackHost(Host, Protocol):
-    """The app, as far as playing a run needs it."""
-
-    def set_interval(
-        self, interval: float, callback: Callable[[], None], *, pause: bool = False
-    ) -> Timer:
-        """Call ``callback`` every ``interval`` seconds, once the timer is resumed."""
-
-    def take_played(self, snapshot: Snapshot) -> None:
-        """Show the run as it was at the end of what is played."""
-
-    def refresh_bar(self) -> None:
-        """Draw the position again."""
-
-
 class Playback:
     """Moves through the run on screen; the screens show it as it was known then."""
 
-    def __init__(self, app: PlaybackHost) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self.position: Position | None = None
         """The position; None while nothing is played."""
@@ -269,19 +253,10 @@ class PlayingThread(ReadingThread):
     ) -> None:
         from perftui_tui.reading.run_view import picture
 
-        problems: tuple[str, ...] = (window,) if isinstance(window, str) else ()
+        problems = (window,) if isinstance(window, str) else ()
         analysis = None if isinstance(window, str) else window
-        rank = run.rank(self._rank_number)
-        allocations, problem = self._allocations.of(rank) if rank else (None, None)
-        problems += (problem,) if problem else ()
+        number, held = self._rank_number, self._allocations
         shown = picture(
-            run,
-            self._rank_number,
-            analysis,
-            at,
-            fixes,
-            allocations=allocations,
-            problems=problems,
-            as_of=at,
+            run, number, analysis, at, fixes, allocations=held, problems=problems, as_of=at
         )
         self.report(SnapshotReceived(shown))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from perftui.experiments.fewest_steps import FEWEST_STEPS
-from perftui_tui.actions.host import Host
 from perftui_tui.dialogs.choice import YES, Prose
 from perftui_tui.dialogs.fix import TrialDialog, describe
 from perftui_tui.look.rows import Row, row
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from perftui.fixes.model import FixOption
     from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.baseline import Baseline
+    from perftui_tui.actions.host import Host
     from perftui_tui.actions.recorder_requests import RecorderRequests
     from perftui_tui.actions.source_fixes import SourceFixes
 
@@ -34,25 +34,6 @@ class Change:
     form: Form | None = None
 
 
-class TrialsHost(Host, Protocol):
-    """The app, as far as running a script again needs it."""
-
-    paused: bool
-    is_stopping: bool
-    """Whether the training was asked to stop on leaving."""
-
-    @property
-    def size(self) -> Size:
-        """Columns and rows of the terminal."""
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a dialog is open."""
-
-    def open_own(self, root: Path) -> None:
-        """Show the run at ``root``, which was started here."""
-
-
 class Trials:
     """Runs the script again, and shows the comparison once the new run has steps enough.
 
@@ -61,7 +42,7 @@ class Trials:
 
     def __init__(
         self,
-        app: TrialsHost,
+        app: Host,
         baseline: Baseline,
         source_fixes: SourceFixes,
         requests: RecorderRequests,

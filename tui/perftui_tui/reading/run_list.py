@@ -46,11 +46,14 @@ def runs_beside(target: Path) -> Path:
     return Path(RUNS_DIRECTORY).absolute()
 
 
+_UNREAD: tuple[object, RunSummary | None] = (None, None)
+
+
 class RunLister:
     """Lists ``directory`` and judges each run once more only where it has changed."""
 
     def __init__(self) -> None:
-        self._cache: dict[Path, tuple[object, RunSummary]] = {}
+        self._cache: dict[Path, tuple[object, RunSummary | None]] = {}
 
     def read(
         self,
@@ -71,27 +74,18 @@ class RunLister:
         except OSError as error:
             report(RunList(directory, problem=f"{directory} cannot be listed: {error.strerror}"))
             return
-        listed = [Listed(entry, self._cached(entry)) for entry in entries]
+        listed = [Listed(entry, self._cache.get(entry.root, _UNREAD)[1]) for entry in entries]
         report(RunList(directory, tuple(listed)))
         for at, entry in enumerate(entries):
             if stopped.is_set():
                 return
-            if self._is_new(entry):
+            known = self._cache.get(entry.root, _UNREAD)[0]
+            if entry.manifest is not None and known != _stamp(entry):
                 began = time.thread_time()
                 listed[at] = Listed(entry, self._summary(entry))
                 report(RunList(directory, tuple(listed)))
                 if sparing:
                     stopped.wait((time.thread_time() - began) / DUTY)
-
-    def _cached(self, entry: RunEntry) -> RunSummary | None:
-        known = self._cache.get(entry.root)
-        return known[1] if known else None
-
-    def _is_new(self, entry: RunEntry) -> bool:
-        if entry.manifest is None:
-            return False
-        known = self._cache.get(entry.root)
-        return known is None or known[0] != _stamp(entry)
 
     def _summary(self, entry: RunEntry) -> RunSummary | None:
         from perftui.report.run_summary import summarise

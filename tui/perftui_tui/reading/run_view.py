@@ -32,7 +32,6 @@ from perftui_tui.reading.step_breakdown import DrawnStep
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
-    from perftui.report.memory import MemoryReport
 
 DRAWN: tuple[Fact[Any], ...] = (
     *(training_loader, main_thread, window_thread, loader_lines, gap_lines),
@@ -95,7 +94,15 @@ class RunView:
         if rank is not None and not self._is_first:
             self._allocations.read(rank)
         self._is_first = False
-        return self._snapshot(run)
+        return picture(
+            run,
+            self._rank_number,
+            self._analysis,
+            self._clock(),
+            self._fixes,
+            allocations=self._allocations,
+            problems=(self._problem,) if self._problem else (),
+        )
 
     def _notice_another(self, rank: RankSnapshot | None) -> None:
         """Drop the window of another rank."""
@@ -111,19 +118,6 @@ class RunView:
             self._problem = opened
         else:
             self._analysis, self._problem = opened, None
-
-    def _snapshot(self, run: RunSnapshot) -> Snapshot:
-        rank = run.rank(self._rank_number)
-        allocations, problem = self._allocations.of(rank) if rank else (None, None)
-        return picture(
-            run,
-            self._rank_number,
-            self._analysis,
-            self._clock(),
-            self._fixes,
-            allocations=allocations,
-            problems=tuple(one for one in (self._problem, problem) if one),
-        )
 
 
 def open_window(
@@ -151,17 +145,18 @@ def picture(
     now_ns: int,
     fixes: FixLookup,
     *,
-    allocations: MemoryReport | None = None,
+    allocations: AllocationReader | None = None,
     problems: tuple[str, ...] = (),
     as_of: int | None = None,
 ) -> Snapshot:
     """The snapshot of ``run``, with the ``analysis`` of its newest window.
 
-    ``allocations`` are of its newest memory snapshot; ``problems`` are those of reading; ``as_of``
+    ``allocations`` knows its newest memory snapshot; ``problems`` are those of reading; ``as_of``
     is the time at which ``run`` is shown, None for what is known now.
     """
-    rank = run.rank(rank_number)
     facts = Facts(run, analysis, rank_number)
+    rank = facts.rank
+    memory, unread = allocations.of(rank) if allocations and rank else (None, None)
     found = diagnosis(facts)
     for fact in DRAWN:
         fact.or_none(facts)
@@ -183,8 +178,8 @@ def picture(
         else (),
         train_steps=step_count(facts),
         train=train,
-        problems=(*problems, *problems_of(run)),
-        allocations=allocations,
+        problems=(*problems, *((unread,) if unread else ()), *problems_of(run)),
+        allocations=memory,
         options=fixes.of(found.findings, facts),
     )
 

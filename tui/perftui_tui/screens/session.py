@@ -22,7 +22,6 @@ class Session(Host, Protocol):
     """The app, as far as screens need it."""
 
     is_replay: bool
-    paused: bool
     output: Output
     preview: TraceAnalysis | None
     kernel_metrics: KernelMetrics | None

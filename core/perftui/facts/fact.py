@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.run.aggregates import NO_AGGREGATES
-from perftui.run.manifest import Manifest
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.table import Table
 
@@ -38,8 +37,12 @@ class Facts:
     ) -> None:
         self.run = run
         self.analysis = analysis
+        self.manifest = run.manifest if run else None
+        """What was started; None for a trace without a run."""
         self.rank: RankSnapshot | None = run.rank(rank_number) if run else None
         """The rank of that number, or the first that has written anything; None before any has."""
+        self.rank_number = self.rank.rank if self.rank else None
+        """Its own number; None without a rank."""
         self.steps = self.rank.steps if self.rank else Table()
         """The rank's steps that are still kept, by ``STEP_COLUMNS``; without columns before any."""
         self.downsampled = self.rank.downsampled if self.rank else NO_AGGREGATES
@@ -48,16 +51,6 @@ class Facts:
         """What it noted, by ``EVENT_COLUMNS``; without columns before it has written anything."""
         self.worked_out: dict[object, object] = {}
         self._of_ranks: dict[int, Facts] = {rank_number: self}
-
-    @property
-    def manifest(self) -> Manifest | None:
-        """What was started; None for a trace without a run."""
-        return self.run.manifest if self.run else None
-
-    @property
-    def rank_number(self) -> int | None:
-        """The number of the rank; None without one."""
-        return self.rank.rank if self.rank else None
 
     def of_rank(self, number: int) -> Facts:
         """Facts of another rank of the run, without a trace."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
-from perftui.facts.settings import notes_of
+from perftui.facts.settings import fields_of, notes_of
 from perftui.facts.steps import step_kind
 
 
@@ -73,37 +73,9 @@ def training_loader(facts: Facts) -> LoaderFacts | None:
     of_first_call = [data for data in likely if _call(data) == _call(likely[0])]
     certain = len({_call(data) for data in trained or loaders}) == 1
     numbers = tuple(data["id"] for data in of_first_call if isinstance(data.get("id"), int))
-    return replace(_facts(of_first_call[-1], certain), numbers=numbers)
+    known = fields_of(LoaderFacts, of_first_call[-1])
+    return LoaderFacts(**{**known, "numbers": numbers, "certain": certain})
 
 
 def _call(data: Mapping[str, Any]) -> tuple[Any, Any]:
     return data.get("file"), data.get("line")
-
-
-def _facts(data: Mapping[str, Any], certain: bool) -> LoaderFacts:
-    """Read one event; a field that is absent or of another type is unknown."""
-    return LoaderFacts(
-        num_workers=_typed(data, "num_workers", int),
-        pin_memory=_typed(data, "pin_memory", bool),
-        persistent_workers=_typed(data, "persistent_workers", bool),
-        prefetch_factor=_typed(data, "prefetch_factor", int),
-        batch_size=_typed(data, "batch_size", int),
-        dataset=_typed(data, "dataset", str),
-        is_iterable=_typed(data, "is_iterable", bool),
-        shards=_typed(data, "shards", bool),
-        holds_files=_typed(data, "holds_files", bool),
-        holds_cuda=_typed(data, "holds_cuda", bool),
-        collate_is_lambda=_typed(data, "collate_is_lambda", bool),
-        start_method=_typed(data, "start_method", str),
-        file=_typed(data, "file", str),
-        line=_typed(data, "line", int),
-        certain=certain,
-    )
-
-
-def _typed(data: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = data.get(name)
-    # bool is an int to Python, but True workers are not one worker.
-    if isinstance(value, bool) and kind is not bool:
-        return None
-    return value if isinstance(value, kind) else None

@@ -134,7 +134,7 @@ def machine_use(facts: Facts) -> MachineFacts:
     tells_workers = "processes.ranks_cpu" in table
     cards = _cards(table)
     used = holding = [card for card in cards if _holds_memory(whole, card)]
-    if not holding and len(cards) == 1 and _computes_on_gpu(facts):
+    if not holding and len(cards) == 1 and computes_on_gpu(facts):
         used = cards
     shares = [steady.mean(f"gpu{card}.utilization", 100) for card in used]
     return MachineFacts(
@@ -165,7 +165,8 @@ def _within(whole: _Samples, during: tuple[int, int] | None) -> _Samples:
     return _Samples(table, inside if inside.any() else whole.rows, gone)
 
 
-def _computes_on_gpu(facts: Facts) -> bool:
+def computes_on_gpu(facts: Facts) -> bool:
+    """Whether PyTorch held memory of a GPU at the end of any step, or a trace shows its work."""
     trace = trace_steps.or_none(facts)
     return peak_reserved(facts) is not None or bool(trace and trace.has_gpu)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,13 +150,14 @@ def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:
     return [data for data in events["data"][events["kind"] == kind] if isinstance(data, dict)]
 
 
-def _settings(data: dict[str, Any]) -> Settings:
+def fields_of(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ``kind``, a dataclass, that ``data`` has in the form they must have: what
+    another version wrote in another form is unknown."""
     known = {}
-    for name, kind in get_type_hints(Settings).items():
-        # A field that another version wrote in another form is unknown.
+    for name, form in get_type_hints(kind).items():
         with suppress(msgspec.ValidationError):
-            known[name] = msgspec.convert(data.get(name), kind)
-    return Settings(**known)
+            known[name] = msgspec.convert(data.get(name), form)
+    return known
 
 
 @fact
@@ -163,4 +165,4 @@ def settings(facts: Facts) -> Settings | None:
     """How the training of the rank is set up; None before it has noted that, and in runs of older
     versions."""
     found = notes_of(facts.events, "settings")
-    return _settings(found[-1]) if found else None
+    return Settings(**fields_of(Settings, found[-1])) if found else None

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import log
+from perftui_tui.commands.report import kind, print_report, read_metrics
 from perftui_tui.commands.target import Target, find_target
 from perftui_tui.commands.terminal import why_headless
-
-if TYPE_CHECKING:
-    from perftui.trace.ncu.model import KernelMetrics
 
 
 def replay(line: CommandLine) -> int:
@@ -24,35 +21,20 @@ def replay(line: CommandLine) -> int:
     check(target.path)
     reason = why_no_screen(target, line)
     if reason is not None:
-        from perftui_tui.commands.report import print_report
-
         if reason:
             log(f"perftui: {reason}, so printing the report")
         return print_report(target, line)
     from perftui_tui.commands.show import show
 
-    metrics = _metrics(target, line)
+    metrics = read_metrics(target, line)
     return show(
         target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks, metrics=metrics
     )
 
 
-def _metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
-    """What ncu measured, for the kernels of the Ops screen."""
-    if "ncu" not in line.values:
-        return None
-    from perftui_tui.commands.report import kind, read_metrics
-
-    special = kind(target)
-    if special is not None:
-        raise UsageError(f"--ncu joins metrics to a trace; {target.path} is a {special.value}")
-    return read_metrics(Path(line.values["ncu"]))
-
-
 def why_no_screen(target: Target, line: CommandLine) -> str | None:
     """Why the app cannot or shall not show it; None where it can."""
     from perftui.report.kind import Kind
-    from perftui_tui.commands.report import kind
 
     reason = why_headless(line)
     if reason is not None:

@@ -34,15 +34,12 @@ def print_report(target: Target, line: CommandLine) -> int:
     Raises:
         UsageError: it cannot be read, or not joined to the metrics that ``line`` names.
     """
-    special = kind(target)
+    special, metrics = kind(target), read_metrics(target, line)
     as_json = "json" in line.flags
-    metrics = line.values.get("ncu")
     if special is None:
         text = _diagnosis(target, metrics, as_json=as_json)
-    elif metrics is None:
-        text = _special(target.path, special, as_json=as_json)
     else:
-        raise UsageError(f"--ncu joins metrics to a trace; {target.path} is a {special.value}")
+        text = _special(target.path, special, as_json=as_json)
     write(text, as_json=as_json)
     return 0
 
@@ -71,13 +68,12 @@ def _special(path: Path, special: Kind, *, as_json: bool) -> str:
         raise UsageError(str(error)) from error
 
 
-def _diagnosis(target: Target, metrics: str | None, *, as_json: bool) -> str:
+def _diagnosis(target: Target, measured: KernelMetrics | None, *, as_json: bool) -> str:
     from perftui.report.as_json import encode
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject
     from perftui.report.text import render
 
-    measured = None if metrics is None else read_metrics(Path(metrics))
     try:
         subject = load_subject(target.path, exporting=_export_progress(target.path.name))
         if measured is not None and subject.analysis is None:
@@ -105,16 +101,21 @@ def _export_progress(name: str) -> Callable[[Exporting], None]:
     return log_progress
 
 
-def read_metrics(path: Path) -> KernelMetrics:
-    """What ncu measured.
+def read_metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
+    """What ncu measured of the kernels of ``target``; None where no report of it is named.
 
     Raises:
-        UsageError: the file cannot be read, or is no report of it.
+        UsageError: the file cannot be read or is no report of it, or ``target`` is no trace.
     """
+    if "ncu" not in line.values:
+        return None
     from perftui.trace.errors import TraceError
     from perftui.trace.ncu.load import load_ncu
 
+    special = kind(target)
+    if special is not None:
+        raise UsageError(f"--ncu joins metrics to a trace; {target.path} is a {special.value}")
     try:
-        return load_ncu(path)
+        return load_ncu(Path(line.values["ncu"]))
     except TraceError as error:
         raise UsageError(str(error)) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.settings import notes_of
+from perftui.facts.settings import fields_of, notes_of
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 
@@ -80,15 +80,8 @@ def _applied(
         arrival = Arrival(outcome)
     # Where several calls were made the one to tell of is that which lacks something.
     told = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
-    values = told.get("values")
-    return AppliedOverride(
-        override,
-        arrival,
-        _text(told.get("why")) or "",
-        _text(told.get("file")),
-        line if isinstance(line := told.get("line"), int) else None,
-        values if isinstance(values, dict) else {},
-    )
+    known = fields_of(AppliedOverride, told)
+    return AppliedOverride(**{**known, "override": override, "arrival": arrival})
 
 
 def _not_made(override: Override, is_over: bool) -> AppliedOverride:
@@ -106,13 +99,14 @@ def _notes_of_loaders(override: Override, run: RunSnapshot) -> list[Mapping[str,
     return [
         {
             **data,
-            "outcome": "applied" if data["override"] == "applied" else "refused",
-            "why": None if data["override"] == "applied" else data["override"],
+            "outcome": "applied" if outcome == "applied" else "refused",
+            "why": None if outcome == "applied" else outcome,
             "values": {name: data.get(name) for name in override.arguments},
         }
         for rank in run.ranks
         for data in notes_of(rank.events, "loader")
-        if _text(data.get("override")) and _is_made_at(data, override)
+        if isinstance(outcome := data.get("override"), str) and outcome
+        if _is_made_at(data, override)
     ]
 
 
@@ -123,7 +117,3 @@ def _is_made_at(data: Mapping[str, Any], override: Override) -> bool:
     if data.get("file") != override.file or not isinstance(first, int):
         return False
     return override.line is None or first <= override.line <= (last or first)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

@@ -10,7 +10,6 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row, fit, safe
 
@@ -74,10 +73,7 @@ class RowView(ScrollView, can_focus=False):
         base = self.rich_style
         named = palette(self.app.theme_variables)
         segments = [
-            Segment(self._drawn(text), base + named[style] if style else base)
+            Segment(text, base + named[style] if style else base)
             for text, style in fit(safe(line), self.scrollable_content_region.width)
         ]
         return Strip(segments)
-
-    def _drawn(self, text: str) -> str:
-        return text.translate(ASCII_GLYPHS) if self.ascii_only else text

@@ -6,14 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from rich.text import Text
 from textual.app import RenderResult
 from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import nice_step
 from perftui_tui.charts.run_charts import Chart, Floats
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.units import format_ns
 from perftui_tui.widgets.row_view import RowView
 
@@ -52,10 +50,7 @@ class ChartPlot(PlotextPlot):
         """The plot at the size it has now."""
         if self._chart is not None:
             self._draw(self._chart)
-        drawn = super().render()
-        if RowView.ascii_only and isinstance(drawn, Text):
-            drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
-        return drawn
+        return super().render()
 
     def _draw(self, chart: Chart) -> None:
         plot = self.plt

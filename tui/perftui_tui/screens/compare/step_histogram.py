@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.text import Text
 from textual.app import RenderResult
 from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import round_ticks, usual_top
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.widgets.row_view import RowView
 
 BINS = 40
@@ -55,10 +53,7 @@ class StepHistogram(PlotextPlot):
         top, highest = self._tops
         _set_ticks(self.plt.xticks, top, self.size.width // TICK_CELLS)
         _set_ticks(self.plt.yticks, highest, self.size.height // TICK_ROWS)
-        drawn = super().render()
-        if RowView.ascii_only and isinstance(drawn, Text):
-            drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
-        return drawn
+        return super().render()
 
 
 def _set_ticks(

@@ -17,7 +17,6 @@ from perftui_tui.look.units import MISSING, format_bytes, format_count, format_n
 from perftui_tui.reading.step_breakdown import NAMES
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
 
 SLOWEST = "SLOWEST"
 COMMUNICATION = "exposed communication"
@@ -41,8 +40,7 @@ def rank_table(
     rows = table.rows
     slowest = table.straggler.rank if table.straggler else None
     names = [f"rank {row.rank} {row.host}" for row in rows]
-    mark = ">" if RowView.ascii_only else "▶"
-    titles = [f"{mark if row.rank == shown else ' '} {row.rank}" for row in rows]
+    titles = [f"{'▶' if row.rank == shown else ' '} {row.rank}" for row in rows]
     numbers = np.array([row.rank for row in rows], np.int64)
     columns = [
         Column("rank", numbers, titles.__getitem__, 7, LEFT),

@@ -14,12 +14,10 @@ from textual.widgets import Input, Static
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import short_path
-from perftui_tui.look.units import ASCII_TEXT
 from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.runs.table import RunTable, run_table
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
@@ -130,7 +128,7 @@ class RunsScreen(RunScreen):
             self.query_one("#runs-title", Static).update("reading the directory of runs")
             return
         title = printable(f"Runs in {short_path(self._list.directory)}")
-        self.query_one("#runs-title", Static).update(_drawn(title))
+        self.query_one("#runs-title", Static).update(title)
         self._table.show(run_table(self._list, self.session.target))
         self._show_detail()
 
@@ -141,7 +139,7 @@ class RunsScreen(RunScreen):
 
     def _show_detail(self) -> None:
         one = self._selected
-        self.query_one("#runs-detail", Static).update(_drawn(_detail(one)) if one else "")
+        self.query_one("#runs-detail", Static).update(_detail(one) if one else "")
 
     @property
     def _selected(self) -> Listed | None:
@@ -248,10 +246,6 @@ class RunsScreen(RunScreen):
         if problem:
             self.session.warn(problem)
         self._refresh_list()
-
-
-def _drawn(text: str) -> str:
-    return text.translate(ASCII_TEXT) if RowView.ascii_only else text
 
 
 def _detail(one: Listed) -> str:

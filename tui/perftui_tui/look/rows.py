@@ -1,7 +1,8 @@
 """Rows of styled text: what every pane draws, before any terminal or theme is involved.
 
-A row is a tuple of spans, a span a text and the name of a style from ``STYLES``. Drawing functions
-return rows, tests compare ``plain(row)``, and ``RowView`` alone turns names into colours.
+A row is a tuple of spans, a span a text and the name of a style in ``look.palette``, empty for the
+widget's own. Drawing functions return rows, tests compare ``plain(row)``, and ``RowView`` alone
+turns names into colours.
 """
 
 from __future__ import annotations
@@ -30,26 +31,6 @@ PART_STYLES = (
     "idle",
 )
 """Styles of the parts of a step: text on a coloured ground."""
-
-STYLES = (
-    "bold",
-    "dim",
-    "good",
-    "warn",
-    "bad",
-    "accent",
-    "key",
-    "selected",
-    "insert",
-    "delete",
-    "match",
-    "chart",
-    "chart-warn",
-    "chart-bad",
-    *(f"part-{part}" for part in PART_STYLES),
-)
-"""Every style a span may name; the empty name is the widget's own."""
-
 
 CONTINUED = "↳ "
 """Marks a row that goes on with the one above."""

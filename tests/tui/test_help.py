@@ -11,11 +11,11 @@ from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
 from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.panes.cpu import FULL_FROM
+from perftui_tui.panes.disk_network import FULL_BUSY
+from perftui_tui.panes.gpu import LOW_BELOW
+from perftui_tui.panes.meters import METERS
 from perftui_tui.reading.snapshot import SLOW_RATIO
-from perftui_tui.screens.overview.cpu import FULL_FROM
-from perftui_tui.screens.overview.disk_network import FULL_BUSY
-from perftui_tui.screens.overview.gpu import LOW_BELOW
-from perftui_tui.screens.overview.meters import METERS
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, until, until_shown
 from tests.tui.recorded import write_run

@@ -9,10 +9,10 @@ from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, fit, row, width
 from perftui_tui.look.units import format_count, format_ns
+from perftui_tui.panes.gpu import LOW_BELOW
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, draw_line
+from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.overview.gpu import LOW_BELOW
-from perftui_tui.screens.overview.step_time import step_time
 
 if TYPE_CHECKING:
     from perftui.analysis.model import DeviceActivity

@@ -13,22 +13,17 @@ from textual.widget import Widget
 from perftui_tui.keys.keymap import bindings, hint, shown_key
 from perftui_tui.look.rows import Row
 from perftui_tui.panes.findings import findings
+from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.meter import Meter
+from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
 from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
 from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.screens.overview.activity import activity, activity_height
 from perftui_tui.screens.overview.gap_list import GapList
-from perftui_tui.screens.overview.gpu import gpu
 from perftui_tui.screens.overview.headline import headline
-from perftui_tui.screens.overview.meters import (
-    METERS,
-    draw_meter,
-    gpu_or_operators,
-    shows_operators,
-)
-from perftui_tui.screens.overview.top_ops import kernels, operators, top_ops
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
 from perftui_tui.widgets.log_view import LogTail

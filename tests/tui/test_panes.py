@@ -16,10 +16,9 @@ from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.look.rows import plain, width
-from perftui_tui.panes.cpu import cpu
-from perftui_tui.panes.disk_network import disk, network
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.panes.meter import Meter, draw_chart
 from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.snapshot_pane import SnapshotPane

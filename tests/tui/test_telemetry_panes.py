@@ -8,9 +8,8 @@ import pytest
 
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
-from perftui_tui.panes.cpu import cpu
-from perftui_tui.panes.disk_network import disk, network
 from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
 from tests.tui.recorded import NOW, SECOND, START, manifest, write_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perftui.format import several
 from perftui_tui.look.format import percent, rate
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.meter import Meter
@@ -65,15 +66,12 @@ def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[st
     recent_wait = sum(waits[-RECENT_STEPS:])
     share = recent_wait / max(1, sum(durations[-RECENT_STEPS:]))
     ready = [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
-    word, style = _word(share, ready)
     per_step = recent_wait // len(waits[-RECENT_STEPS:])
     return Meter(
         "Loader",
         f"wait {percent(100 * share)}",
-        word,
-        style,
+        _word(share, ready),
         shares,
-        limit="100 %",
         total=total,
         notes=(
             f"{format_ns(per_step)}/step, last {len(waits[-RECENT_STEPS:])}",
@@ -83,22 +81,23 @@ def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[st
     )
 
 
-def _word(share: float, ready: list[int]) -> tuple[str, str]:
+def _word(share: float, ready: list[int]) -> str:
     from perftui.diagnosis.symptoms.data import BOUND
 
     if share >= BOUND.limits.warning:
-        return ("EMPTY", "bad") if ready and sum(ready) / len(ready) < 1 else ("HIGH", "bad")
-    return "OK", "good"
+        return "EMPTY" if ready and sum(ready) / len(ready) < 1 else "HIGH"
+    return "OK"
 
 
 def _configuration(ready: list[int], facts: LoaderFacts | None) -> list[str]:
     notes = []
+    workers = facts.num_workers if facts is not None else None
     if ready:
-        depth = _depth(facts)
-        notes.append(f"queue {sum(ready) / len(ready):.1f}" + (f"/{depth}" if depth else ""))
-    if facts is not None and facts.num_workers is not None:
-        count = facts.num_workers
-        notes.append("main thread" if not count else f"{count} worker{'s'[: count > 1]}")
+        # Batches the loader may hold ready: ``prefetch_factor`` for each worker.
+        depth = f"/{workers * (facts.prefetch_factor or 2)}" if facts and workers else ""
+        notes.append(f"queue {sum(ready) / len(ready):.1f}{depth}")
+    if workers is not None:
+        notes.append("main thread" if not workers else several(workers, "worker"))
     return notes
 
 
@@ -123,10 +122,3 @@ def _resources(snapshot: Snapshot) -> list[str]:
     notes = [f"workers use {cores / 100:.1f} cores"]
     read = latest(table, "processes.workers_read")
     return [*notes, f"read {rate(read)}"] if read else notes
-
-
-def _depth(facts: LoaderFacts | None) -> int:
-    """Batches the loader may hold ready: ``prefetch_factor`` for each worker."""
-    if facts is None or not facts.num_workers:
-        return 0
-    return facts.num_workers * (facts.prefetch_factor or 2)

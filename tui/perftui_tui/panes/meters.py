@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from perftui_tui.look.rows import Row, crop, row
-from perftui_tui.panes.cpu import cpu
-from perftui_tui.panes.disk_network import disk, network
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.snapshot_pane import Draw
 from perftui_tui.panes.step_time import step_time

@@ -9,8 +9,8 @@ from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, fit, row, width
 from perftui_tui.look.units import format_count, format_ns
-from perftui_tui.panes.gpu import LOW_BELOW
-from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, draw_line
+from perftui_tui.panes.gpu import busy_word
+from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, draw_line
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.snapshot import Snapshot
 
@@ -49,9 +49,9 @@ def activity_height(snapshot: Snapshot) -> int:
 
 def _device(device: DeviceActivity, cells: int) -> Row:
     busy = 100 * device.busy / device.span if device.span else 0.0
-    word, style = ("LOW", "bad") if busy < LOW_BELOW else ("OK", "good")
+    word = busy_word(busy)
     name = (f"GPU {device.device}".ljust(NAME_WIDTH), "bold")
-    reading = fit(row(f"busy {percent(busy)} ", (word, style)), READING_WIDTH)
+    reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH)
     line = row(name, *reading)
     for figure in _figures(device):
         longer = (*line, figure, ("   ", ""))

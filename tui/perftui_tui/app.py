@@ -21,7 +21,7 @@ from perftui_tui.actions.rank_traces import RankTraces
 from perftui_tui.actions.recorder_requests import RecorderRequests
 from perftui_tui.actions.source_fixes import SourceFixes
 from perftui_tui.actions.trials import Trials
-from perftui_tui.dialogs import quit as leaving
+from perftui_tui.dialogs import run as leaving
 from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.keymap import bindings, use

@@ -214,7 +214,7 @@ class RunsScreen(RunScreen):
     def action_delete(self) -> None:
         """Ask whether the selected run is to be deleted."""
         from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.delete_run import DeleteRunDialog
+        from perftui_tui.dialogs.run import DeleteRunDialog
 
         one = self._selected
         if one is None:

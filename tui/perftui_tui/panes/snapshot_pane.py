@@ -36,12 +36,10 @@ class SnapshotPane(RowView):
         classes: str | None = None,
         chart: str = "",
     ) -> None:
-        super().__init__(id=id, classes=classes)
+        super().__init__(title=title, id=id, classes=classes)
         self._chart = chart
         self._draw = draw
         self._snapshot: Snapshot | None = None
-        if title:
-            self.border_title = title
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw ``snapshot``; nothing is repainted that it does not change."""

@@ -39,6 +39,24 @@ class RowView(ScrollView, can_focus=False):
 
     _rows: tuple[Row, ...] = ()
 
+    def __init__(
+        self,
+        *,
+        title: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's name
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        if title:
+            self.border_title = title
+
+    def entitle(self, title: str, subtitle: str = "") -> None:
+        """Write into the border, which is painted anew where that changes it."""
+        if (self.border_title or "") != title:
+            self.border_title = title
+        if (self.border_subtitle or "") != subtitle:
+            self.border_subtitle = subtitle
+
     @property
     def rows(self) -> tuple[Row, ...]:
         """What is drawn, top to bottom."""

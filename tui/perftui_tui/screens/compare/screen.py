@@ -69,11 +69,9 @@ class CompareScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """Both breakdowns, the figures, the distribution."""
-        figures, plot = RowView(id="figures"), StepHistogram(id="distribution")
-        figures.border_title = "Before and after"
-        plot.border_title = "Step times"
         yield RowView(id="breakdowns")
-        yield Container(figures, plot, id="compare")
+        figures = RowView(id="figures", title="Before and after")
+        yield Container(figures, StepHistogram(id="distribution"), id="compare")
 
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is written, whatever is found now."""

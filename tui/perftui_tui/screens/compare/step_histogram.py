@@ -26,6 +26,7 @@ ASCII_MARKERS = ("o", "x")
 class StepHistogram(PlotextPlot):
     """Two distributions of step times in ms, each as a share of its run's steps."""
 
+    BORDER_TITLE = "Step times"
     _tops = (1.0, 1.0)
     """Where the scales of both axes end, ms and per cent."""
 

@@ -65,9 +65,8 @@ class DiagnosisScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """The list and the details."""
-        listed, detailed = RowView(id="finding-list"), RowView(id="finding-details")
-        listed.border_title = "Findings, by what they cost"
-        yield Container(listed, detailed, id="diagnosis")
+        listed = RowView(id="finding-list", title="Findings, by what they cost")
+        yield Container(listed, RowView(id="finding-details"), id="diagnosis")
 
     @property
     def finding(self) -> Finding | None:
@@ -115,12 +114,9 @@ class DiagnosisScreen(RunScreen):
             for action, label in FIX_KEYS
             if action not in useless
         )
-        if detailed.border_subtitle != fixes:
-            detailed.border_subtitle = fixes
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
-        if detailed.border_title != title:
-            detailed.border_title = title
+        detailed.entitle(title, fixes)
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""

@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
-from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row
 from perftui_tui.panes.findings import findings
 from perftui_tui.panes.gpu import gpu
@@ -145,9 +145,7 @@ class OverviewScreen(RunScreen):
         self._title_findings(snapshot)
         pane = self.query_one("#meter-gpu", SnapshotPane)
         listed = not self.has_class("-wide") and shows_operators(snapshot, pane.content_size.height)
-        title = "Top operators" if listed else "GPU"
-        if pane.border_title != title:
-            pane.border_title = title
+        pane.entitle("Top operators" if listed else "GPU")
         self.show_output(self.session.output)
 
     def _fit_rows(self) -> None:
@@ -194,18 +192,12 @@ class OverviewScreen(RunScreen):
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings)
         title = f"Findings ({count})" if count else "Findings"
-        key = shown_key("app.show('diagnosis')")
-        opens = f"{key} opens Diagnosis"
         for name in ("#findings", "#trace-findings"):
             pane = self.query_one(name, SnapshotPane)
-            if pane.border_title != title:
-                pane.border_title = title
-            if pane.border_subtitle != opens:
-                pane.border_subtitle = opens
+            pane.entitle(title, hint("{app.show('diagnosis')} opens Diagnosis"))
         gaps = self.query_one(GapList)
         text = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
-        if gaps.border_subtitle != text:
-            gaps.border_subtitle = text
+        gaps.entitle("Largest gaps", text)
 
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""

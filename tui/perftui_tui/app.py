@@ -29,7 +29,6 @@ from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
 from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.stylesheet import SteadyStylesheet
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
-from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import Clock
 from perftui_tui.screens.palette_commands import palette_commands
@@ -184,10 +183,6 @@ class PerftuiApp(ReadingApp):
             self.warn("nothing to chart yet: no step and no sample has been recorded")
             return
         self.push_screen(ChartScreen(found, name or self.screen.CHART))
-
-    def on_snapshot_pane_clicked(self, message: SnapshotPane.Clicked) -> None:
-        """Open the chart of the pane that was clicked."""
-        self.action_study(message.chart)
 
     # Playing a saved run
 

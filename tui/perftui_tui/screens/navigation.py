@@ -10,7 +10,6 @@ from textual.screen import Screen
 
 from perftui_tui.keys.table import SCREENS
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.notification import NotifyingApp
 
 if TYPE_CHECKING:
@@ -104,7 +103,3 @@ class NavigatingApp(NotifyingApp):
         """The interval to show, returned once."""
         place, self._place = self._place, None
         return place
-
-    def on_header_line_tab_clicked(self, message: HeaderLine.TabClicked) -> None:
-        """Go to the screen that was clicked."""
-        self.action_show(message.screen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.message import Message
 from textual.reactive import reactive
 
 from perftui_tui.look.rows import Row, crop, row
@@ -60,9 +59,6 @@ class GapList(SnapshotPane):
     selected: reactive[int] = reactive(0, init=False, repaint=False)
     """Which gap, from 0, the longest."""
 
-    class Opened(Message):
-        """The person wants to see the selected gap on the timeline."""
-
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(self._draw_gaps, id=id, title="Largest gaps")
 
@@ -83,13 +79,13 @@ class GapList(SnapshotPane):
         if not top <= self.selected < top + height:
             self.scroll_to(y=max(0, self.selected - height + 1), animate=False)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Open the gap that was clicked."""
         place = event.get_content_offset(self)
         at = self.scroll_offset.y + place.y if place is not None else len(self._gaps())
         if at < len(self._gaps()):
             self.selected = at
-            self.post_message(self.Opened())
+            await self.run_action("screen.show_gap")
 
     def _gaps(self) -> tuple[Gap, ...]:
         snapshot = self._snapshot

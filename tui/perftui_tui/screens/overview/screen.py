@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
@@ -212,7 +211,6 @@ class OverviewScreen(RunScreen):
         """Select another gap of the list."""
         self.query_one(GapList).move(step)
 
-    @on(GapList.Opened)
     def action_show_gap(self) -> None:
         """Show the selected gap on the timeline."""
         gap = self.query_one(GapList).gap

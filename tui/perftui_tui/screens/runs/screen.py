@@ -154,13 +154,13 @@ class RunsScreen(RunScreen):
         one = self._selected
         if one is None:
             return
-        if one.entry.manifest is None:
-            self.session.warn(f"this run cannot be opened: {one.entry.problem}")
-        elif one.entry.root == self.session.target:
-            self.session.action_show("overview")
-        else:
-            self.session.open_run(one.entry.root, is_live=not one.entry.manifest.status.is_over)
-            self.session.action_show("overview")
+        entry = one.entry
+        if entry.manifest is None:
+            self.session.warn(f"this run cannot be opened: {entry.problem}")
+            return
+        if entry.root != self.session.target:
+            self.session.open_run(entry.root, is_live=not entry.manifest.status.is_over)
+        self.session.action_show("overview")
 
     # Naming
 
@@ -206,13 +206,16 @@ class RunsScreen(RunScreen):
         root, self._naming = self._naming, None
         self._table.focus()
         if root is not None:
+            from perftui.run.manifest import rename_run
+
             self.remove_class("-typing")
-            self._on_disk(lambda: _rename(root, event.value))
+            self._on_disk(lambda: rename_run(root, event.value), "the name cannot be saved")
 
     # Deleting
 
     def action_delete(self) -> None:
         """Ask whether the selected run is to be deleted."""
+        from perftui.run.history import delete_run
         from perftui_tui.dialogs.choice import YES
         from perftui_tui.dialogs.run import DeleteRunDialog
 
@@ -229,23 +232,23 @@ class RunsScreen(RunScreen):
 
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._on_disk(lambda: _delete(one.entry.root))
+                root = one.entry.root
+                self._on_disk(lambda: delete_run(root), f"{root.name} was not deleted")
 
         self.session.ask(DeleteRunDialog(one.entry), answered)
 
-    def _on_disk(self, work: Callable[[], str]) -> None:
+    def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""
+        from perftui.run.history import NotRemovableError
 
-        def done() -> None:
-            problem = work()
-            self.app.call_from_thread(self._done, problem)
+        def do() -> None:
+            try:
+                work()
+            except (NotRemovableError, OSError) as error:
+                self.app.call_from_thread(self.session.warn, f"{failed}: {error}")
+            self.app.call_from_thread(self._refresh_list)
 
-        self.session.on_thread(done)
-
-    def _done(self, problem: str) -> None:
-        if problem:
-            self.session.warn(problem)
-        self._refresh_list()
+        self.session.on_thread(do)
 
 
 def _detail(one: Listed) -> str:
@@ -260,23 +263,3 @@ def _detail(one: Listed) -> str:
     changes = "".join(f"   with {override.fix}" for override in manifest.overrides if override.fix)
     where = f"   {printable(heard)}" if (heard := recorded_where(one.entry)) else ""
     return f"{command}   in {printable(manifest.cwd)} on {printable(manifest.host)}{changes}{where}"
-
-
-def _rename(root: Path, name: str) -> str:
-    from perftui.run.manifest import rename_run
-
-    try:
-        rename_run(root, name)
-    except OSError as error:
-        return f"the name cannot be saved: {error}"
-    return ""
-
-
-def _delete(root: Path) -> str:
-    from perftui.run.history import NotRemovableError, delete_run
-
-    try:
-        delete_run(root)
-    except (NotRemovableError, OSError) as error:
-        return f"{root.name} was not deleted: {error}"
-    return ""

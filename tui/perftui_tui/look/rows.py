@@ -8,7 +8,7 @@ turns names into colours.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -82,6 +82,16 @@ def fit(line: Row, cells: int) -> Row:
     line = crop(line, cells)
     missing = cells - width(line)
     return (*line, (" " * missing, "")) if missing > 0 else line
+
+
+def with_fitting(line: Row, figures: Iterable[Span], cells: int) -> Row:
+    """The row with as many of ``figures`` behind it as fit whole: one that is cut is wrong."""
+    for figure in figures:
+        longer = (*line, ("   ", ""), figure)
+        if width(longer) > cells:
+            break
+        line = longer
+    return line
 
 
 def fold(line: Row, cells: int) -> list[Row]:

@@ -21,23 +21,12 @@ def gain(finding: Finding) -> str:
     return f"≤{speedup:.2f}x" if speedup else ""
 
 
-def headline(finding: Finding) -> Row:
-    """One finding in one row: mark, gain, confidence, sentence."""
-    confidence = finding.confidence.value
-    return row(
-        MARKS[finding.severity],
-        (f" {gain(finding):>7} ", "bold"),
-        (f"{confidence:<7}", "dim"),
-        finding.sentence,
-    )
-
-
 def headlines(finding: Finding, cells: int) -> list[Row]:
-    """One finding with its whole sentence, wrapped under itself."""
-    mark, speedup, confidence, sentence = headline(finding)
-    indent = " " * width((mark, speedup, confidence))
-    first, *rest = wrap(sentence[0], cells, "", indent) or [row("", "")]
-    return [(mark, speedup, confidence, *first[1:]), *rest]
+    """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself."""
+    confidence = (f"{finding.confidence.value:<7}", "dim")
+    before = (MARKS[finding.severity], (f" {gain(finding):>7} ", "bold"), confidence)
+    first, *rest = wrap(finding.sentence, cells, "", " " * width(before)) or [row("", "")]
+    return [(*before, *first[1:]), *rest]
 
 
 def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:

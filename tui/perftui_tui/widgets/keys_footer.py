@@ -56,10 +56,6 @@ class KeysFooter(Widget):
         """Follow the keys of the screen."""
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
 
-    def on_unmount(self) -> None:
-        """Follow them no more."""
-        self.screen.bindings_updated_signal.unsubscribe(self)
-
     def on_resize(self) -> None:
         """Draw once more when the screen knows whether it is narrow: it hears of its size later."""
         self.call_after_refresh(self.refresh)
@@ -112,7 +108,8 @@ class KeysFooter(Widget):
         )
         if edge is None:
             return left
-        line = Style(color=self._faint().rich_color)
+        _, ground = self.background_colors
+        line = Style(color=ground.blend(self.styles.color, 0.2).rich_color)
         right = Strip(self._segments((edge,), base))
         # The palette's stands at the line.
         right = right.crop(int(edge is self._palette))
@@ -145,11 +142,6 @@ class KeysFooter(Widget):
                 Segment(" ", base),
             ]
         return found
-
-    def _faint(self) -> Color:
-        """The line beside the key at the edge."""
-        _, background = self.background_colors
-        return background.blend(self.styles.color, 0.2)
 
     def _key_at(self, x: int) -> ActiveBinding | None:
         keys, edge, room = self._parts()

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from perftui_tui.charts.run_charts import Chart, nearest
 from perftui_tui.dialogs.chart.plot import ChartPlot
 from perftui_tui.keys.keymap import bindings
-from perftui_tui.look.rows import Row, Span, crop, row, spread, width
+from perftui_tui.look.rows import Row, Span, crop, row, spread, width, with_fitting
 from perftui_tui.look.units import MISSING, format_ns
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
@@ -93,14 +93,7 @@ class ChartScreen(ModalScreen[None]):
             spans.append((f"x {chart.marked[0]}", "warn"))
         if chart.note:
             spans.append((chart.note, "dim"))
-        title = crop(left, cells)
-        for span in spans:
-            longer = (*title, ("   ", ""), span)
-            if width(longer) > cells:
-                # The chart's legend tells the marks, too; half a fact may be a wrong one.
-                break
-            title = longer
-        return title
+        return with_fitting(crop(left, cells), spans, cells)
 
     def _value(self, cells: int) -> Row:
         chart, at = self.chart, self.at

@@ -124,14 +124,6 @@ class CompareScreen(RunScreen):
         change = self.session.trials.change
         self.session.source_fixes.write(change.option if change else None)
 
-    def action_undo_fix(self) -> None:
-        """Restore the source."""
-        self.session.source_fixes.undo()
-
-    def action_rerun(self) -> None:
-        """Run again."""
-        self.session.trials.run_again()
-
     def action_baseline(self) -> None:
         """Choose the run to compare with."""
         self.session.baseline.choose()

@@ -22,16 +22,6 @@ CAUSE_WIDTH = 15
 NUMBER_WIDTH = 8
 
 
-def gap_rows(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
-    """One row for each gap, longest first: duration, cause, when, and what the host did."""
-    analysis = snapshot.analysis
-    gaps = analysis.gaps[:LISTED] if analysis else ()
-    if analysis is None or not gaps:
-        return [row(("no gap between device activities in this trace", "dim"))]
-    many = len({gap.device for gap in gaps}) > 1
-    return [crop(_gap(gap, analysis, at == selected, many), cells) for at, gap in enumerate(gaps)]
-
-
 def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -> Row:
     mark = (">", "accent") if selected else (" ", "")
     device = f"  GPU {gap.device}" if name_device else ""
@@ -92,4 +82,10 @@ class GapList(SnapshotPane):
         return snapshot.analysis.gaps[:LISTED] if snapshot and snapshot.analysis else ()
 
     def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
-        return gap_rows(snapshot, self.selected, cells - 1)
+        """One row for each gap, longest first: duration, cause, when, and what the host did."""
+        gaps, analysis = self._gaps(), snapshot.analysis
+        if analysis is None or not gaps:
+            return [row(("no gap between device activities in this trace", "dim"))]
+        many = len({gap.device for gap in gaps}) > 1
+        rows = (_gap(gap, analysis, at == self.selected, many) for at, gap in enumerate(gaps))
+        return [crop(one, cells - 1) for one in rows]

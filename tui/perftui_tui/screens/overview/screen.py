@@ -15,7 +15,7 @@ from perftui_tui.panes.findings import findings
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.meter import Meter
 from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
-from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
+from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.reading.output_tail import Output
@@ -110,20 +110,13 @@ class OverviewScreen(RunScreen):
         yield Vertical(*self._trace_body(), id="trace")
 
     def _meter(self, name: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
-        draw, at = self._drawing(read), f"meter-{read.__name__}"
+        draw, at = self._draw_gpu if read is gpu else draw_meter(read), f"meter-{read.__name__}"
         return SnapshotPane(draw, id=at, title=name, classes="meter", chart=chart)
 
-    def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
-        """How one meter is drawn; beside the list of operators the GPU keeps its place."""
-        plain = draw_meter(read)
-        if read is not gpu:
-            return plain
-
-        def draw(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-            wide = self.has_class("-wide")
-            return (plain if wide else gpu_or_operators)(snapshot, cells, height)
-
-        return draw
+    def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+        """The GPU keeps its place where a list of operators stands beside it."""
+        draw = draw_meter(gpu) if self.has_class("-wide") else gpu_or_operators
+        return draw(snapshot, cells, height)
 
     def _trace_body(self) -> Iterable[Widget]:
         """What a trace has in place of meters and output."""

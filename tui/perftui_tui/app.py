@@ -45,7 +45,11 @@ class PerftuiApp(ReadingApp):
     """Shows the run directory or the trace file at ``target``."""
 
     TITLE = "perftui"
-    CSS_PATH = "app.tcss"
+    # Scroll bars and plots are made of block characters.
+    CSS = """
+    .-ascii RowView { scrollbar-size-vertical: 0; }
+    .-ascii #distribution { display: none; }
+    """
     # The default focuses the first widget that can be, even a hidden one, and its keys then fill
     # the footer.
     AUTO_FOCUS = None

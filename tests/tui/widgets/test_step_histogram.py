@@ -1,14 +1,10 @@
 """Two runs in one plot: told apart without colour, over round ticks."""
 
 import pytest
-from rich.segment import Segment
 from textual.app import App
-from textual.color import Color
 
-from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.compare.step_histogram import StepHistogram, histogram
-from perftui_tui.widgets.row_view import RowView
 
 
 class Host(App):
@@ -47,14 +43,6 @@ async def test_ticks_are_round():
 async def test_steps_that_take_no_time_are_drawn_too():
     assert "after" in await plotted([0.0, 0.0], QUICK)
     assert "before" in await plotted([0.0, 0.0], [0.0])
-
-
-async def test_ascii(monkeypatch):
-    monkeypatch.setattr(RowView, "ascii_only", True)
-    (drawn,) = AsciiFilter().apply([Segment(await plotted(SLOW, QUICK))], Color(0, 0, 0))
-    assert "?" not in drawn.text, "a character without a likeness"
-    assert "oo before" in drawn.text
-    assert "xx after" in drawn.text
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0, 300.0]])

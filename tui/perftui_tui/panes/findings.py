@@ -15,16 +15,11 @@ MARKS: dict[Severity, Span] = {
 }
 
 
-def gain(finding: Finding) -> str:
-    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it is not known."""
-    speedup = finding.best_speedup
-    return f"≤{speedup:.2f}x" if speedup else ""
-
-
 def headlines(finding: Finding, cells: int) -> list[Row]:
     """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself."""
+    speedup = f"≤{finding.best_speedup:.2f}x" if finding.best_speedup else ""
     confidence = (f"{finding.confidence.value:<7}", "dim")
-    before = (MARKS[finding.severity], (f" {gain(finding):>7} ", "bold"), confidence)
+    before = (MARKS[finding.severity], (f" {speedup:>7} ", "bold"), confidence)
     first, *rest = wrap(finding.sentence, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
 

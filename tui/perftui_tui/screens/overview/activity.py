@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import percent
-from perftui_tui.look.rows import Row, Span, fit, row, with_fitting
+from perftui_tui.look.rows import Row, Span, fit, row, width
 from perftui_tui.look.units import format_count, format_ns
 from perftui_tui.panes.gpu import busy_word
 from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, draw_line
@@ -51,8 +51,14 @@ def _device(device: DeviceActivity, cells: int) -> Row:
     busy = 100 * device.busy / device.span if device.span else 0.0
     word = busy_word(busy)
     name = (f"GPU {device.device}".ljust(NAME_WIDTH), "bold")
-    reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH - 3)
-    return with_fitting(row(name, *reading), _figures(device), cells)
+    reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH)
+    line = row(name, *reading)
+    for figure in _figures(device):
+        longer = (*line, figure, ("   ", ""))
+        if width(longer) - 3 > cells:
+            break
+        line = longer
+    return line
 
 
 def _figures(device: DeviceActivity) -> tuple[Span, ...]:

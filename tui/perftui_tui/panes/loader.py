@@ -38,10 +38,25 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no training step yet")
     from perftui.facts.loader import training_loader
 
-    loader = snapshot.ask(training_loader)
-    work = recent_work(rank.workers, loader)
-    effort = (*_effort(work), *_resources(snapshot))
-    return _meter(snapshot.train, snapshot.train_steps, loader, effort)
+    facts, steps = snapshot.ask(training_loader), snapshot.train
+    waits = steps["input_wait"][-RECENT_VALUES:].tolist()
+    durations = steps["duration"][-RECENT_VALUES:].tolist()
+    recent = waits[-RECENT_STEPS:]
+    share = sum(recent) / max(1, sum(durations[-RECENT_STEPS:]))
+    ready = [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
+    return Meter(
+        "Loader",
+        f"wait {percent(100 * share)}",
+        _word(share, ready),
+        tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True)),
+        total=snapshot.train_steps,
+        notes=(
+            f"{format_ns(sum(recent) // len(recent))}/step, last {len(recent)}",
+            *_configuration(ready, facts),
+            *_effort(recent_work(rank.workers, facts)),
+            *_resources(snapshot),
+        ),
+    )
 
 
 def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
@@ -57,28 +72,6 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     newest = workers.where(np.isin(workers["loader"], facts.numbers))["time"][-1:]
     during = (int(newest[0]) - RECENT_NS, int(newest[0]) + 1) if len(newest) else None
     return work_of(workers, facts.numbers, during)
-
-
-def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[str, ...]) -> Meter:
-    waits = steps["input_wait"][-RECENT_VALUES:].tolist()
-    durations = steps["duration"][-RECENT_VALUES:].tolist()
-    shares = tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True))
-    recent_wait = sum(waits[-RECENT_STEPS:])
-    share = recent_wait / max(1, sum(durations[-RECENT_STEPS:]))
-    ready = [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
-    per_step = recent_wait // len(waits[-RECENT_STEPS:])
-    return Meter(
-        "Loader",
-        f"wait {percent(100 * share)}",
-        _word(share, ready),
-        shares,
-        total=total,
-        notes=(
-            f"{format_ns(per_step)}/step, last {len(waits[-RECENT_STEPS:])}",
-            *_configuration(ready, facts),
-            *effort,
-        ),
-    )
 
 
 def _word(share: float, ready: list[int]) -> str:

@@ -43,16 +43,13 @@ def _columns(breakdown: DrawnStep, cells: int) -> list[tuple[Part, int]]:
 
 def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
     """Parts that a bar so wide gives no name or no figure, and those it does not show."""
-    columns = dict(_columns(breakdown, cells))
-    return tuple(
-        part
-        for part in breakdown.parts
-        if part.ns
-        and not (
-            name_within(part.name, columns.get(part, 0) - 1)
-            and _figure(part, columns.get(part, 0), breakdown.mean.mean)
-        )
-    )
+    columns, whole = dict(_columns(breakdown, cells)), breakdown.mean.mean
+
+    def is_told(part: Part) -> bool:
+        width = columns.get(part, 0)
+        return bool(name_within(part.name, width - 1) and _figure(part, width, whole))
+
+    return tuple(part for part in breakdown.parts if part.ns and not is_told(part))
 
 
 def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,22 +17,18 @@ if TYPE_CHECKING:
     from perftui_tui.dialogs.choice import ChoiceDialog
 
 
-def _maker(name: str) -> Callable[[], Screen[None]]:
-    """Imports a screen on its first visit, to keep the first frame quick."""
-
-    def make() -> Screen[None]:
-        module = import_module(f"perftui_tui.screens.{name}.screen")
-        screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
-        return screen
-
-    return make
+def _make(name: str) -> Screen[None]:
+    """A screen, imported on its first visit, to keep the first frame quick."""
+    module = import_module(f"perftui_tui.screens.{name}.screen")
+    screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
+    return screen
 
 
 class NavigatingApp(NotifyingApp):
     """Goes from screen to screen, and back."""
 
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        name: _maker(name) for name in SCREENS
+        name: partial(_make, name) for name in SCREENS
     }
     DEFAULT_MODE = SCREENS[0]
 

@@ -59,8 +59,7 @@ class CompareScreen(RunScreen):
     CompareScreen.-tall #distribution { display: block; }
     CompareScreen.-tall.-alone #distribution { display: none; }
     CompareScreen.-tall.-wide #compare { layout: horizontal; }
-    CompareScreen.-tall.-wide #figures { width: 1fr; }
-    CompareScreen.-tall.-wide #distribution { width: 1fr; }
+    CompareScreen.-tall.-wide #figures, CompareScreen.-tall.-wide #distribution { width: 1fr; }
     """
 
     swapped: reactive[bool] = reactive(False, init=False, repaint=False)

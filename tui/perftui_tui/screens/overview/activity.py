@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LISTED = 4
 """Devices shown; the timeline has them all."""
 
-
 CHARTED_FROM = 20
 """Steps from which on a chart of them is drawn beside their mean and quantiles."""
 
@@ -39,12 +38,6 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     if len(snapshot.step_ms) >= CHARTED_FROM:
         rows += draw_line(step_time(snapshot), cells)
     return rows
-
-
-def activity_height(snapshot: Snapshot) -> int:
-    """How many rows ``activity`` takes."""
-    devices = len(snapshot.analysis.activity) if snapshot.analysis else 0
-    return max(1, min(devices, LISTED + 1)) + (len(snapshot.step_ms) >= CHARTED_FROM)
 
 
 def _device(device: DeviceActivity, cells: int) -> Row:

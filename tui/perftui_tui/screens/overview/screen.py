@@ -20,7 +20,7 @@ from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.screens.overview.activity import activity, activity_height
+from perftui_tui.screens.overview.activity import activity
 from perftui_tui.screens.overview.gap_list import GapList
 from perftui_tui.screens.overview.headline import headline
 from perftui_tui.screens.run_screen import RunScreen
@@ -67,8 +67,7 @@ class OverviewScreen(RunScreen):
         #activity { overflow: hidden hidden; }
         #top-ops { display: none; border: round $chart; }
         #log-tail { height: 1; }
-        &.-short.-played #log-tail { display: none; }
-        &.-cramped #log-tail { display: none; }
+        &.-short.-played #log-tail, &.-cramped #log-tail { display: none; }
     }
     OverviewScreen.-tall {
         #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
@@ -162,7 +161,9 @@ class OverviewScreen(RunScreen):
         self.set_class(is_trace, "-trace")
         self.set_class(is_trace and has_gpu, "-gpu")
         self.set_class(is_trace and not has_gpu, "-cpu")
-        self.query_one("#activity").styles.height = activity_height(snapshot)
+        if is_trace:
+            rows = activity(snapshot, self.size.width, 0)
+            self.query_one("#activity").styles.height = len(rows)
         if is_trace and has_gpu:
             # As high as it is long: what is left shows more gaps.
             self._fit_findings("#trace-findings", snapshot, MOST_FINDING_ROWS)

@@ -144,6 +144,11 @@ class PerftuiApp(ReadingApp):
         self.theme = names[(at + 1) % len(names)]
         self.notify(f"theme {self.theme}", timeout=2)
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our colours in Textual's own themes, which the palette offers too."""
+        dark, light, *_ = THEMES
+        return (dark if self.current_theme.dark else light).variables
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's, and ASCII last; NO_COLOR leaves no greys either, which are colours too."""
         filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]

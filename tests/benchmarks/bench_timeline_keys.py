@@ -46,7 +46,6 @@ FRAME_END = b"\x1b[?2026l"
 
 def child(count: int) -> None:
     """The app with a trace that is in memory already."""
-    import perftui_tui.app as app_module
     from perftui.analysis.analyse import without_tables
     from perftui_tui.app import PerftuiApp
     from perftui_tui.reading.messages import SnapshotReceived
@@ -64,9 +63,6 @@ def child(count: int) -> None:
 
     class Opened(PerftuiApp):
         """Shows the trace instead of reading a file."""
-
-        # Else it is looked for beside this class.
-        CSS_PATH = Path(app_module.__file__).with_name("app.tcss")
 
         def open(self, target: Path) -> None:
             """The one trace, whatever is asked for."""

@@ -27,8 +27,6 @@ from pathlib import Path
 from perftui_tui.app import PerftuiApp
 
 class First(PerftuiApp):
-    CSS_PATH = Path(sys.modules["perftui_tui.app"].__file__).with_name("app.tcss")
-
     def watch_snapshot(self):
         if loaded is None:
             self.call_after_refresh(self.note)

@@ -11,11 +11,10 @@ from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.help import metric_rows
 from perftui_tui.keys.help_texts import BY_SCREEN, PANES
 from perftui_tui.keys.table import KEYS, SCREENS
+from perftui_tui.panes.gpu import LOW_BELOW
+from perftui_tui.panes.machine import FULL_CPU, FULL_DISK
+from perftui_tui.panes.meters import METERS
 from perftui_tui.reading.snapshot import SLOW_RATIO
-from perftui_tui.screens.overview.cpu import FULL_FROM
-from perftui_tui.screens.overview.disk_network import FULL_BUSY
-from perftui_tui.screens.overview.gpu import LOW_BELOW
-from perftui_tui.screens.overview.meters import METERS
 from perftui_tui.widgets.row_view import RowView
 from tests.tui.driving import opened, until, until_shown
 from tests.tui.recorded import write_run
@@ -46,8 +45,8 @@ def test_limits_in_words_are_those_that_are_applied() -> None:
     assert f"from {SLOW_RATIO} times the median" in words
     assert f"Good: {LOW_BELOW:.0f} % or more" in words
     assert f"Good: below {100 * BOUND.limits.warning:.0f} %" in words
-    assert f"Good: below {FULL_FROM:.0f} %" in words
-    assert f"Good: busy below {FULL_BUSY:.0f} %" in words
+    assert f"Good: below {FULL_CPU:.0f} %" in words
+    assert f"Good: busy below {FULL_DISK:.0f} %" in words
 
 
 @pytest.mark.keys("app.help")

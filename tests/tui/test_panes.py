@@ -16,18 +16,17 @@ from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui_tui.look.rows import plain, width
+from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.panes.meter import Meter, draw_chart
+from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import breakdown_bar, step_bar
+from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.step_breakdown import NAMES, SHORT_NAMES, TRACE_STYLES, DrawnStep
-from perftui_tui.screens.overview.cpu import cpu
-from perftui_tui.screens.overview.disk_network import disk, network
-from perftui_tui.screens.overview.gpu import gpu
-from perftui_tui.screens.overview.loader import loader
-from perftui_tui.screens.overview.meters import METERS, draw_meter
-from perftui_tui.screens.overview.step_time import step_time
 from tests.facts_given import facts_with
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run

@@ -12,6 +12,7 @@ from perftui.run.manifest import Status
 from perftui.run.reader import RunReader
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings
+from perftui_tui.panes.meters import METERS, draw_meter
 from perftui_tui.panes.step_bar import step_bar
 from perftui_tui.reading.fix_lookup import FixLookup
 from perftui_tui.reading.run_view import RunView, picture
@@ -19,7 +20,6 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.log.screen import ALL_OUTPUT
 from perftui_tui.screens.memory.chart import memory_chart, memory_now
 from perftui_tui.screens.overview.headline import headline
-from perftui_tui.screens.overview.meters import METERS, draw_meter
 from perftui_tui.screens.ranks.bars import rank_headline
 from perftui_tui.widgets.header_line import header
 from tests.core.run.test_as_of import earlier

@@ -19,8 +19,8 @@ from perftui_tui.dialogs.chart.plot import MOST_POINTS, downsampled
 from perftui_tui.dialogs.chart.screen import ChartScreen
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.meter import MARK, draw_chart
+from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.screens.overview.step_time import step_time
 from perftui_tui.widgets.row_view import RowView
 from tests.step_rows import step_row
 from tests.tui.driving import opened, text_of, until, until_shown

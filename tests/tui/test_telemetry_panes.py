@@ -8,11 +8,10 @@ import pytest
 
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
+from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.overview.cpu import cpu
-from perftui_tui.screens.overview.disk_network import disk, network
-from perftui_tui.screens.overview.gpu import gpu
 from tests.tui.recorded import NOW, SECOND, START, manifest, write_run
 from tests.tui.test_memory_screen import OVER
 

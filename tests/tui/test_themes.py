@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from textual.color import Color
 from textual.theme import Theme
 
 from perftui_tui.look.themes import THEMES
+from tests.tui.driving import opened, until_shown
+from tests.tui.recorded import write_run
 
 COLOURED = [theme for theme in THEMES if not theme.ansi]
 READABLE = 4.5
@@ -96,3 +99,11 @@ def test_good_and_bad_differ_without_red_and_green(
 ) -> None:
     good, bad = (seen(theme.variables[name], matrix) for name in ("good", "bad"))
     assert sum((a - b) ** 2 for a, b in zip(good, bad, strict=True)) ** 0.5 >= 20
+
+
+async def test_every_theme_of_the_palette_can_be_chosen(tmp_path: Path) -> None:
+    async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
+        for name in app.available_themes:
+            app.theme = name
+            await pilot.pause()
+        await until_shown(pilot, "Findings")

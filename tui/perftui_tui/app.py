@@ -21,7 +21,7 @@ from perftui_tui.actions.rank_traces import RankTraces
 from perftui_tui.actions.recorder_requests import RecorderRequests
 from perftui_tui.actions.source_fixes import SourceFixes
 from perftui_tui.actions.trials import Trials
-from perftui_tui.dialogs import quit as leaving
+from perftui_tui.dialogs import run as leaving
 from perftui_tui.dialogs.help import HelpDialog, pane_of
 from perftui_tui.dialogs.too_small import TooSmallScreen, is_too_small
 from perftui_tui.keys.keymap import bindings, use
@@ -29,7 +29,6 @@ from perftui_tui.keys.overrides import NO_OVERRIDES, Overrides
 from perftui_tui.look.ascii import AsciiFilter
 from perftui_tui.look.stylesheet import SteadyStylesheet
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
-from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.thread import Clock
 from perftui_tui.screens.palette_commands import palette_commands
@@ -46,7 +45,11 @@ class PerftuiApp(ReadingApp):
     """Shows the run directory or the trace file at ``target``."""
 
     TITLE = "perftui"
-    CSS_PATH = "app.tcss"
+    # Scroll bars and plots are made of block characters.
+    CSS = """
+    .-ascii RowView { scrollbar-size-vertical: 0; }
+    .-ascii #distribution { display: none; }
+    """
     # The default focuses the first widget that can be, even a hidden one, and its keys then fill
     # the footer.
     AUTO_FOCUS = None
@@ -141,6 +144,11 @@ class PerftuiApp(ReadingApp):
         self.theme = names[(at + 1) % len(names)]
         self.notify(f"theme {self.theme}", timeout=2)
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our colours in Textual's own themes, which the palette offers too."""
+        dark, light, *_ = THEMES
+        return (dark if self.current_theme.dark else light).variables
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's, and ASCII last; NO_COLOR leaves no greys either, which are colours too."""
         filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]
@@ -184,10 +192,6 @@ class PerftuiApp(ReadingApp):
             self.warn("nothing to chart yet: no step and no sample has been recorded")
             return
         self.push_screen(ChartScreen(found, name or self.screen.CHART))
-
-    def on_snapshot_pane_clicked(self, message: SnapshotPane.Clicked) -> None:
-        """Open the chart of the pane that was clicked."""
-        self.action_study(message.chart)
 
     # Playing a saved run
 

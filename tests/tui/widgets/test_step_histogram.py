@@ -5,7 +5,6 @@ from textual.app import App
 
 from perftui_tui.look.themes import DEFAULT_THEME, THEMES
 from perftui_tui.screens.compare.step_histogram import StepHistogram, histogram
-from perftui_tui.widgets.row_view import RowView
 
 
 class Host(App):
@@ -44,14 +43,6 @@ async def test_ticks_are_round():
 async def test_steps_that_take_no_time_are_drawn_too():
     assert "after" in await plotted([0.0, 0.0], QUICK)
     assert "before" in await plotted([0.0, 0.0], [0.0])
-
-
-async def test_ascii(monkeypatch):
-    monkeypatch.setattr(RowView, "ascii_only", True)
-    text = await plotted(SLOW, QUICK)
-    assert text.isascii()
-    assert "oo before" in text
-    assert "xx after" in text
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0, 300.0]])

@@ -16,9 +16,6 @@ from perftui_tui.widgets.row_view import RowView
 NEEDED = Size(60, 18)
 """Below this the bar of the mean step, a meter or a finding would be cut."""
 
-_GOES_ON = "The training goes on; {app.quit} quits."
-_QUITS = "{app.quit} quits."
-
 
 class TooSmallScreen(ModalScreen[None]):
     """Shows which size is needed and which there is; it closes by itself when there is room."""
@@ -42,11 +39,12 @@ class TooSmallScreen(ModalScreen[None]):
     def on_resize(self) -> None:
         """Show the size that there is now."""
         width, height = self.app.size
+        quits = (hint("{app.quit} quits."), "dim")
         self.query_one(RowView).rows = [
             row(("The terminal is too small", "warn")),
             row(f"needed  {NEEDED.width} x {NEEDED.height}"),
             row(f"now     {width} x {height}"),
-            row((hint(_GOES_ON if self._goes_on else _QUITS), "dim")),
+            row(("The training goes on; " if self._goes_on else "", "dim"), quits),
         ]
 
     def on_screen_resume(self) -> None:

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from textual.binding import Binding, BindingType
+
 from perftui_tui.keys.overrides import Overrides, written
 from perftui_tui.keys.table import KEYS, Key
 
 if TYPE_CHECKING:
-    from textual.binding import BindingType
-
     from perftui_tui.reading.snapshot import Snapshot
 
 NEEDS_A_RUN = frozenset(
@@ -85,8 +85,6 @@ def keys_on(screen: str) -> tuple[Key, ...]:
 
 def bindings(scope: str) -> list[BindingType]:
     """The bindings of one scope; their ids are what own keys replace them by."""
-    from textual.binding import Binding
-
     return [
         Binding(
             key.keys,

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from textual.keys import KEY_NAME_REPLACEMENTS, format_key
+
 from perftui_tui.keys.table import KEYS, SCREENS, Key
 
 MODIFIERS = ("ctrl", "alt", "shift", "super")
@@ -15,16 +17,6 @@ _MOVES = ("up", "down", "left", "right", "home", "end", "pageup", "pagedown")
 _TYPING = ("enter", "escape", "tab", "space", "backspace", "delete", "insert")
 NAMED = {*_MOVES, *_TYPING} | {f"f{number}" for number in range(1, 25)}
 """Keys written by a name; all others are written as the character they type."""
-
-_RENAMED = {
-    "solidus": "slash",
-    "reverse_solidus": "backslash",
-    "commercial_at": "at",
-    "hyphen_minus": "minus",
-    "plus_sign": "plus",
-    "low_line": "underscore",
-}
-"""Where Textual's name of a character is not Unicode's."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +75,14 @@ def key_name(text: str) -> str | None:
 def written(key: str) -> str:
     """A key as the file has it: the character that it types, where it types one."""
     before, plus, last = key.rpartition("+")
-    if last in NAMED:
-        return key
-    character = next((one for one in map(chr, range(33, 127)) if _of_character(one) == last), last)
-    return f"{before}{plus}{character}"
+    return key if last in NAMED else f"{before}{plus}{format_key(last)}"
 
 
 def _of_character(character: str) -> str:
     if character.isalnum():
         return character
     name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
-    return _RENAMED.get(name, name)
+    return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
 def _clashes(kept: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, list[str]]]:

@@ -13,14 +13,14 @@ ASCII_GLYPHS = str.maketrans(
     "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤–µ↳°┌┐└┘┬├┴┼",
     "..:-=+*#||||###|--++++*~.>x><v^.|<-u>'+++++|++",
 )
-"""What a terminal font without block characters shows instead."""
+"""What a terminal font without block characters shows instead of those of our rows."""
 
 _OTHERS = {
     "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",
     "▶": ">", "◀": "<", "►": ">", "◄": "<", "○": "o", "✓": "x", "✔": "x", "╷": "|", "╵": "|",
     "▀": "'", "▄": ".", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'",
 }  # fmt: skip
-"""What Textual's own widgets draw with, beside the characters of our rows."""
+"""And instead of those that Textual's own widgets draw with."""
 
 
 class AsciiFilter(LineFilter):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from rich.style import Style
 from textual.color import Color
 
-from perftui_tui.look.rows import PART_STYLES, STYLES
+from perftui_tui.look.rows import PART_STYLES
 
 BOLD = {"bold": "", "good": "good", "warn": "caution", "bad": "bad", "accent": "accent"}
 """Bold text and its colour, a variable of the theme; empty for the widget's own."""
@@ -39,7 +39,7 @@ PART_GROUNDS = {
 
 
 def palette(variables: Mapping[str, str]) -> Mapping[str, Style]:
-    """A style for each name in ``rows.STYLES``, in the colours of the theme's ``variables``."""
+    """A style for each name that a span may have, in the colours of the theme's ``variables``."""
     return _palette(tuple(sorted((name, variables[name]) for name in _needed())))
 
 
@@ -53,10 +53,9 @@ def _palette(variables: tuple[tuple[str, str], ...]) -> Mapping[str, Style]:
         name: Style(bold=name != "match", color=text, bgcolor=colours[of])
         for name, of in ON_GROUND.items()
     }
-    styles |= {
+    return styles | {
         f"part-{part}": Style(color=text, bgcolor=colours[_ground(part)]) for part in PART_STYLES
     }
-    return {name: styles[name] for name in STYLES}
 
 
 def _needed() -> set[str]:

@@ -1,13 +1,14 @@
 """Rows of styled text: what every pane draws, before any terminal or theme is involved.
 
-A row is a tuple of spans, a span a text and the name of a style from ``STYLES``. Drawing functions
-return rows, tests compare ``plain(row)``, and ``RowView`` alone turns names into colours.
+A row is a tuple of spans, a span a text and the name of a style in ``look.palette``, empty for the
+widget's own. Drawing functions return rows, tests compare ``plain(row)``, and ``RowView`` alone
+turns names into colours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -30,26 +31,6 @@ PART_STYLES = (
     "idle",
 )
 """Styles of the parts of a step: text on a coloured ground."""
-
-STYLES = (
-    "bold",
-    "dim",
-    "good",
-    "warn",
-    "bad",
-    "accent",
-    "key",
-    "selected",
-    "insert",
-    "delete",
-    "match",
-    "chart",
-    "chart-warn",
-    "chart-bad",
-    *(f"part-{part}" for part in PART_STYLES),
-)
-"""Every style a span may name; the empty name is the widget's own."""
-
 
 CONTINUED = "↳ "
 """Marks a row that goes on with the one above."""
@@ -101,6 +82,16 @@ def fit(line: Row, cells: int) -> Row:
     line = crop(line, cells)
     missing = cells - width(line)
     return (*line, (" " * missing, "")) if missing > 0 else line
+
+
+def with_fitting(line: Row, figures: Iterable[Span], cells: int) -> Row:
+    """The row with as many of ``figures`` behind it as fit whole: one that is cut is wrong."""
+    for figure in figures:
+        longer = (*line, ("   ", ""), figure)
+        if width(longer) > cells:
+            break
+        line = longer
+    return line
 
 
 def fold(line: Row, cells: int) -> list[Row]:

@@ -1,1 +1,1 @@
-"""Parts that several screens draw: meters, the bar of a step, lists of findings."""
+"""Parts of screens: the meters, the bar of a step, findings, the top operators."""

@@ -15,29 +15,13 @@ MARKS: dict[Severity, Span] = {
 }
 
 
-def gain(finding: Finding) -> str:
-    """The best speed-up that removing it could give: ``≤ 1.61x``; empty where it is not known."""
-    speedup = finding.best_speedup
-    return f"≤{speedup:.2f}x" if speedup else ""
-
-
-def headline(finding: Finding) -> Row:
-    """One finding in one row: mark, gain, confidence, sentence."""
-    confidence = finding.confidence.value
-    return row(
-        MARKS[finding.severity],
-        (f" {gain(finding):>7} ", "bold"),
-        (f"{confidence:<7}", "dim"),
-        finding.sentence,
-    )
-
-
 def headlines(finding: Finding, cells: int) -> list[Row]:
-    """One finding with its whole sentence, wrapped under itself."""
-    mark, speedup, confidence, sentence = headline(finding)
-    indent = " " * width((mark, speedup, confidence))
-    first, *rest = wrap(sentence[0], cells, "", indent) or [row("", "")]
-    return [(mark, speedup, confidence, *first[1:]), *rest]
+    """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself."""
+    speedup = f"≤{finding.best_speedup:.2f}x" if finding.best_speedup else ""
+    confidence = (f"{finding.confidence.value:<7}", "dim")
+    before = (MARKS[finding.severity], (f" {speedup:>7} ", "bold"), confidence)
+    first, *rest = wrap(finding.sentence, cells, "", " " * width(before)) or [row("", "")]
+    return [(*before, *first[1:]), *rest]
 
 
 def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:

@@ -15,6 +15,18 @@ READING_WIDTH = 19
 LONGEST_NOTES = 36
 AXIS_WIDTH = 6
 
+STYLES = {
+    "": "",
+    "OK": "good",
+    "EVEN": "good",
+    "UNEVEN": "warn",
+    "LOW": "bad",
+    "HIGH": "bad",
+    "EMPTY": "bad",
+    "FULL": "bad",
+}
+"""The words, each with its style."""
+
 
 @dataclass(frozen=True)
 class Meter:
@@ -26,12 +38,11 @@ class Meter:
     name: str
     reading: str = ""
     word: str = ""
-    style: str = ""
-    """``good``, ``warn`` or ``bad``: the style of the word and, when not good, of the chart."""
+    """One of ``STYLES``."""
     values: tuple[float, ...] = ()
     low: float = 0.0
     high: float = 100.0
-    limit: str = ""
+    limit: str = "100 %"
     """The top of the scale, as text."""
     notes: tuple[str, ...] = ()
     absent: str = ""
@@ -43,7 +54,7 @@ class Meter:
     @property
     def chart_style(self) -> str:
         """Whether the chart is highlighted, as its status word is."""
-        return {"warn": "chart-warn", "bad": "chart-bad"}.get(self.style, "chart")
+        return {"warn": "chart-warn", "bad": "chart-bad"}.get(STYLES[self.word], "chart")
 
 
 def draw_line(meter: Meter, cells: int, *, live: bool = False) -> list[Row]:
@@ -116,7 +127,7 @@ def _fitting(notes: Sequence[str], cells: int) -> str:
 
 
 def _reading(meter: Meter) -> Row:
-    word: Span = (meter.word, meter.style)
+    word: Span = (meter.word, STYLES[meter.word])
     return row(meter.reading, " " if meter.reading else "", word)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from textual import events
-from textual.message import Message
 
 from perftui_tui.look.rows import Row
 from perftui_tui.reading.snapshot import Snapshot
@@ -21,12 +19,6 @@ class SnapshotPane(RowView):
     ``chart`` names the chart that a click opens; empty for none.
     """
 
-    @dataclass(eq=False)
-    class Clicked(Message):
-        """The pane was clicked, and its chart is to be opened."""
-
-        chart: str
-
     def __init__(
         self,
         draw: Draw,
@@ -36,22 +28,20 @@ class SnapshotPane(RowView):
         classes: str | None = None,
         chart: str = "",
     ) -> None:
-        super().__init__(id=id, classes=classes)
+        super().__init__(title=title, id=id, classes=classes)
         self._chart = chart
         self._draw = draw
         self._snapshot: Snapshot | None = None
-        if title:
-            self.border_title = title
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw ``snapshot``; nothing is repainted that it does not change."""
         self._snapshot = snapshot
         self._redraw()
 
-    def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
+    async def on_click(self, event: events.Click) -> None:  # noqa: ARG002 - anywhere on it
         """Open the chart."""
         if self._chart:
-            self.post_message(self.Clicked(self._chart))
+            await self.run_action(f"app.study('{self._chart}')")
 
     def _redraw(self) -> None:
         size = self.content_size

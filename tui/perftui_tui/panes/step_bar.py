@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perftui_tui.charts.bar import apportion
 from perftui_tui.look.format import part_of_step, per_second, share
-from perftui_tui.look.rows import Row, Span, row
+from perftui_tui.look.rows import Row, Span, row, with_fitting
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.look.units import format_ns
 from perftui_tui.reading.snapshot import Snapshot
@@ -28,11 +28,11 @@ def breakdown_bar(breakdown: DrawnStep | None, cells: int, room: int = 0) -> lis
     """The bar of ``breakdown``, ``cells`` wide, and its figures, in ``room`` if given."""
     if breakdown is None or not breakdown.mean.mean:
         return [row(("Mean step: no step has been measured yet", "dim")), (), ()]
-    shown = _columns(breakdown, cells)
+    shown, whole = _columns(breakdown, cells), breakdown.mean.mean
     return [
         _heading(breakdown, max(cells, room)),
-        tuple(_named(part, width) for part, width in shown),
-        tuple(_timed(part, width, breakdown.mean.mean) for part, width in shown),
+        tuple(_cell(part, width, name_within(part.name, width - 1)) for part, width in shown),
+        tuple(_cell(part, width, _figure(part, width, whole)) for part, width in shown),
     ]
 
 
@@ -43,16 +43,13 @@ def _columns(breakdown: DrawnStep, cells: int) -> list[tuple[Part, int]]:
 
 def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
     """Parts that a bar so wide gives no name or no figure, and those it does not show."""
-    columns = dict(_columns(breakdown, cells))
-    return tuple(
-        part
-        for part in breakdown.parts
-        if part.ns
-        and not (
-            name_within(part.name, columns.get(part, 0) - 1)
-            and _figure(part, columns.get(part, 0), breakdown.mean.mean)
-        )
-    )
+    columns, whole = dict(_columns(breakdown, cells)), breakdown.mean.mean
+
+    def is_told(part: Part) -> bool:
+        width = columns.get(part, 0)
+        return bool(name_within(part.name, width - 1) and _figure(part, width, whole))
+
+    return tuple(part for part in breakdown.parts if part.ns and not is_told(part))
 
 
 def _legend(parts: tuple[Part, ...], whole: int, cells: int) -> Row:
@@ -88,12 +85,7 @@ def _heading(breakdown: DrawnStep, cells: int) -> Row:
     subject = "Mean step: " if breakdown.mean.count > 1 else "Step: "
     subject = subject if breakdown.is_step else "Whole trace: "
     heading = row((subject, "dim"), (format_ns(breakdown.mean.mean), "bold"))
-    for figure in _figures(breakdown):
-        longer = (*heading, ("   ", ""), figure)
-        if width_of(longer) > cells:
-            break
-        heading = longer
-    return heading
+    return with_fitting(heading, _figures(breakdown), cells)
 
 
 def _figures(breakdown: DrawnStep) -> tuple[Span, ...]:
@@ -108,13 +100,8 @@ def _figures(breakdown: DrawnStep) -> tuple[Span, ...]:
     return (*(spread if breakdown.mean.count > 1 else ()), rate, basis)
 
 
-def _named(part: Part, width: int) -> Span:
-    name = name_within(part.name, width - 1)
-    return (EDGE + name.ljust(width - 1), f"part-{part.style}")
-
-
-def _timed(part: Part, width: int, whole: int) -> Span:
-    return (EDGE + _figure(part, width, whole).ljust(width - 1), f"part-{part.style}")
+def _cell(part: Part, width: int, text: str) -> Span:
+    return (EDGE + text.ljust(width - 1), f"part-{part.style}")
 
 
 def _figure(part: Part, width: int, whole: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,29 +11,24 @@ from textual.screen import Screen
 
 from perftui_tui.keys.table import SCREENS
 from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.widgets.header_line import HeaderLine
 from perftui_tui.widgets.notification import NotifyingApp
 
 if TYPE_CHECKING:
     from perftui_tui.dialogs.choice import ChoiceDialog
 
 
-def _maker(name: str) -> Callable[[], Screen[None]]:
-    """Imports a screen on its first visit, to keep the first frame quick."""
-
-    def make() -> Screen[None]:
-        module = import_module(f"perftui_tui.screens.{name}.screen")
-        screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
-        return screen
-
-    return make
+def _make(name: str) -> Screen[None]:
+    """A screen, imported on its first visit, to keep the first frame quick."""
+    module = import_module(f"perftui_tui.screens.{name}.screen")
+    screen: Screen[None] = getattr(module, f"{name.capitalize()}Screen")()
+    return screen
 
 
 class NavigatingApp(NotifyingApp):
     """Goes from screen to screen, and back."""
 
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        name: _maker(name) for name in SCREENS
+        name: partial(_make, name) for name in SCREENS
     }
     DEFAULT_MODE = SCREENS[0]
 
@@ -104,7 +100,3 @@ class NavigatingApp(NotifyingApp):
         """The interval to show, returned once."""
         place, self._place = self._place, None
         return place
-
-    def on_header_line_tab_clicked(self, message: HeaderLine.TabClicked) -> None:
-        """Go to the screen that was clicked."""
-        self.action_show(message.screen)

@@ -164,6 +164,15 @@ class RunScreen(Screen[None]):
         snapshot = self.session.snapshot
         return charts_of(snapshot) if snapshot is not None else ()
 
+    def action_undo_fix(self) -> None:
+        """Restore the source."""
+        self.session.source_fixes.undo()
+        self.redraw()
+
+    def action_rerun(self) -> None:
+        """Run again."""
+        self.session.trials.run_again()
+
     def action_copy(self) -> None:
         """Copy the selected row, else the text of the screen."""
         from perftui_tui.actions.clipboard import copy_text

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import events
-from textual.message import Message
 
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.keys.table import LONG_NAMES, SCREENS, SHORT_NAMES
@@ -149,23 +147,16 @@ class HeaderLine(RowView):
     HeaderLine { height: 1; background: $panel; dock: top; overflow: hidden hidden; }
     """
 
-    @dataclass(eq=False)
-    class TabClicked(Message):
-        """The name of a screen was clicked."""
-
-        screen: str
-
     def __init__(self, current: str) -> None:
         super().__init__(id="header")
         self._current = current
-        self._shown: tuple[Snapshot | None, bool, bool] = (None, False, False)
-        self._trail: tuple[str, ...] = ()
+        self._shown: tuple[Snapshot | None, bool, bool, tuple[str, ...]] = (None, False, False, ())
 
     def show(
-        self, snapshot: Snapshot | None, paused: bool, replay: bool, trail: tuple[str, ...] = ()
+        self, snapshot: Snapshot | None, paused: bool, replay: bool, trail: tuple[str, ...]
     ) -> None:
         """Draw the state of ``snapshot``, and the screens that led here."""
-        self._shown, self._trail = (snapshot, paused, replay), trail
+        self._shown = (snapshot, paused, replay, trail)
         self._redraw()
 
     def show_progress(self, name: str, done: float | Exporting) -> None:
@@ -175,16 +166,16 @@ class HeaderLine(RowView):
         right = row((f"{loading(name, done)} ", "accent"))
         self.rows = [spread(left, right, cells)]
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Go to the screen whose name was clicked."""
         left = len(app_name(self.size.width))
         for screen, (text, _) in tabs(self._current, self.size.width):
             if left <= event.x < left + len(text):
-                self.post_message(self.TabClicked(screen))
+                await self.run_action(f"app.show('{screen}')")
             left += len(text)
 
     def _redraw(self) -> None:
-        snapshot, paused, replay = self._shown
-        if self.size.width:
-            cells = self.size.width
-            self.rows = [header(snapshot, self._current, paused, replay, cells, self._trail)]
+        snapshot, paused, replay, trail = self._shown
+        cells = self.size.width
+        if cells:
+            self.rows = [header(snapshot, self._current, paused, replay, cells, trail)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,29 +18,15 @@ from textual.widget import Widget
 from perftui_tui.look.rows import safe
 from perftui_tui.widgets.row_view import RowView
 
+if TYPE_CHECKING:
+    from textual.binding import ActiveBinding
+
 NARROW = "-narrow"
 """The class of a screen on which help stays at the right edge, where others have the palette: there
 is no room for all keys then, and help names those that are cut off."""
 
 NOTCH = 4
 """Cells by which a notch of the wheel moves keys that do not fit."""
-
-
-@dataclass(frozen=True)
-class ShownKey:
-    """One key of the footer."""
-
-    key: str
-    action: str
-    display: str
-    label: str
-    tooltip: str
-    enabled: bool
-
-    @property
-    def cells(self) -> int:
-        """How many it takes: the key between blanks, its label, a blank."""
-        return cell_len(self.display) + cell_len(self.label) + 3
 
 
 class KeysFooter(Widget):
@@ -60,19 +46,15 @@ class KeysFooter(Widget):
     def __init__(self, *, show_palette: bool = True) -> None:
         super().__init__()
         self._show_palette = show_palette
-        self._keys: tuple[ShownKey, ...] = ()
-        self._palette: ShownKey | None = None
-        self._under_mouse: ShownKey | None = None
+        self._keys: tuple[ActiveBinding, ...] = ()
+        self._palette: ActiveBinding | None = None
+        self._under_mouse: ActiveBinding | None = None
         self._offset = 0
         """Cells of the keys that the wheel has moved out at the left."""
 
     def on_mount(self) -> None:
         """Follow the keys of the screen."""
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
-
-    def on_unmount(self) -> None:
-        """Follow them no more."""
-        self.screen.bindings_updated_signal.unsubscribe(self)
 
     def on_resize(self) -> None:
         """Draw once more when the screen knows whether it is narrow: it hears of its size later."""
@@ -82,49 +64,39 @@ class KeysFooter(Widget):
         if not self.app.app_focus or screen is not self.screen:
             return
         before = self._keys, self._palette
-        self._keys, self._palette = self._read()
+        active = screen.active_bindings
+        self._palette = active.get(self.app.COMMAND_PALETTE_BINDING)
+        shown: dict[str, ActiveBinding] = {}
+        for key in active.values():
+            if key.binding.show:
+                # Each action once, with the first of its keys.
+                shown.setdefault(key.binding.action, key)
+        self._keys = tuple(shown.values())
         if before != (self._keys, self._palette):
             self._offset = 0
             self.refresh()
 
-    def _read(self) -> tuple[tuple[ShownKey, ...], ShownKey | None]:
-        """The keys that are shown, each action once, and that of the palette."""
-        keys: dict[str, ShownKey] = {}
-        palette = None
-        for name, active in self.screen.active_bindings.items():
-            binding = active.binding
-            if not binding.show and name != self.app.COMMAND_PALETTE_BINDING:
-                continue
-            shown = ShownKey(
-                binding.key,
-                binding.action,
-                self.app.get_key_display(binding),
-                binding.description,
-                active.tooltip or binding.description,
-                active.enabled,
-            )
-            if name == self.app.COMMAND_PALETTE_BINDING:
-                palette = shown
-            if binding.show:
-                keys.setdefault(binding.action, shown)
-        return tuple(keys.values()), palette
+    def _cells(self, key: ActiveBinding) -> int:
+        """How many it takes: the key between blanks, its label, a blank."""
+        display = self.app.get_key_display(key.binding)
+        return cell_len(display) + cell_len(key.binding.description) + 3
 
-    def _at_edge(self) -> ShownKey | None:
+    def _at_edge(self) -> ActiveBinding | None:
         """The key that stays at the right edge."""
         if self.screen.has_class(NARROW):
-            return next((key for key in self._keys if key.action == "help"), None)
+            return next((key for key in self._keys if key.binding.action == "help"), None)
         if self._show_palette:
             return self._palette
         # Of a dialog the way out.
-        return next((key for key in self._keys if key.action == "close"), None)
+        return next((key for key in self._keys if key.binding.action == "close"), None)
 
-    def _parts(self) -> tuple[tuple[ShownKey, ...], ShownKey | None, int]:
+    def _parts(self) -> tuple[tuple[ActiveBinding, ...], ActiveBinding | None, int]:
         """The keys at the left, the one at the right edge, and the cells for those at the left."""
         edge = self._at_edge()
         room = self.size.width
         if edge is not None:
             line, blank = int(not RowView.ascii_only), int(edge is not self._palette)
-            room -= line + edge.cells - 1 + blank
+            room -= line + self._cells(edge) - 1 + blank
         return tuple(key for key in self._keys if key is not edge), edge, max(0, room)
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - there is one row
@@ -136,32 +108,34 @@ class KeysFooter(Widget):
         )
         if edge is None:
             return left
-        line = Style(color=self._faint().rich_color)
+        _, ground = self.background_colors
+        line = Style(color=ground.blend(self.styles.color, 0.2).rich_color)
         right = Strip(self._segments((edge,), base))
         # The palette's stands at the line.
         right = right.crop(int(edge is self._palette))
         mark = Strip([] if RowView.ascii_only else [Segment("▏", base + line)])
         return Strip.join([left, mark, right])
 
-    def _fitting(self, keys: Sequence[ShownKey], room: int) -> Sequence[ShownKey]:
+    def _fitting(self, keys: Sequence[ActiveBinding], room: int) -> Sequence[ActiveBinding]:
         """The keys that fit: a key without its label means nothing."""
-        ends = accumulate(key.cells for key in keys)
+        ends = accumulate(self._cells(key) for key in keys)
         # The blank behind the last one may be left out.
         return [key for key, end in zip(keys, ends, strict=True) if end - 1 <= self._offset + room]
 
-    def _segments(self, keys: Iterable[ShownKey], base: Style) -> list[Segment]:
+    def _segments(self, keys: Iterable[ActiveBinding], base: Style) -> list[Segment]:
         variables = self.app.theme_variables
         key_style = base + Style(
             bold=True, color=Color.parse(variables["footer-key-foreground"]).rich_color
         )
         found = []
         for key in keys:
+            display = self.app.get_key_display(key.binding)
             # Not in colour alone.
             marks = Style(
                 underline=True if key == self._under_mouse else None,
                 dim=None if key.enabled else True,
             )
-            (name, _), (label, _) = safe(((key.display, ""), (key.label, "")))
+            (name, _), (label, _) = safe(((display, ""), (key.binding.description, "")))
             found += [
                 Segment(f" {name} ", key_style + marks),
                 Segment(label, base + marks),
@@ -169,18 +143,13 @@ class KeysFooter(Widget):
             ]
         return found
 
-    def _faint(self) -> Color:
-        """The line beside the key at the edge."""
-        _, background = self.background_colors
-        return background.blend(self.styles.color, 0.2)
-
-    def _key_at(self, x: int) -> ShownKey | None:
+    def _key_at(self, x: int) -> ActiveBinding | None:
         keys, edge, room = self._parts()
         if x >= room:
             return edge
         right = -self._offset
         for key in self._fitting(keys, room):
-            right += key.cells
+            right += self._cells(key)
             if x < right:
                 return key
         return None
@@ -193,10 +162,10 @@ class KeysFooter(Widget):
         """Mark none."""
         self._point_at(None)
 
-    def _point_at(self, key: ShownKey | None) -> None:
+    def _point_at(self, key: ActiveBinding | None) -> None:
         if key != self._under_mouse:
             self._under_mouse = key
-            self.tooltip = key.tooltip if key else None
+            self.tooltip = (key.tooltip or key.binding.description) if key else None
             self.refresh()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -205,7 +174,7 @@ class KeysFooter(Widget):
         if key is None:
             return
         if key.enabled:
-            self.app.simulate_key(key.key)
+            self.app.simulate_key(key.binding.key)
         else:
             self.app.bell()
 
@@ -219,7 +188,7 @@ class KeysFooter(Widget):
 
     def _move(self, event: events.MouseEvent, cells: int) -> None:
         keys, _, room = self._parts()
-        most = max(0, sum(key.cells for key in keys) - room)
+        most = max(0, sum(self._cells(key) for key in keys) - room)
         offset = min(max(0, self._offset + cells), most)
         if offset != self._offset:
             event.stop()

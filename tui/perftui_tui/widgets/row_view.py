@@ -10,7 +10,6 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row, fit, safe
 
@@ -39,6 +38,24 @@ class RowView(ScrollView, can_focus=False):
     """Whether this process draws with ASCII alone; set once, before the app starts."""
 
     _rows: tuple[Row, ...] = ()
+
+    def __init__(
+        self,
+        *,
+        title: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's name
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        if title:
+            self.border_title = title
+
+    def entitle(self, title: str, subtitle: str = "") -> None:
+        """Write into the border, which is painted anew where that changes it."""
+        if (self.border_title or "") != title:
+            self.border_title = title
+        if (self.border_subtitle or "") != subtitle:
+            self.border_subtitle = subtitle
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -74,10 +91,7 @@ class RowView(ScrollView, can_focus=False):
         base = self.rich_style
         named = palette(self.app.theme_variables)
         segments = [
-            Segment(self._drawn(text), base + named[style] if style else base)
+            Segment(text, base + named[style] if style else base)
             for text, style in fit(safe(line), self.scrollable_content_region.width)
         ]
         return Strip(segments)
-
-    def _drawn(self, text: str) -> str:
-        return text.translate(ASCII_GLYPHS) if self.ascii_only else text

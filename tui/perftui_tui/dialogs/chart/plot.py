@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from rich.text import Text
 from textual.app import RenderResult
 from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import nice_step
 from perftui_tui.charts.run_charts import Chart, Floats
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.units import format_ns
 from perftui_tui.widgets.row_view import RowView
 
@@ -52,10 +51,7 @@ class ChartPlot(PlotextPlot):
         """The plot at the size it has now."""
         if self._chart is not None:
             self._draw(self._chart)
-        drawn = super().render()
-        if RowView.ascii_only and isinstance(drawn, Text):
-            drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
-        return drawn
+        return super().render()
 
     def _draw(self, chart: Chart) -> None:
         plot = self.plt
@@ -84,7 +80,7 @@ class ChartPlot(PlotextPlot):
         # Between two steps there is none.
         least = 1.0 if chart.x_label == "step" else 0.0
         columns = self.size.width // TICK_CELLS
-        _ticks(plot.xticks, left, right, columns, _x_text(chart), least=least)
+        _ticks(plot.xticks, left, right, columns, partial(x_text, chart), least=least)
         unit = _binary_unit(top) if chart.is_bytes else 1.0
         room = self.size.height // TICK_ROWS
         labels = _ticks(plot.yticks, bottom, top, room, chart.text, unit)
@@ -129,8 +125,9 @@ def _headroom(chart: Chart, rows: int) -> float:
     return plot / (plot - legend) if plot > 3 * legend else 1.0
 
 
-def _x_text(chart: Chart) -> Callable[[float], str]:
-    return format_ns if chart.is_distribution else lambda value: f"{value:,.10g}"
+def x_text(chart: Chart, value: float, digits: int = 10) -> str:
+    """A place on the horizontal axis."""
+    return format_ns(value) if chart.is_distribution else f"{value:,.{digits}g}"
 
 
 def _binary_unit(value: float) -> float:

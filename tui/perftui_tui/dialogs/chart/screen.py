@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.screen import ModalScreen
 
 from perftui_tui.charts.run_charts import Chart, nearest
-from perftui_tui.dialogs.chart.plot import ChartPlot
+from perftui_tui.dialogs.chart.plot import ChartPlot, x_text
 from perftui_tui.keys.keymap import bindings
-from perftui_tui.look.rows import Row, Span, crop, row, spread, width
+from perftui_tui.look.rows import Row, Span, crop, row, spread, width, with_fitting
 from perftui_tui.look.units import MISSING, format_ns
 from perftui_tui.widgets.keys_footer import KeysFooter
 from perftui_tui.widgets.row_view import RowView
@@ -93,37 +93,24 @@ class ChartScreen(ModalScreen[None]):
             spans.append((f"x {chart.marked[0]}", "warn"))
         if chart.note:
             spans.append((chart.note, "dim"))
-        title = crop(left, cells)
-        for span in spans:
-            longer = (*title, ("   ", ""), span)
-            if width(longer) > cells:
-                # The chart's legend tells the marks, too; half a fact may be a wrong one.
-                break
-            title = longer
-        return title
+        return with_fitting(crop(left, cells), spans, cells)
 
     def _value(self, cells: int) -> Row:
         chart, at = self.chart, self.at
-        where = chart_level(chart, float(chart.x[at])) if chart.is_distribution else (
-            f"{chart.x_label.split()[0]} {chart.x[at]:,.10g}"
-        )  # fmt: skip
+        unit = "" if chart.is_distribution else f"{chart.x_label.split()[0]} "
+        where = unit + x_text(chart, float(chart.x[at]))
         values = "   ".join(
             f"{line.label if len(chart.lines) > 1 else ''} {_text(chart, float(line.values[at]))}"
             for line in chart.lines
         )
         left = row((f" {where} ", "bold"), f" {values.strip()}")
         low, high = self.view
-        shown = [chart_x(chart, one) for one in (low, high, float(chart.x[0]), float(chart.x[-1]))]
-        whole = f"of {shown[2]} to {shown[3]}" if self._is_part else "all"
-        right = row((f"{shown[0]} to {shown[1]}, {whole} ", "dim"))
-        return (
-            spread(left, right, cells) if width(left) + width(right) < cells else crop(left, cells)
-        )
-
-    @property
-    def _is_part(self) -> bool:
-        x = self.chart.x
-        return self.view[0] > float(x[0]) or self.view[1] < float(x[-1])
+        first, last = float(chart.x[0]), float(chart.x[-1])
+        ends = [x_text(chart, one, digits=6) for one in (low, high, first, last)]
+        whole = f"of {ends[2]} to {ends[3]}" if low > first or high < last else "all"
+        right = row((f"{ends[0]} to {ends[1]}, {whole} ", "dim"))
+        fits = width(left) + width(right) < cells
+        return spread(left, right, cells) if fits else crop(left, cells)
 
     # Moving about
 
@@ -197,8 +184,3 @@ def _text(chart: Chart, value: float) -> str:
 def chart_level(chart: Chart, value: float) -> str:
     """A level of the chart, in the unit of its axis."""
     return format_ns(value) if chart.is_distribution else chart.text(value)
-
-
-def chart_x(chart: Chart, value: float) -> str:
-    """A place on the horizontal axis."""
-    return chart_level(chart, value) if chart.is_distribution else f"{value:,.6g}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.facts.machine import machine_use
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import step_breakdown
-from perftui_tui.look.format import per_second, percent
+from perftui_tui.look.format import per_second, share
 from perftui_tui.look.rows import Row, crop, row, wrap
 from perftui_tui.look.units import format_ns
 from perftui_tui.reading.step_breakdown import NAMES
@@ -83,35 +84,20 @@ def _verdict(result: Comparison, cells: int) -> list[Row]:
 def _lines(result: Comparison) -> list[Line]:
     runs = (result.before, result.after)
     first, second = (step_breakdown(run) for run in runs)
-    lines = [
-        Line(
-            "steps/s",
-            _of(first, "steps_per_second"),
-            _of(second, "steps_per_second"),
-            per_second,
-            False,
-        ),
-        *(
-            Line(f"step {name}", _of(first, name), _of(second, name), format_ns)
-            for name in ("mean", "p50", "p95")
-        ),
-        *(
-            _phase(one, first.mean if first else 0)
-            for one in result.phases
-            if one.before or one.after
-        ),
+    before, after = (_of(step, "steps_per_second") for step in (first, second))
+    lines = [Line("steps/s", before, after, per_second, False)]
+    lines += [
+        Line(f"step {name}", _of(first, name), _of(second, name), format_ns)
+        for name in ("mean", "p50", "p95")
     ]
+    whole = first.mean if first else 0
+    lines += [_phase(one, whole) for one in result.phases if one.before or one.after]
     one, other = (machine_use(run) for run in runs)
-    lines.append(
-        Line("CPU cores used", one.tree_cores, other.tree_cores, lambda value: f"{value:.2f}", None)
-    )
+    lines.append(Line("CPU cores used", one.tree_cores, other.tree_cores, "{:.2f}".format, None))
     if (one.gpu_busy, other.gpu_busy) != (None, None):
-        busy = Line(
-            "GPU busy", one.gpu_busy, other.gpu_busy, lambda value: percent(100 * value), False
-        )
-        lines.append(busy)
+        lines.append(Line("GPU busy", one.gpu_busy, other.gpu_busy, partial(share, whole=1), False))
     count, counted = (float(each.count) if each else 0.0 for each in (first, second))
-    return [*lines, Line("steady steps", count, counted, lambda value: f"{value:.0f}", None)]
+    return [*lines, Line("steady steps", count, counted, "{:.0f}".format, None)]
 
 
 def _phase(change: PhaseChange, step: int) -> Line:

@@ -59,8 +59,7 @@ class CompareScreen(RunScreen):
     CompareScreen.-tall #distribution { display: block; }
     CompareScreen.-tall.-alone #distribution { display: none; }
     CompareScreen.-tall.-wide #compare { layout: horizontal; }
-    CompareScreen.-tall.-wide #figures { width: 1fr; }
-    CompareScreen.-tall.-wide #distribution { width: 1fr; }
+    CompareScreen.-tall.-wide #figures, CompareScreen.-tall.-wide #distribution { width: 1fr; }
     """
 
     swapped: reactive[bool] = reactive(False, init=False, repaint=False)
@@ -69,11 +68,9 @@ class CompareScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """Both breakdowns, the figures, the distribution."""
-        figures, plot = RowView(id="figures"), StepHistogram(id="distribution")
-        figures.border_title = "Before and after"
-        plot.border_title = "Step times"
         yield RowView(id="breakdowns")
-        yield Container(figures, plot, id="compare")
+        figures = RowView(id="figures", title="Before and after")
+        yield Container(figures, StepHistogram(id="distribution"), id="compare")
 
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is written, whatever is found now."""
@@ -125,14 +122,6 @@ class CompareScreen(RunScreen):
         """Write the fix that was tried."""
         change = self.session.trials.change
         self.session.source_fixes.write(change.option if change else None)
-
-    def action_undo_fix(self) -> None:
-        """Restore the source."""
-        self.session.source_fixes.undo()
-
-    def action_rerun(self) -> None:
-        """Run again."""
-        self.session.trials.run_again()
 
     def action_baseline(self) -> None:
         """Choose the run to compare with."""

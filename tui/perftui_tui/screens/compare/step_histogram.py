@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.text import Text
 from textual.app import RenderResult
 from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.axis import round_ticks, usual_top
-from perftui_tui.look.ascii import ASCII_GLYPHS
-from perftui_tui.widgets.row_view import RowView
 
 BINS = 40
 TICK_CELLS, TICK_ROWS = 8, 3
 """Room for the number at a tick of either axis."""
 
-BEFORE, AFTER = "part-input-wait", "part-forward"
-"""Variables of the theme for the two runs."""
-
-MARKERS = ("dot", "braille")
-ASCII_MARKERS = ("o", "x")
-"""Markers of the two runs, so that they can be distinguished without colour."""
+RUNS = (("before", "part-input-wait", "dot"), ("after", "part-forward", "braille"))
+"""Each run with its colour, a variable of the theme, and its marker, for those who see none."""
 
 
 class StepHistogram(PlotextPlot):
     """Two distributions of step times in ms, each as a share of its run's steps."""
 
+    BORDER_TITLE = "Step times"
     _tops = (1.0, 1.0)
     """Where the scales of both axes end, ms and per cent."""
 
@@ -36,9 +30,7 @@ class StepHistogram(PlotextPlot):
         plot = self.plt
         plot.clear_figure()
         top, highest = max((usual_top(one) for one in (before, after) if one), default=1.0), 0.0
-        first, second = ASCII_MARKERS if RowView.ascii_only else MARKERS
-        runs = ((before, "before", BEFORE, first), (after, "after", AFTER, second))
-        for values, label, ground, marker in runs:
+        for values, (label, ground, marker) in zip((before, after), RUNS, strict=True):
             if values:
                 middles, shares = histogram(values, top)
                 highest = max(highest, *shares)
@@ -55,10 +47,7 @@ class StepHistogram(PlotextPlot):
         top, highest = self._tops
         _set_ticks(self.plt.xticks, top, self.size.width // TICK_CELLS)
         _set_ticks(self.plt.yticks, highest, self.size.height // TICK_ROWS)
-        drawn = super().render()
-        if RowView.ascii_only and isinstance(drawn, Text):
-            drawn.plain = drawn.plain.translate(ASCII_GLYPHS)
-        return drawn
+        return super().render()
 
 
 def _set_ticks(

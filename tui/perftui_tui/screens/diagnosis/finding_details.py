@@ -79,19 +79,15 @@ def details(
 
 def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
     rows: list[Row] = []
-    steady, profiled = snapshot.ask(main_thread), snapshot.ask(window_thread)
-    if steady is not None:
-        looks = f"about {fmt.several(steady.looks, 'look')} at the steady steps"
-        rows += _lines("Where the main thread is", looks, steady, cells)
-    if profiled is not None:
-        looks = f"about {fmt.several(profiled.looks, 'look')} in profiled steps"
-        rows += _lines("Where the main thread is", looks, profiled, cells)
+    for fact, when in ((main_thread, "at the steady steps"), (window_thread, "in profiled steps")):
+        thread = snapshot.ask(fact)
+        if thread is not None:
+            looks = f"about {fmt.several(thread.looks, 'look')} {when}"
+            rows += _lines("Where the main thread is", looks, thread, cells)
     found = snapshot.ask(loader_lines)
     if found is not None:
-        looks = (
-            f"{fmt.percent(found.busy)} of their time, "
-            f"about {fmt.several(found.making.looks, 'look')}"
-        )
+        looks = f"about {fmt.several(found.making.looks, 'look')}"
+        looks = f"{fmt.percent(found.busy)} of their time, {looks}"
         rows += _lines("Where the workers make batches", looks, found.making, cells)
     for gaps in snapshot.ask(gap_lines) or ():
         looks = f"{fmt.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
@@ -175,14 +171,9 @@ def _option(option: FixOption, written: str | None, cells: int) -> list[Row]:
     rows = wrap(option.explanation, cells, "", "     ")
     if option.is_possible:
         rows += labelled(risk(option.risks, "     "), cells)
-    can = [
-        key
-        for key, there in (
-            ("{diagnosis.try_fix} tries it", option.override),
-            ("{diagnosis.write_fix} writes it", option.patch and not is_written),
-        )
-        if there
-    ]
+    can = ["{diagnosis.try_fix} tries it"] if option.override else []
+    if option.patch and not is_written:
+        can.append("{diagnosis.write_fix} writes it")
     if can:
         rows.append(row("     ", (hint("  ".join(can)), "accent")))
     if is_written:

@@ -18,12 +18,7 @@ from perftui_tui.screens.diagnosis.finding_details import details, listing
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
-FIX_KEYS = (
-    ("try_fix", "try"),
-    ("write_fix", "write"),
-    ("undo_fix", "undo"),
-    ("rerun", "run again"),
-)
+FIX_KEYS = {"try_fix": "try", "write_fix": "write", "undo_fix": "undo", "rerun": "run again"}
 
 
 class DiagnosisScreen(RunScreen):
@@ -65,9 +60,8 @@ class DiagnosisScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """The list and the details."""
-        listed, detailed = RowView(id="finding-list"), RowView(id="finding-details")
-        listed.border_title = "Findings, by what they cost"
-        yield Container(listed, detailed, id="diagnosis")
+        listed = RowView(id="finding-list", title="Findings, by what they cost")
+        yield Container(listed, RowView(id="finding-details"), id="diagnosis")
 
     @property
     def finding(self) -> Finding | None:
@@ -112,15 +106,12 @@ class DiagnosisScreen(RunScreen):
         useless = self.useless_actions()
         fixes = "   ".join(
             f"{shown_key(f'diagnosis.{action}')} {label}"
-            for action, label in FIX_KEYS
+            for action, label in FIX_KEYS.items()
             if action not in useless
         )
-        if detailed.border_subtitle != fixes:
-            detailed.border_subtitle = fixes
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
-        if detailed.border_title != title:
-            detailed.border_title = title
+        detailed.entitle(title, fixes)
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
@@ -151,15 +142,6 @@ class DiagnosisScreen(RunScreen):
     def action_write_fix(self) -> None:
         """Show the chosen fix as a diff and write it."""
         self.session.source_fixes.write(self.option)
-
-    def action_undo_fix(self) -> None:
-        """Restore the source."""
-        self.session.source_fixes.undo()
-        self.redraw()
-
-    def action_rerun(self) -> None:
-        """Run again."""
-        self.session.trials.run_again()
 
     def action_show_evidence(self) -> None:
         """Go to where the evidence is to be seen in the trace."""

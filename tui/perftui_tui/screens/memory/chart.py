@@ -61,20 +61,18 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
 
 def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
     """The sums of a snapshot, two devices at most: the rest is in the list."""
-    return [
-        crop(
-            row(
-                (f"GPU {one.device}: ", "dim"),
-                (format_bytes(one.allocated), "bold"),
-                (" allocated of ", "dim"),
-                (format_bytes(one.reserved), "bold"),
-                (" reserved", "dim"),
-                (_most_allocated(one.peak), ""),
-            ),
-            cells,
+    rows = (
+        row(
+            (f"GPU {one.device}: ", "dim"),
+            (format_bytes(one.allocated), "bold"),
+            (" allocated of ", "dim"),
+            (format_bytes(one.reserved), "bold"),
+            (" reserved", "dim"),
+            _most_allocated(one.peak),
         )
         for one in allocations.devices[:2]
-    ]
+    )
+    return [crop(one, cells) for one in rows]
 
 
 def _most_allocated(peak: Peak | None) -> str:

@@ -52,21 +52,15 @@ class MemoryScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """Figures, the chart, and the allocations."""
-        pane = RowView(id="allocations")
-        pane.border_title = TITLE
         yield SnapshotPane(memory_now, id="memory-now")
-        yield Container(
-            SnapshotPane(memory_chart, id="memory-chart", chart="memory"), pane, id="memory-panes"
-        )
+        chart = SnapshotPane(memory_chart, id="memory-chart", chart="memory")
+        yield Container(chart, RowView(id="allocations", title=TITLE), id="memory-panes")
 
     def show(self, snapshot: Snapshot) -> None:
         """Title and allocations."""
         self.set_class(snapshot.run is None, "-no-steps")
         self.set_class(snapshot.allocations is None, "-no-allocations")
-        chart = self.query_one("#memory-chart", SnapshotPane)
-        title = memory_title(snapshot)
-        if chart.border_title != title:
-            chart.border_title = title
+        self.query_one("#memory-chart", SnapshotPane).entitle(memory_title(snapshot))
         pane = self.query_one("#allocations", RowView)
         cells = pane.scrollable_content_region.width
         if cells:
@@ -80,9 +74,7 @@ class MemoryScreen(RunScreen):
             elif pane.styles.inline.has_rule("height"):
                 pane.styles.height = None
         source = f" ({snapshot.allocations.path.name})" if snapshot.allocations else ""
-        title = f"{TITLE}{source}"
-        if pane.border_title != title:
-            pane.border_title = title
+        pane.entitle(f"{TITLE}{source}")
 
     def action_scroll_holders(self, rows: int) -> None:
         """Scroll the allocations."""

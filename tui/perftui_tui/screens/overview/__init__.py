@@ -1,1 +1,1 @@
-"""The Overview screen: headline, meters, findings, gaps and top operators."""
+"""The Overview screen: headline, meters, findings and gaps."""

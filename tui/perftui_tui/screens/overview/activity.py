@@ -9,17 +9,16 @@ from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import percent
 from perftui_tui.look.rows import Row, Span, fit, row, width
 from perftui_tui.look.units import format_count, format_ns
-from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, draw_line
+from perftui_tui.panes.gpu import busy_word
+from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, draw_line
+from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.overview.gpu import LOW_BELOW
-from perftui_tui.screens.overview.step_time import step_time
 
 if TYPE_CHECKING:
     from perftui.analysis.model import DeviceActivity
 
 LISTED = 4
 """Devices shown; the timeline has them all."""
-
 
 CHARTED_FROM = 20
 """Steps from which on a chart of them is drawn beside their mean and quantiles."""
@@ -41,17 +40,11 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     return rows
 
 
-def activity_height(snapshot: Snapshot) -> int:
-    """How many rows ``activity`` takes."""
-    devices = len(snapshot.analysis.activity) if snapshot.analysis else 0
-    return max(1, min(devices, LISTED + 1)) + (len(snapshot.step_ms) >= CHARTED_FROM)
-
-
 def _device(device: DeviceActivity, cells: int) -> Row:
     busy = 100 * device.busy / device.span if device.span else 0.0
-    word, style = ("LOW", "bad") if busy < LOW_BELOW else ("OK", "good")
+    word = busy_word(busy)
     name = (f"GPU {device.device}".ljust(NAME_WIDTH), "bold")
-    reading = fit(row(f"busy {percent(busy)} ", (word, style)), READING_WIDTH)
+    reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH)
     line = row(name, *reading)
     for figure in _figures(device):
         longer = (*line, figure, ("   ", ""))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.message import Message
 from textual.reactive import reactive
 
 from perftui_tui.look.rows import Row, crop, row
@@ -21,16 +20,6 @@ LISTED = 50
 
 CAUSE_WIDTH = 15
 NUMBER_WIDTH = 8
-
-
-def gap_rows(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
-    """One row for each gap, longest first: duration, cause, when, and what the host did."""
-    analysis = snapshot.analysis
-    gaps = analysis.gaps[:LISTED] if analysis else ()
-    if analysis is None or not gaps:
-        return [row(("no gap between device activities in this trace", "dim"))]
-    many = len({gap.device for gap in gaps}) > 1
-    return [crop(_gap(gap, analysis, at == selected, many), cells) for at, gap in enumerate(gaps)]
 
 
 def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -> Row:
@@ -60,9 +49,6 @@ class GapList(SnapshotPane):
     selected: reactive[int] = reactive(0, init=False, repaint=False)
     """Which gap, from 0, the longest."""
 
-    class Opened(Message):
-        """The person wants to see the selected gap on the timeline."""
-
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(self._draw_gaps, id=id, title="Largest gaps")
 
@@ -83,17 +69,23 @@ class GapList(SnapshotPane):
         if not top <= self.selected < top + height:
             self.scroll_to(y=max(0, self.selected - height + 1), animate=False)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Open the gap that was clicked."""
         place = event.get_content_offset(self)
         at = self.scroll_offset.y + place.y if place is not None else len(self._gaps())
         if at < len(self._gaps()):
             self.selected = at
-            self.post_message(self.Opened())
+            await self.run_action("screen.show_gap")
 
     def _gaps(self) -> tuple[Gap, ...]:
         snapshot = self._snapshot
         return snapshot.analysis.gaps[:LISTED] if snapshot and snapshot.analysis else ()
 
     def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
-        return gap_rows(snapshot, self.selected, cells - 1)
+        """One row for each gap, longest first: duration, cause, when, and what the host did."""
+        gaps, analysis = self._gaps(), snapshot.analysis
+        if analysis is None or not gaps:
+            return [row(("no gap between device activities in this trace", "dim"))]
+        many = len({gap.device for gap in gaps}) > 1
+        rows = (_gap(gap, analysis, at == self.selected, many) for at, gap in enumerate(gaps))
+        return [crop(one, cells - 1) for one in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding, Severity
 from perftui.fixes.model import FixOption
+from perftui.format import several
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, wrap
@@ -91,12 +92,10 @@ def _state(snapshot: Snapshot) -> tuple[str, str, str]:
 
 def _nothing_found(snapshot: Snapshot) -> str:
     count = len(snapshot.diagnosis.abstentions)
-    rules = "rule" if count == 1 else "rules"
     key, _ = _screen("diagnosis")
-    unknown = f"; {count} {rules} could not judge, {key} says why" if count else ""
-    steps = snapshot.diagnosis.steady_steps
-    what = f"{steps} step{'s'[: steps != 1]}"
-    return f"nothing known crosses its limit in {what}{unknown}"
+    unknown = f"; {several(count, 'rule')} could not judge, {key} says why" if count else ""
+    steps = several(snapshot.diagnosis.steady_steps, "step")
+    return f"nothing known crosses its limit in {steps}{unknown}"
 
 
 def _start_of_run(snapshot: Snapshot) -> str:
@@ -109,8 +108,7 @@ def _start_of_run(snapshot: Snapshot) -> str:
 
 def _how_far(snapshot: Snapshot) -> str:
     if snapshot.train_steps:
-        steps = "step" if snapshot.train_steps == 1 else "steps"
-        return f"after {snapshot.train_steps} {steps}, too few to judge"
+        return f"after {several(snapshot.train_steps, 'step')}, too few to judge"
     if snapshot.torch_imported:
         return "without a training step"
     return "before it used torch"

@@ -6,29 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
-from perftui_tui.keys.keymap import bindings, hint, shown_key
+from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.rows import Row
 from perftui_tui.panes.findings import findings
+from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.meter import Meter
-from perftui_tui.panes.snapshot_pane import Draw, SnapshotPane
+from perftui_tui.panes.meters import METERS, draw_meter, gpu_or_operators, shows_operators
+from perftui_tui.panes.snapshot_pane import SnapshotPane
 from perftui_tui.panes.step_bar import step_bar
+from perftui_tui.panes.top_ops import kernels, operators, top_ops
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.screens.overview.activity import activity, activity_height
+from perftui_tui.screens.overview.activity import activity
 from perftui_tui.screens.overview.gap_list import GapList
-from perftui_tui.screens.overview.gpu import gpu
 from perftui_tui.screens.overview.headline import headline
-from perftui_tui.screens.overview.meters import (
-    METERS,
-    draw_meter,
-    gpu_or_operators,
-    shows_operators,
-)
-from perftui_tui.screens.overview.top_ops import kernels, operators, top_ops
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.loading import loading_rows
 from perftui_tui.widgets.log_view import LogTail
@@ -73,8 +67,7 @@ class OverviewScreen(RunScreen):
         #activity { overflow: hidden hidden; }
         #top-ops { display: none; border: round $chart; }
         #log-tail { height: 1; }
-        &.-short.-played #log-tail { display: none; }
-        &.-cramped #log-tail { display: none; }
+        &.-short.-played #log-tail, &.-cramped #log-tail { display: none; }
     }
     OverviewScreen.-tall {
         #meters { height: 2fr; min-height: 14; layout: grid; grid-size: 3 2; }
@@ -116,20 +109,13 @@ class OverviewScreen(RunScreen):
         yield Vertical(*self._trace_body(), id="trace")
 
     def _meter(self, name: str, read: Callable[[Snapshot], Meter], chart: str) -> SnapshotPane:
-        draw, at = self._drawing(read), f"meter-{read.__name__}"
+        draw, at = self._draw_gpu if read is gpu else draw_meter(read), f"meter-{read.__name__}"
         return SnapshotPane(draw, id=at, title=name, classes="meter", chart=chart)
 
-    def _drawing(self, read: Callable[[Snapshot], Meter]) -> Draw:
-        """How one meter is drawn; beside the list of operators the GPU keeps its place."""
-        plain = draw_meter(read)
-        if read is not gpu:
-            return plain
-
-        def draw(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-            wide = self.has_class("-wide")
-            return (plain if wide else gpu_or_operators)(snapshot, cells, height)
-
-        return draw
+    def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
+        """The GPU keeps its place where a list of operators stands beside it."""
+        draw = draw_meter(gpu) if self.has_class("-wide") else gpu_or_operators
+        return draw(snapshot, cells, height)
 
     def _trace_body(self) -> Iterable[Widget]:
         """What a trace has in place of meters and output."""
@@ -150,9 +136,7 @@ class OverviewScreen(RunScreen):
         self._title_findings(snapshot)
         pane = self.query_one("#meter-gpu", SnapshotPane)
         listed = not self.has_class("-wide") and shows_operators(snapshot, pane.content_size.height)
-        title = "Top operators" if listed else "GPU"
-        if pane.border_title != title:
-            pane.border_title = title
+        pane.entitle("Top operators" if listed else "GPU")
         self.show_output(self.session.output)
 
     def _fit_rows(self) -> None:
@@ -177,7 +161,9 @@ class OverviewScreen(RunScreen):
         self.set_class(is_trace, "-trace")
         self.set_class(is_trace and has_gpu, "-gpu")
         self.set_class(is_trace and not has_gpu, "-cpu")
-        self.query_one("#activity").styles.height = activity_height(snapshot)
+        if is_trace:
+            rows = activity(snapshot, self.size.width, 0)
+            self.query_one("#activity").styles.height = len(rows)
         if is_trace and has_gpu:
             # As high as it is long: what is left shows more gaps.
             self._fit_findings("#trace-findings", snapshot, MOST_FINDING_ROWS)
@@ -199,18 +185,12 @@ class OverviewScreen(RunScreen):
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings)
         title = f"Findings ({count})" if count else "Findings"
-        key = shown_key("app.show('diagnosis')")
-        opens = f"{key} opens Diagnosis"
         for name in ("#findings", "#trace-findings"):
             pane = self.query_one(name, SnapshotPane)
-            if pane.border_title != title:
-                pane.border_title = title
-            if pane.border_subtitle != opens:
-                pane.border_subtitle = opens
+            pane.entitle(title, hint("{app.show('diagnosis')} opens Diagnosis"))
         gaps = self.query_one(GapList)
         text = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
-        if gaps.border_subtitle != text:
-            gaps.border_subtitle = text
+        gaps.entitle("Largest gaps", text)
 
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""
@@ -225,7 +205,6 @@ class OverviewScreen(RunScreen):
         """Select another gap of the list."""
         self.query_one(GapList).move(step)
 
-    @on(GapList.Opened)
     def action_show_gap(self) -> None:
         """Show the selected gap on the timeline."""
         gap = self.query_one(GapList).gap

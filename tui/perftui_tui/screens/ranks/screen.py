@@ -55,11 +55,9 @@ class RanksScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """Headline, table, bars."""
-        bars = RowView(id="rank-bars")
-        bars.border_title = "Mean step of each rank"
         yield RowView(id="rank-verdict")
         yield RanksView(id="ranks-table")
-        yield bars
+        yield RowView(id="rank-bars", title="Mean step of each rank")
 
     def on_screen_resume(self) -> None:
         """Catch up, and read the ranks' traces where there are any."""

@@ -17,7 +17,6 @@ from perftui_tui.look.units import MISSING, format_bytes, format_count, format_n
 from perftui_tui.reading.step_breakdown import NAMES
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
 
 SLOWEST = "SLOWEST"
 COMMUNICATION = "exposed communication"
@@ -41,38 +40,25 @@ def rank_table(
     rows = table.rows
     slowest = table.straggler.rank if table.straggler else None
     names = [f"rank {row.rank} {row.host}" for row in rows]
-    mark = ">" if RowView.ascii_only else "▶"
-    titles = [f"{mark if row.rank == shown else ' '} {row.rank}" for row in rows]
+    titles = [f"{'▶' if row.rank == shown else ' '} {row.rank}" for row in rows]
     numbers = np.array([row.rank for row in rows], np.int64)
+    waits = np.array([row.waits / row.mean if row.mean else -1.0 for row in rows])
     columns = [
         Column("rank", numbers, titles.__getitem__, 7, LEFT),
         _times("step", [row.mean for row in rows], rows),
         _times("p50", [row.p50 for row in rows], rows, 16),
         _times("p95", [row.p95 for row in rows], rows, 15),
         *_parts(rows),
-        Column(
-            "may wait",
-            np.array([row.waits / row.mean if row.mean else -1.0 for row in rows]),
-            lambda at: share(rows[at].waits, rows[at].mean),
-            8,
-            optional=13,
-        ),
+        Column("may wait", waits, lambda at: share(rows[at].waits, rows[at].mean), 8, optional=13),
     ]
     columns += _communication(rows, windows or {})
     if slowest is not None:
         marks = [SLOWEST if row.rank == slowest else "" for row in rows]
         columns.insert(1, Column("", marks, marks.__getitem__, len(SLOWEST), LEFT))
     if any(row.peak_memory is not None for row in rows):
-        memory = [row.peak_memory if row.peak_memory is not None else -1 for row in rows]
-        columns.append(
-            Column(
-                "memory",
-                np.array(memory, np.int64),
-                lambda at: format_bytes(rows[at].peak_memory),
-                9,
-                optional=14,
-            )
-        )
+        peaks = np.array([-1 if row.peak_memory is None else row.peak_memory for row in rows])
+        sizes = [format_bytes(row.peak_memory) for row in rows]
+        columns.append(Column("memory", peaks, sizes.__getitem__, 9, optional=14))
     counts = np.array([row.steps for row in rows], np.int64)
     columns.append(Column("steps", counts, lambda at: format_count(rows[at].steps), 7, optional=12))
     hosts = [printable(row.host) for row in rows]
@@ -99,17 +85,13 @@ def _parts(rows: Sequence[RankRow]) -> list[Column]:
     used = [name for name in names if any(row.part(name) for row in rows)]
     rare = ("loader_start", "profiler", "other", "optimizer")
     largest = sorted(used, key=lambda name: -sum(row.part(name) for row in rows))
-    return [
-        _times(
-            NAMES.get(name, name).replace("exposed ", ""),
-            [row.part(name) for row in rows],
-            rows,
-            18 + rare.index(name)
-            if name in rare
-            else min(max(largest.index(name) - 1, 0), MOST_PARTS),
-        )
-        for name in used
-    ]
+    columns = []
+    for name in used:
+        title = NAMES.get(name, name).replace("exposed ", "")
+        order = min(max(largest.index(name) - 1, 0), MOST_PARTS)
+        optional = 18 + rare.index(name) if name in rare else order
+        columns.append(_times(title, [row.part(name) for row in rows], rows, optional))
+    return columns
 
 
 def _times(title: str, values: Sequence[int], rows: Sequence[RankRow], optional: int = 0) -> Column:

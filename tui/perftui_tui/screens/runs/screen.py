@@ -14,12 +14,10 @@ from textual.widgets import Input, Static
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import short_path
-from perftui_tui.look.units import ASCII_TEXT
 from perftui_tui.reading.run_list import Listed, RunList, RunLister, runs_beside
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.screens.runs.table import RunTable, run_table
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
@@ -130,7 +128,7 @@ class RunsScreen(RunScreen):
             self.query_one("#runs-title", Static).update("reading the directory of runs")
             return
         title = printable(f"Runs in {short_path(self._list.directory)}")
-        self.query_one("#runs-title", Static).update(_drawn(title))
+        self.query_one("#runs-title", Static).update(title)
         self._table.show(run_table(self._list, self.session.target))
         self._show_detail()
 
@@ -141,7 +139,7 @@ class RunsScreen(RunScreen):
 
     def _show_detail(self) -> None:
         one = self._selected
-        self.query_one("#runs-detail", Static).update(_drawn(_detail(one)) if one else "")
+        self.query_one("#runs-detail", Static).update(_detail(one) if one else "")
 
     @property
     def _selected(self) -> Listed | None:
@@ -156,13 +154,13 @@ class RunsScreen(RunScreen):
         one = self._selected
         if one is None:
             return
-        if one.entry.manifest is None:
-            self.session.warn(f"this run cannot be opened: {one.entry.problem}")
-        elif one.entry.root == self.session.target:
-            self.session.action_show("overview")
-        else:
-            self.session.open_run(one.entry.root, is_live=not one.entry.manifest.status.is_over)
-            self.session.action_show("overview")
+        entry = one.entry
+        if entry.manifest is None:
+            self.session.warn(f"this run cannot be opened: {entry.problem}")
+            return
+        if entry.root != self.session.target:
+            self.session.open_run(entry.root, is_live=not entry.manifest.status.is_over)
+        self.session.action_show("overview")
 
     # Naming
 
@@ -208,15 +206,18 @@ class RunsScreen(RunScreen):
         root, self._naming = self._naming, None
         self._table.focus()
         if root is not None:
+            from perftui.run.manifest import rename_run
+
             self.remove_class("-typing")
-            self._on_disk(lambda: _rename(root, event.value))
+            self._on_disk(lambda: rename_run(root, event.value), "the name cannot be saved")
 
     # Deleting
 
     def action_delete(self) -> None:
         """Ask whether the selected run is to be deleted."""
+        from perftui.run.history import delete_run
         from perftui_tui.dialogs.choice import YES
-        from perftui_tui.dialogs.delete_run import DeleteRunDialog
+        from perftui_tui.dialogs.run import DeleteRunDialog
 
         one = self._selected
         if one is None:
@@ -231,27 +232,23 @@ class RunsScreen(RunScreen):
 
         def answered(answer: str | None) -> None:
             if answer == YES:
-                self._on_disk(lambda: _delete(one.entry.root))
+                root = one.entry.root
+                self._on_disk(lambda: delete_run(root), f"{root.name} was not deleted")
 
         self.session.ask(DeleteRunDialog(one.entry), answered)
 
-    def _on_disk(self, work: Callable[[], str]) -> None:
+    def _on_disk(self, work: Callable[[], None], failed: str) -> None:
         """Do it on a thread, warn where it fails, and list again."""
+        from perftui.run.history import NotRemovableError
 
-        def done() -> None:
-            problem = work()
-            self.app.call_from_thread(self._done, problem)
+        def do() -> None:
+            try:
+                work()
+            except (NotRemovableError, OSError) as error:
+                self.app.call_from_thread(self.session.warn, f"{failed}: {error}")
+            self.app.call_from_thread(self._refresh_list)
 
-        self.session.on_thread(done)
-
-    def _done(self, problem: str) -> None:
-        if problem:
-            self.session.warn(problem)
-        self._refresh_list()
-
-
-def _drawn(text: str) -> str:
-    return text.translate(ASCII_TEXT) if RowView.ascii_only else text
+        self.session.on_thread(do)
 
 
 def _detail(one: Listed) -> str:
@@ -266,23 +263,3 @@ def _detail(one: Listed) -> str:
     changes = "".join(f"   with {override.fix}" for override in manifest.overrides if override.fix)
     where = f"   {printable(heard)}" if (heard := recorded_where(one.entry)) else ""
     return f"{command}   in {printable(manifest.cwd)} on {printable(manifest.host)}{changes}{where}"
-
-
-def _rename(root: Path, name: str) -> str:
-    from perftui.run.manifest import rename_run
-
-    try:
-        rename_run(root, name)
-    except OSError as error:
-        return f"the name cannot be saved: {error}"
-    return ""
-
-
-def _delete(root: Path) -> str:
-    from perftui.run.history import NotRemovableError, delete_run
-
-    try:
-        delete_run(root)
-    except (NotRemovableError, OSError) as error:
-        return f"{root.name} was not deleted: {error}"
-    return ""

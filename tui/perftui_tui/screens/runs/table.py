@@ -16,7 +16,6 @@ from perftui_tui.look.units import MISSING, format_count, format_ns
 from perftui_tui.tables.columns import name_column, text_column
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui_tui.reading.run_list import Listed, RunList
@@ -62,8 +61,7 @@ def _name(one: Listed) -> str:
 def _title(one: Listed, shown: Path) -> str:
     """The name that was given, then the id, since several runs may have one name."""
     name = _name(one)
-    mark = "> " if RowView.ascii_only else "▶ "
-    mark = mark if one.entry.root == shown else "  "
+    mark = "▶ " if one.entry.root == shown else "  "
     return printable(mark + (f"{name}  {one.entry.run_id}" if name else one.entry.run_id))
 
 
@@ -86,7 +84,7 @@ def _status(one: Listed) -> str:
     if manifest is None:
         return "damaged"
     if not manifest.status.is_over:
-        return f"{'*' if RowView.ascii_only else '●'} {manifest.status.value}"
+        return f"● {manifest.status.value}"
     code = "" if manifest.exit_code is None else f" {manifest.exit_code}"
     return f"{manifest.status.value}{code}"
 

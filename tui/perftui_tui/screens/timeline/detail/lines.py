@@ -24,7 +24,7 @@ class Line:
 
     text: str
     style: str = ""
-    """One of ``rows.STYLES``."""
+    """A name in ``look.palette``."""
     facts: bool = False
     """Two blanks part facts, none of which is broken over two rows."""
     one_row: bool = False

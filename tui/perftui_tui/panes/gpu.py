@@ -30,19 +30,19 @@ def gpu(snapshot: Snapshot) -> Meter:
         return Meter("GPU", absent=_why_absent(snapshot, bool(numbers)))
     number = _shown(table, known)
     now = latest(table, f"gpu{number}.utilization")
-    word, style = ("", "")
-    if now is not None:
-        word, style = ("LOW", "bad") if now < LOW_BELOW else ("OK", "good")
     return Meter(
         f"GPU {number}",
         STOPPED if now is None else f"busy {percent(now)}",
-        word,
-        style,
+        "" if now is None else busy_word(now),
         series(table, f"gpu{number}.utilization"),
-        limit="100 %",
         notes=tuple(_notes(snapshot, number)),
         total=samples(table),
     )
+
+
+def busy_word(percentage: float) -> str:
+    """The word for a GPU that is busy so much of the time."""
+    return "LOW" if percentage < LOW_BELOW else "OK"
 
 
 def _shown(table: Table, numbers: Sequence[int]) -> int:

@@ -19,18 +19,16 @@ def step_time(snapshot: Snapshot) -> Meter:
         return Meter("Step", absent="no training step yet")
     top = usual_top(values)
     breakdown = snapshot.breakdown
-    word, style = ("", "")
+    word = ""
     if breakdown is not None and breakdown.mean.count > 1:
         even = breakdown.mean.p95 < UNSTEADY_RATIO * breakdown.mean.p50
-        word, style = ("EVEN", "good") if even else ("UNEVEN", "warn")
-    reading = format_ns(values[-1] * 1e6)
+        word = "EVEN" if even else "UNEVEN"
     usual = sorted(values)[(len(values) - 1) // 2]
     slow = tuple(value >= SLOW_RATIO * usual for value in values)
     return Meter(
         "Step",
-        reading,
+        format_ns(values[-1] * 1e6),
         word,
-        style,
         values,
         high=top,
         limit=_scale(top),
@@ -64,8 +62,7 @@ def _overhead(snapshot: Snapshot) -> str:
 
 def _scale(milliseconds: float) -> str:
     """The top of the axis in five cells: ``341ms``, ``12.5s``."""
-    if milliseconds < 1000:
+    seconds = milliseconds / 1000
+    if seconds < 1:
         return f"{milliseconds:.0f}ms"
-    return (
-        f"{milliseconds / 1000:.1f}s" if milliseconds < 100_000 else f"{milliseconds / 1000:.0f}s"
-    )
+    return f"{seconds:.1f}s" if seconds < 100 else f"{seconds:.0f}s"

@@ -1,19 +1,18 @@
-"""The six meters of the dashboard, and how one is drawn at the size it has."""
+"""The six meters of the Overview, and how one is drawn at the size it has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from perftui_tui.look.rows import Row, crop, row
+from perftui_tui.panes.gpu import gpu
+from perftui_tui.panes.loader import loader
+from perftui_tui.panes.machine import cpu, disk, network
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
 from perftui_tui.panes.snapshot_pane import Draw
+from perftui_tui.panes.step_time import step_time
+from perftui_tui.panes.top_ops import operators
 from perftui_tui.reading.snapshot import Snapshot
-from perftui_tui.screens.overview.cpu import cpu
-from perftui_tui.screens.overview.disk_network import disk, network
-from perftui_tui.screens.overview.gpu import gpu
-from perftui_tui.screens.overview.loader import loader
-from perftui_tui.screens.overview.step_time import step_time
-from perftui_tui.screens.overview.top_ops import operators
 
 OPERATORS_FROM = 5
 """Rows of the GPU pane from which a list in it is worth reading."""

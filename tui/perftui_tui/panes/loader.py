@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perftui.format import several
 from perftui_tui.look.format import percent, rate
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.meter import Meter
@@ -37,10 +38,25 @@ def loader(snapshot: Snapshot) -> Meter:
         return Meter("Loader", absent="no training step yet")
     from perftui.facts.loader import training_loader
 
-    loader = snapshot.ask(training_loader)
-    work = recent_work(rank.workers, loader)
-    effort = (*_effort(work), *_resources(snapshot))
-    return _meter(snapshot.train, snapshot.train_steps, loader, effort)
+    facts, steps = snapshot.ask(training_loader), snapshot.train
+    waits = steps["input_wait"][-RECENT_VALUES:].tolist()
+    durations = steps["duration"][-RECENT_VALUES:].tolist()
+    recent = waits[-RECENT_STEPS:]
+    share = sum(recent) / max(1, sum(durations[-RECENT_STEPS:]))
+    ready = [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
+    return Meter(
+        "Loader",
+        f"wait {percent(100 * share)}",
+        _word(share, ready),
+        tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True)),
+        total=snapshot.train_steps,
+        notes=(
+            f"{format_ns(sum(recent) // len(recent))}/step, last {len(recent)}",
+            *_configuration(ready, facts),
+            *_effort(recent_work(rank.workers, facts)),
+            *_resources(snapshot),
+        ),
+    )
 
 
 def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
@@ -58,47 +74,23 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     return work_of(workers, facts.numbers, during)
 
 
-def _meter(steps: Table, total: int, facts: LoaderFacts | None, effort: tuple[str, ...]) -> Meter:
-    waits = steps["input_wait"][-RECENT_VALUES:].tolist()
-    durations = steps["duration"][-RECENT_VALUES:].tolist()
-    shares = tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True))
-    recent_wait = sum(waits[-RECENT_STEPS:])
-    share = recent_wait / max(1, sum(durations[-RECENT_STEPS:]))
-    ready = [n for n in steps["batches_ready"][-RECENT_STEPS:].tolist() if n >= 0]
-    word, style = _word(share, ready)
-    per_step = recent_wait // len(waits[-RECENT_STEPS:])
-    return Meter(
-        "Loader",
-        f"wait {percent(100 * share)}",
-        word,
-        style,
-        shares,
-        limit="100 %",
-        total=total,
-        notes=(
-            f"{format_ns(per_step)}/step, last {len(waits[-RECENT_STEPS:])}",
-            *_configuration(ready, facts),
-            *effort,
-        ),
-    )
-
-
-def _word(share: float, ready: list[int]) -> tuple[str, str]:
+def _word(share: float, ready: list[int]) -> str:
     from perftui.diagnosis.symptoms.data import BOUND
 
     if share >= BOUND.limits.warning:
-        return ("EMPTY", "bad") if ready and sum(ready) / len(ready) < 1 else ("HIGH", "bad")
-    return "OK", "good"
+        return "EMPTY" if ready and sum(ready) / len(ready) < 1 else "HIGH"
+    return "OK"
 
 
 def _configuration(ready: list[int], facts: LoaderFacts | None) -> list[str]:
     notes = []
+    workers = facts.num_workers if facts is not None else None
     if ready:
-        depth = _depth(facts)
-        notes.append(f"queue {sum(ready) / len(ready):.1f}" + (f"/{depth}" if depth else ""))
-    if facts is not None and facts.num_workers is not None:
-        count = facts.num_workers
-        notes.append("main thread" if not count else f"{count} worker{'s'[: count > 1]}")
+        # Batches the loader may hold ready: ``prefetch_factor`` for each worker.
+        depth = f"/{workers * (facts.prefetch_factor or 2)}" if facts and workers else ""
+        notes.append(f"queue {sum(ready) / len(ready):.1f}{depth}")
+    if workers is not None:
+        notes.append("main thread" if not workers else several(workers, "worker"))
     return notes
 
 
@@ -123,10 +115,3 @@ def _resources(snapshot: Snapshot) -> list[str]:
     notes = [f"workers use {cores / 100:.1f} cores"]
     read = latest(table, "processes.workers_read")
     return [*notes, f"read {rate(read)}"] if read else notes
-
-
-def _depth(facts: LoaderFacts | None) -> int:
-    """Batches the loader may hold ready: ``prefetch_factor`` for each worker."""
-    if facts is None or not facts.num_workers:
-        return 0
-    return facts.num_workers * (facts.prefetch_factor or 2)

@@ -1,0 +1,104 @@
+"""The machine: how busy its cores are, and what disks and networks carry."""
+
+from __future__ import annotations
+
+from perftui_tui.look.format import percent, rate
+from perftui_tui.look.units import format_bytes
+from perftui_tui.panes.meter import Meter
+from perftui_tui.reading.snapshot import Snapshot
+from perftui_tui.reading.telemetry import (
+    RESIDENT,
+    STOPPED,
+    highest,
+    latest,
+    samples,
+    series,
+    table_of,
+    total,
+    why_absent,
+)
+
+FULL_CPU = 90.0
+"""Per cent of all cores; above it more workers cannot help."""
+
+FULL_DISK = 80.0
+"""Per cent of the time the disk had work: above it requests wait for each other."""
+
+SMALLEST_SCALE = 1e6
+"""Bytes a second: the scale never zooms into less, where noise would look like load."""
+
+
+def cpu(snapshot: Snapshot) -> Meter:
+    """All cores of the machine, and the training's part of them."""
+    table = table_of(snapshot)
+    values = series(table, "cpu.utilization")
+    if not values:
+        return Meter("CPU", absent=why_absent(snapshot))
+    now = latest(table, "cpu.utilization")
+    reading = STOPPED if now is None else percent(now)
+    notes, total_cores = [], snapshot.manifest.cpu_count if snapshot.manifest else 0
+    own = latest(table, "processes.cpu")
+    if own is not None:
+        cores = f" of {total_cores} cores" if total_cores else " cores"
+        notes.append(f"training {own / 100:.1f}{cores}")
+    memory = latest(table, RESIDENT)
+    if memory is not None:
+        notes.append(f"mem {format_bytes(memory)}")
+    word = _full(now, FULL_CPU)
+    return Meter("CPU", reading, word, values, notes=tuple(notes), total=samples(table))
+
+
+def disk(snapshot: Snapshot) -> Meter:
+    """Reads and writes of all disks together."""
+    busy = latest(table_of(snapshot), "disk.utilization")
+    return _traffic(snapshot, "Disk", ("read", "disk.read"), ("write", "disk.write"), busy)
+
+
+def network(snapshot: Snapshot) -> Meter:
+    """What all network interfaces but loopback carry."""
+    ways = ("in", "network.receive"), ("out", "network.transmit")
+    return _traffic(snapshot, "Network", *ways)
+
+
+def _traffic(
+    snapshot: Snapshot,
+    name: str,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    busy: float | None = None,
+) -> Meter:
+    """Bytes a second both ways, each by its word and its metric; the first is the reading."""
+    table = table_of(snapshot)
+    known = series(table, first[1])
+    both = total(known, series(table, second[1]))
+    if not both:
+        return Meter(name, absent=why_absent(snapshot))
+    flows = [
+        [] if (now := latest(table, metric)) is None else [f"{word} {rate(now)}"]
+        for word, metric in (first, second)
+    ]
+    top = highest(both, SMALLEST_SCALE)
+    return Meter(
+        name,
+        next(iter(flows[0]), STOPPED if known else ""),
+        _full(busy, FULL_DISK),
+        both,
+        high=top,
+        limit=_scale(top),
+        notes=(*flows[1], *([] if busy is None else [f"busy {percent(busy)}"])),
+        total=samples(table),
+    )
+
+
+def _full(busy: float | None, limit: float) -> str:
+    """The word; none where it is not known how busy."""
+    if busy is None:
+        return ""
+    return "FULL" if busy >= limit else "OK"
+
+
+def _scale(bytes_per_second: float) -> str:
+    """The top of the axis in four cells: ``212M``."""
+    unit, name = (1e9, "G") if bytes_per_second >= 1e9 else (1e6, "M")
+    value = bytes_per_second / unit
+    return f"{value:.0f}{name}" if value >= 10 else f"{value:.1f}{name}"

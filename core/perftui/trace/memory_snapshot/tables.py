@@ -25,7 +25,6 @@ from perftui.trace.memory_snapshot.model import (
     EventTable,
     SegmentTable,
 )
-from perftui.trace.memory_snapshot.refusal import RefusedError
 from perftui.trace.memory_snapshot.stack_table import StackTable
 from perftui.trace.model import NONE, Int64
 from perftui.trace.text import printable
@@ -77,7 +76,7 @@ def _stated(segments: Sequence[Row], key: str, computed: Int64) -> Int64:
 def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> BlockTable:
     """One row for each block of each segment.
 
-    Raises RefusedError where there are more than ``most``: a file can name one list of blocks any
+    Raises TraceError where there are more than ``most``: a file can name one list of blocks any
     number of times.
     """
     rows: list[Row] = []
@@ -85,7 +84,7 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
     for segment in segments:
         blocks = segment.get("blocks", [])
         if isinstance(blocks, list) and len(rows) + len(blocks) > most:
-            raise RefusedError("it lists more blocks than it has bytes: refused")
+            raise TraceError("it lists more blocks than it has bytes: refused")
         rows += rows_of(blocks, "blocks")
         counts.append(len(rows))
     size = integers(rows, "size")

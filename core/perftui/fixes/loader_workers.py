@@ -10,7 +10,8 @@ from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.loader_work import fetch_cpu
 from perftui.facts.machine import machine_use, ranks_here
-from perftui.fixes.fix import CallChange, Fix
+from perftui.fixes.call_source import CallChange
+from perftui.fixes.fix import Fix
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.loader import loader_change
 from perftui.fixes.model import Risk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,10 +109,10 @@ def test_a_keyword_is_taken_out(path, before, after) -> None:
     path.write_text(HEAD + before)
     name = "find_unused_parameters"
 
+    without = replace(DDP, plan=lambda p, c, _: {name: removed(p, c, name)})
+
     def made() -> str:
-        patch = call_patch(
-            path, 2, DDP, {name: False}, None, lambda p, c, _: {name: removed(p, c, name)}
-        )
+        patch = call_patch(path, 2, without, {name: False})
         return patch.after.decode().removeprefix(HEAD)
 
     if after is not None:

@@ -15,8 +15,8 @@ from perftui.fixes.fix import Fix
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.loader import loader_change
 from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
-from perftui.fixes.source.refused import PatchRefusedError
 from perftui.fixes.worker_count import worker_count
 from perftui.fixes.worker_cpu import worker_cpu
 

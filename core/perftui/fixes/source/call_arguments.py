@@ -7,9 +7,15 @@ from collections.abc import Mapping
 
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.declared_options import option_behind
-from perftui.fixes.source.edits import Decided, Edit, Literal, RemoveKeyword, is_literal
+from perftui.fixes.source.edits import (
+    Decided,
+    Edit,
+    Literal,
+    PatchRefusedError,
+    RemoveKeyword,
+    is_literal,
+)
 from perftui.fixes.source.program import Program, assigned_value
-from perftui.fixes.source.refused import PatchRefusedError
 
 _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 

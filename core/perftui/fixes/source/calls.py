@@ -7,10 +7,9 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from perftui.fixes.source.edits import Edit, Literal
+from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, called_name
-from perftui.fixes.source.refused import PatchRefusedError
 
 _LOOPS = (
     *(ast.For, ast.AsyncFor, ast.While),

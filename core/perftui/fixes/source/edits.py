@@ -6,11 +6,13 @@ import ast
 import math
 from dataclasses import dataclass
 
-from perftui.fixes.source.refused import PatchRefusedError
-
 Literal = bool | int | float | str | None
 Span = tuple[int, int, int, int]
 """First line from 1, its column in characters from 0, last line, and the column after the end."""
+
+
+class PatchRefusedError(ValueError):
+    """The change is not certain to do what was meant; the message says why, for a person."""
 
 
 @dataclass(frozen=True)

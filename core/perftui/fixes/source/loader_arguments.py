@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from perftui.fixes.source.call_arguments import argument, decided, each_changed
 from perftui.fixes.source.calls import CallSpec, Context
-from perftui.fixes.source.edits import AddKeyword, Decided, Edit, Literal
+from perftui.fixes.source.edits import AddKeyword, Decided, Edit, Literal, PatchRefusedError
 from perftui.fixes.source.program import Program
-from perftui.fixes.source.refused import PatchRefusedError
 
 PERSISTENT = "persistent_workers"
 

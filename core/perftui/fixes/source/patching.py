@@ -9,11 +9,10 @@ from pathlib import Path
 from perftui.fixes.model import Patch
 from perftui.fixes.source.call_arguments import decided, each_changed
 from perftui.fixes.source.calls import CallSpec, call_at
-from perftui.fixes.source.edits import Edit, Literal, Span
+from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError, Span
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import parse_program, read_source
 from perftui.fixes.source.proof import proved
-from perftui.fixes.source.refused import PatchRefusedError
 
 
 def call_patch(

@@ -12,6 +12,7 @@ from perftui.fixes.source.edits import (
     AddKeyword,
     Edit,
     InsertLine,
+    PatchRefusedError,
     RemoveKeyword,
     ReplaceLiteral,
     Span,
@@ -19,7 +20,6 @@ from perftui.fixes.source.edits import (
     is_literal,
 )
 from perftui.fixes.source.program import Program, parse_program
-from perftui.fixes.source.refused import PatchRefusedError
 
 
 def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:

@@ -111,7 +111,7 @@ def _busy(
     busy: float, source: str, step: StepBreakdown | None, sure: Confidence, more: str
 ) -> Finding:
     because = f"the GPU is busy {fmt.percent(busy)} of the time"
-    figure = Figure(f"GPU busy, {source}", round(100 * busy, 1), "%", 100 * HEALTHY_BUSY)
+    figure = Figure.share(f"GPU busy, {source}", busy, HEALTHY_BUSY)
     return _finding(because, (figure,), step, sure, more)
 
 

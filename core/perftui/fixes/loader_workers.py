@@ -17,8 +17,7 @@ from perftui.fixes.loader import loader_change
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
-from perftui.fixes.worker_count import worker_count
-from perftui.fixes.worker_cpu import worker_cpu
+from perftui.fixes.worker_count import worker_count, worker_cpu
 
 ENOUGH_IDLE = 0.75
 """Of the cores that new workers need, the share that has to be idle before: other programs come and

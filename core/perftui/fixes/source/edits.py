@@ -20,11 +20,6 @@ class _At:
     at: Span
     """The call, literal or statement that is changed, the first one of several."""
 
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """The lines at which begins what the edit is about."""
-        return (self.at[0],)
-
 
 @dataclass(frozen=True)
 class AddKeyword(_At):
@@ -63,11 +58,6 @@ class WrapBlock(_At):
     last: Span
     """The last one of them; of several on one line the first, which stand for all of these."""
     items: str
-
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """The lines at which the first and the last statement begin."""
-        return self.at[0], self.last[0]
 
 
 Edit = AddKeyword | RemoveKeyword | ReplaceLiteral | InsertLine | WrapBlock

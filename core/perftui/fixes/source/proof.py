@@ -46,7 +46,6 @@ class _Meant(ast.NodeTransformer):
         self._program = program
         # From the end of a block, where indices of what comes before stay as they are.
         self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
-        self._lines = {line for edit in edits for line in edit.lines}
         self.made: list[Edit] = []
 
     def visit(self, node: ast.AST) -> ast.AST:
@@ -62,7 +61,8 @@ class _Meant(ast.NodeTransformer):
         return node
 
     def _span(self, node: ast.AST) -> Span | None:
-        if isinstance(node, (ast.expr, ast.stmt)) and node.lineno in self._lines:
+        # What was put in for the edits is at no line of the file.
+        if isinstance(node, (ast.expr, ast.stmt)) and node.lineno:
             return self._program.span(node)
         return None
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
-from perftui.trace.kineto.inflate import MAGIC, DamagedGzip, inflate
+from perftui.trace.kineto.inflate import GZIP_WINDOW, MAGIC, zlib
 from perftui.trace.kineto.source import Source
 
 MOST_INFLATED = 128
@@ -59,13 +58,7 @@ def inflated_head(head: bytes, size: int) -> bytes:
     """The first bytes of what a file holds, given those of the file, which may be gzip."""
     if not head.startswith(MAGIC):
         return head[:size]
-    text = bytearray()
     try:
-        for piece, _ in inflate(io.BytesIO(head), size):
-            text += piece
-            if len(text) >= size:
-                break
-    except DamagedGzip:
-        # A head is always cut off.
-        return bytes(text[:size])
-    return bytes(text[:size])
+        return bytes(zlib.decompressobj(GZIP_WINDOW).decompress(head, size))
+    except zlib.error:
+        return b""

@@ -92,6 +92,8 @@ def test_the_first_layout_had_a_history_and_no_addresses(load: Load) -> None:
         "device": 0,
         "address": -(1 << 40),
         "total_size": 4096,
+        "allocated_size": 1024,
+        "active_size": 1536,
         "stream": 0,
         "segment_type": "small",
         "blocks": [

@@ -350,7 +350,8 @@ def test_one_event_named_often_is_bounded_too(tmp_path: Path) -> None:
 def test_one_block_named_often_is_bounded_too(tmp_path: Path) -> None:
     path = tmp_path / "blocks.pickle"
     block = {"size": 512, "state": "inactive"}
-    segment = {"device": 0, "address": 0, "total_size": 512, "blocks": [block] * 100_000}
+    sizes = dict.fromkeys(("total_size", "allocated_size", "active_size"), 512)
+    segment = {"device": 0, "address": 0, **sizes, "blocks": [block] * 100_000}
     path.write_bytes(pickle.dumps([segment]))
     with at_most(allowance(path)):
         assert len(load_memory_snapshot(path).blocks) == 100_000

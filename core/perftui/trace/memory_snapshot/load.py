@@ -106,7 +106,7 @@ def _snapshot(
     )
     return MemorySnapshot(
         path=path,
-        segments=segment_table(segments, blocks, content.segments_whole),
+        segments=segment_table(segments, content.segments_whole),
         blocks=blocks,
         traces=traces,
         stacks=stacks.stacks(),

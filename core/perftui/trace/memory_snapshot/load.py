@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.kineto.source import Source
 from perftui.trace.memory_snapshot.content import Content, content_of
 from perftui.trace.memory_snapshot.fields import Row, rows_of
 from perftui.trace.memory_snapshot.model import MemorySnapshot
 from perftui.trace.memory_snapshot.plain_pickle import ENDED, Damage, PlainPickle
-from perftui.trace.memory_snapshot.read_bytes import FileBytes, inflated_head, read_bytes
+from perftui.trace.memory_snapshot.read_bytes import inflated_head, read_bytes
 from perftui.trace.memory_snapshot.stack_table import StackTable
 from perftui.trace.memory_snapshot.tables import block_table, event_table, segment_table
 from perftui.trace.model import LoadWarning
@@ -64,32 +65,31 @@ def load_memory_snapshot(
     def watch(done: int) -> None:
         check()
         if progress is not None:
-            progress(done, len(file.data))
+            progress(done, len(data))
 
-    file = read_bytes(path, check)
+    data, source = read_bytes(path, check)
     try:
-        pickle = PlainPickle(file.data)
+        pickle = PlainPickle(data)
         damage = pickle.run(watch)
         content = content_of(pickle, damage)
-        warnings = _damage_of(file, damage, pickle.end)
-        return _snapshot(path, content, len(file.data), warnings)
+        warnings = _damage_of(source, damage, pickle.end, len(data))
+        return _snapshot(path, content, len(data), warnings)
     except TraceError as error:
         raise TraceError(f"cannot read {path}: {error}") from error
 
 
-def _damage_of(file: FileBytes, damage: Damage | None, end: int) -> list[LoadWarning]:
+def _damage_of(source: Source, damage: Damage | None, end: int, size: int) -> list[LoadWarning]:
     """At most one warning; the bytes behind what is whole are no damage."""
     at = end if damage is None else damage.at
-    where = f"loaded up to byte {at:,}{' of the inflated pickle' if file.compressed else ''}"
+    where = f"loaded up to byte {at:,}{' of the inflated pickle' if source.compressed else ''}"
     if damage is not None and damage.why != ENDED:
         return [LoadWarning(f"the file is damaged ({damage.why}); {where}", at)]
-    if file.damage is not None:
-        return [LoadWarning(f"{file.damage}; {where}", at)]
+    if source.damage is not None:
+        return [LoadWarning(f"{source.damage}; {where}", at)]
     if damage is not None:
         return [LoadWarning(f"the file ends before its value does; {where}", at)]
-    behind = len(file.data) - end
-    if behind:
-        return [LoadWarning(f"{behind} bytes behind the snapshot were not read", end)]
+    if size > end:
+        return [LoadWarning(f"{size - end} bytes behind the snapshot were not read", end)]
     return []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
@@ -18,18 +17,10 @@ _ALWAYS = 1024 * 1024
 """Bytes that are inflated of any file."""
 
 
-@dataclass(frozen=True)
-class FileBytes:
-    """All that could be read of a file."""
-
-    data: bytes
-    compressed: bool
-    damage: str | None
-    """Why gzip ended before its data did, if so."""
-
-
-def read_bytes(path: Path, check: Callable[[], None]) -> FileBytes:
+def read_bytes(path: Path, check: Callable[[], None]) -> tuple[bytes, Source]:
     """Read and inflate the file, within twice its (inflated) size; ``check`` may raise to stop.
+
+    All that could be read of it, and where it came from, which says whether gzip was damaged.
 
     Raises TraceError where it cannot be read, is empty, or is larger than ``MOST_INFLATED`` allows.
     """
@@ -51,7 +42,7 @@ def read_bytes(path: Path, check: Callable[[], None]) -> FileBytes:
         raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
     if not size and source.damage is None:
         raise TraceError(f"{path} is empty: the snapshot was not written; record it again")
-    return FileBytes(b"".join(pieces), source.compressed, source.damage)
+    return b"".join(pieces), source
 
 
 def inflated_head(head: bytes, size: int) -> bytes:

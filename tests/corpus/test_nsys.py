@@ -68,7 +68,7 @@ class Opened:
         """Rows of the trace by the table of the export that they come from."""
         reader = self.trace.read_arguments
         assert isinstance(reader, RowReader)
-        return Counter(reader.tables[number] for number in reader.table.tolist())
+        return Counter(reader.rows.tables[number] for number in reader.rows.table.tolist())
 
     def durations(self, report: str) -> dict[str, Int64]:
         """Durations by what ``nsys stats`` calls the line that they are in."""

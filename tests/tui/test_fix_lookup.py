@@ -12,7 +12,8 @@ from perftui.facts.gpu import has_gpu
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.loader_work import fetch_cpu
 from perftui.facts.machine import MachineFacts, machine_use, ranks_here
-from perftui.fixes.fix import CallChange, Fix
+from perftui.fixes.call_source import CallChange
+from perftui.fixes.fix import Fix
 from perftui.fixes.model import FixOption, Risk
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.model import GapCause
+from perftui.diagnosis.claims import place_of
 from perftui.diagnosis.model import Figure, Finding, Severity
-from perftui.diagnosis.places import place_of
 from perftui.facts.place import Place
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.findings import findings

@@ -25,8 +25,8 @@ from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
 
 if TYPE_CHECKING:
+    from perftui.trace.nsys.arguments import StoredRows
     from perftui.trace.nsys.exporting import Told
-    from perftui.trace.nsys.stored import StoredRows
 
 Work = Callable[[], None]
 
@@ -174,8 +174,7 @@ def _stored(trace: Trace, directory: Path) -> StoredArguments | StoredRows | Non
         return stored_arguments(reader.sequence, reader.table)
     if nsys_loader(trace.path) is None:
         return None
-    from perftui.trace.nsys.arguments import RowReader
-    from perftui.trace.nsys.stored import stored_rows
+    from perftui.trace.nsys.arguments import RowReader, stored_rows
 
     return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
 
@@ -194,7 +193,7 @@ def _reader(
     path: Path, document: _Document, found: Record, directory: Path
 ) -> Callable[[int], Mapping[str, Any]] | None:
     if document.of_database:
-        from perftui.trace.nsys.stored import StoredRows
+        from perftui.trace.nsys.arguments import StoredRows
 
         return unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
     stretches = unpack(StoredArguments, document.arguments, found.columns)

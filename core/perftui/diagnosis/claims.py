@@ -1,4 +1,4 @@
-"""Which time of a trace a finding is about, and whether another finding says the same."""
+"""Which time of a trace a finding is about, where it is to be seen, and what says the same."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import numpy as np
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.rule import Claim, Rule
+from perftui.diagnosis.rule import Claim
+from perftui.diagnosis.rules import BY_ID
 from perftui.trace.categories import KERNEL
+
+TimelinePlace = tuple[int, int, "int | None"]
+"""Start and end in ns since the trace's start, and a trace row to select."""
 
 PHASE_MARKS = {"input_wait": ("perftui::input_wait", "enumerate(DataLoader)")}
 """Beginnings of the ranges that stand for a phase, where that is not our own mark alone."""
@@ -20,18 +24,16 @@ MOSTLY = 0.8
 """Share of a finding's time from which on another finding about it says the same."""
 
 
-def without_repeats(
-    findings: Sequence[Finding], rules: Sequence[Rule], analysis: TraceAnalysis | None
-) -> list[Finding]:
-    """Leave out a finding whose time a more specific one, earlier in ``rules``, claims already.
+def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None) -> list[Finding]:
+    """Leave out a finding whose time a more specific one, earlier in ``findings``, claims already.
 
     The specific one takes over the worse of the two severities.
     """
-    claims = {rule.id: rule.claims for rule in rules}
     kept: list[Finding] = []
     for finding in findings:
-        claim = claims[finding.rule]
-        same = [at for at, one in enumerate(kept) if _covers(claims[one.rule], claim, analysis)]
+        claim = BY_ID[finding.rule].claims
+        claims = [BY_ID[one.rule].claims for one in kept]
+        same = [at for at, one in enumerate(claims) if _covers(one, claim, analysis)]
         if not same:
             kept.append(finding)
             continue
@@ -82,3 +84,24 @@ def rows_of(claim: Claim, analysis: TraceAnalysis) -> np.ndarray[tuple[int], np.
     if accepts:
         chosen &= trace.in_category(KERNEL)
     return np.flatnonzero(chosen).astype(np.int64)
+
+
+def place_of(finding: Finding, analysis: TraceAnalysis | None) -> TimelinePlace | None:
+    """The place that a figure of ``finding`` names, else the longest interval that its rule claims,
+    or None. Of idle time only the listed gaps are looked at, the longest ones."""
+    for figure in finding.facts:
+        place = figure.place
+        if place is not None and place.start is not None and place.end is not None:
+            return place.start, place.end, place.trace_row
+    rule = BY_ID.get(finding.rule)
+    if analysis is None or rule is None:
+        return None
+    gap = next((gap for gap in analysis.gaps if gap.cause is rule.claims.idle), None)
+    if gap is not None:
+        return gap.start, gap.end, None
+    rows = rows_of(rule.claims, analysis)
+    if not len(rows):
+        return None
+    row = int(rows[np.argmax(analysis.trace.duration[rows])])
+    start = int(analysis.trace.start[row])
+    return start, start + int(analysis.trace.duration[row]), row

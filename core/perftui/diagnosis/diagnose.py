@@ -18,7 +18,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
     """What every rule says, and whether the training is healthy."""
     outcomes = [judge(rule, facts) for rule in RULES]
     found = [each for each in outcomes if isinstance(each, Finding)]
-    findings = without_repeats(found, RULES, facts.analysis)
+    findings = without_repeats(found, facts.analysis)
     abstentions = [each for each in outcomes if isinstance(each, Abstention)]
     verdict = healthy(facts, findings)
     if isinstance(verdict, Finding):

@@ -109,15 +109,24 @@ def _check_busy(busy: float, of: str) -> None:
 def _busy(
     busy: float, source: str, step: StepBreakdown | None, sure: Confidence, more: str
 ) -> Finding:
+    because = f"the GPU is busy {fmt.percent(busy)} of the time"
+    figure = Figure.share(f"GPU busy, {source}", busy, HEALTHY_BUSY)
+    return _finding(because, (figure,), step, sure, more)
+
+
+def _finding(
+    because: str,
+    figures: tuple[Figure, ...],
+    step: StepBreakdown | None,
+    sure: Confidence,
+    more: str,
+) -> Finding:
     steps = step.count if step else 0
     return Finding(
         HEALTHY,
         Severity.HEALTHY,
-        f"No bottleneck found: the GPU is busy {fmt.percent(busy)} of the time.",
-        (
-            Figure(f"GPU busy, {source}", round(100 * busy, 1), "%", 100 * HEALTHY_BUSY),
-            Figure("steady steps", steps, "count"),
-        ),
+        f"No bottleneck found: {because}.",
+        (*figures, Figure("steady steps", steps, "count")),
         step_ns=step.mean if step else 0,
         confidence=sure,
         would_raise_confidence=more,
@@ -129,22 +138,13 @@ def _without_gpu(step: StepBreakdown, judged: str) -> Finding:
     compute = sum(step.part(phase) for phase in _COMPUTE)
     if compute < HEALTHY_COMPUTE * step.mean:
         raise UnknownError(_elsewhere(step, compute))
-    return Finding(
-        HEALTHY,
-        Severity.HEALTHY,
-        f"No bottleneck found: the time is in {_COMPUTING[judged]} "
-        f"{fmt.part_of_step(compute, step.mean)}; waiting for data takes "
-        f"{fmt.percent(step.part('input_wait') / step.mean)}.",
-        (
-            *(Figure(phase.replace("_", " "), part, "ns") for phase, part in step.parts if part),
-            Figure("mean step", step.mean, "ns"),
-            Figure("steady steps", step.count, "count"),
-        ),
-        step_ns=step.mean,
-        confidence=confidence(step.count),
-        would_raise_confidence=more_steps(step.count),
-        steps=step.count,
+    because = (
+        f"the time is in {_COMPUTING[judged]} {fmt.part_of_step(compute, step.mean)}; waiting for "
+        f"data takes {fmt.percent(step.part('input_wait') / step.mean)}"
     )
+    parts = (Figure(phase.replace("_", " "), part, "ns") for phase, part in step.parts if part)
+    figures = (*parts, Figure("mean step", step.mean, "ns"))
+    return _finding(because, figures, step, confidence(step.count), more_steps(step.count))
 
 
 def _elsewhere(step: StepBreakdown, compute: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from perftui import format as fmt
 from perftui.diagnosis.model import Abstention, Confidence, Finding, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
@@ -50,39 +52,27 @@ def more_steps(steps: int) -> str:
 
 
 def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
-    fixes = rule.fixes if lost.fixes is None else lost.fixes
-    if lost.of is None:
-        return Finding(
-            rule.id,
-            found,
-            lost.sentence,
-            lost.figures,
-            lost.cost_ns,
-            confidence=Confidence.HIGH,
-            fixes=fixes,
-        )
-    steps, of_run = lost.of.count, lost.of.of_run
-    sure = confidence(steps, of_run=of_run)
-    if lost.unproven and sure is Confidence.HIGH:
-        sure = Confidence.MEDIUM
-    return Finding(
+    """A critical finding is a warning where too few steps stand behind it: a run has to come to
+    ``MANY_STEPS``; a trace that marks no steps, or two, is judged whole."""
+    finding = Finding(
         rule.id,
-        _supported(found, steps, of_run=of_run),
+        found,
         lost.sentence,
         lost.figures,
         lost.cost_ns,
-        lost.of.mean,
-        sure,
-        fixes,
-        lost.unproven or more_steps(steps),
-        steps,
+        confidence=Confidence.HIGH,
+        fixes=rule.fixes if lost.fixes is None else lost.fixes,
     )
-
-
-def _supported(found: Severity, steps: int, *, of_run: bool) -> Severity:
-    """``found``, or a warning where too few steps stand behind a critical finding.
-
-    A run has to come to ``MANY_STEPS``; a trace that marks no steps, or two, is judged whole.
-    """
+    if lost.of is None:
+        return finding
+    steps, of_run = lost.of.count, lost.of.of_run
     enough = steps >= MANY_STEPS if of_run else steps == 0 or steps >= FEWEST_STEPS
-    return found if enough else Severity.WARNING
+    sure = confidence(steps, of_run=of_run)
+    return replace(
+        finding,
+        severity=found if enough else Severity.WARNING,
+        step_ns=lost.of.mean,
+        confidence=Confidence.MEDIUM if lost.unproven and sure is Confidence.HIGH else sure,
+        would_raise_confidence=lost.unproven or more_steps(steps),
+        steps=steps,
+    )

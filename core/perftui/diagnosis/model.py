@@ -40,6 +40,14 @@ class Figure:
     threshold: float | None = None
     place: Place | None = None
 
+    @classmethod
+    def share(
+        cls, label: str, share: float, limit: float | None = None, place: Place | None = None
+    ) -> Figure:
+        """A share from 0 to 1 and its limit, as percent."""
+        threshold = None if limit is None else 100 * limit
+        return cls(label, round(100 * share, 1), "%", threshold, place)
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -16,9 +16,6 @@ from perftui.fixes.model import Patch
 from perftui.run.atomic import replace_file
 from perftui.run.versioned import DAMAGE
 
-PATCHES_DIRECTORY = Path(".perftui") / "patches"
-"""Where applied patches are recorded, beside the runs."""
-
 
 @dataclass(frozen=True)
 class AppliedPatch:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from perftui.facts.fact import Facts
 from perftui.facts.gpu import has_gpu
 from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.fixes.fix import CallChange, Fix
+from perftui.fixes.call_source import CallChange
+from perftui.fixes.fix import Fix
 from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import Literal
-from perftui.fixes.source.loader_arguments import LOADER, loader_arguments
+from perftui.fixes.source.loader_arguments import LOADER
 
 
 def loader_change(
@@ -32,7 +33,6 @@ def loader_change(
         file=loader.file,
         line=loader.line,
         spec=LOADER,
-        plan=loader_arguments,
         advice=f"{where}DataLoader(..., {given})",
         seen={name: value for name, value in seen.items() if value is not None},
         risks=risks,

@@ -10,14 +10,14 @@ from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.loader_work import fetch_cpu
 from perftui.facts.machine import machine_use, ranks_here
-from perftui.fixes.fix import CallChange, Fix
+from perftui.fixes.call_source import CallChange
+from perftui.fixes.fix import Fix
 from perftui.fixes.launched_script import launched_script
 from perftui.fixes.loader import loader_change
 from perftui.fixes.model import Risk
+from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
-from perftui.fixes.source.refused import PatchRefusedError
-from perftui.fixes.worker_count import worker_count
-from perftui.fixes.worker_cpu import worker_cpu
+from perftui.fixes.worker_count import worker_count, worker_cpu
 
 ENOUGH_IDLE = 0.75
 """Of the cores that new workers need, the share that has to be idle before: other programs come and

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from perftui.facts.fact import Facts
 from perftui.facts.optimizer import single_tensor_optimizer
-from perftui.fixes.fix import CallChange, Fix
-from perftui.fixes.model import Patch, Risk
-from perftui.fixes.source.edits import Literal
-from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_arguments, optimizer_spec
+from perftui.fixes.call_source import CallChange
+from perftui.fixes.fix import Fix
+from perftui.fixes.model import Risk
+from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_spec
 
 _ARGUMENT = "fused"
 
@@ -28,18 +25,10 @@ def _fused(facts: Facts) -> CallChange | None:
         file=made.file,
         line=made.line,
         spec=optimizer_spec(_ARGUMENT),
-        plan=_planned,
         advice=f"{where}{made.class_name}(..., fused=True)",
         risks=(Risk.NUMERICS,),
         why_not="" if has_it else f"torch has no fused {made.class_name}",
     )
-
-
-def _planned(
-    path: Path, line: int, arguments: Mapping[str, Literal], seen: Mapping[str, Literal]
-) -> Patch:
-    (argument,) = arguments
-    return optimizer_arguments(path, line, argument, seen)
 
 
 FUSED = Fix(

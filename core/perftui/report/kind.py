@@ -11,7 +11,7 @@ from perftui.trace.kineto.inflate import MAGIC
 HEAD = 1024 * 1024
 """Bytes within which ncu's columns begin: it prints them behind what the program printed."""
 
-_FIRST = (b"\x80", b"(", b"]", b"}", b"NVR\0", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_FIRST = (b"\x80", b"NVR\0", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """First bytes of pickles, of a binary report, and of CSV that PowerShell redirected to a file."""
 
 

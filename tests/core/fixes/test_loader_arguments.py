@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from perftui.fixes.source.loader_arguments import loader_arguments
-from perftui.fixes.source.refused import PatchRefusedError
+from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.loader_arguments import LOADER
+from perftui.fixes.source.patching import call_patch
 
 WORKERS = {"num_workers": 2, "persistent_workers": True}
 HEAD = "from torch.utils.data import DataLoader\n"
@@ -28,7 +29,7 @@ def line_of_call(source: bytes) -> int:
 
 def patched(path: Path, source: bytes, arguments=None, line: int | None = None) -> bytes:
     path.write_bytes(source)
-    patch = loader_arguments(path, line or line_of_call(source), arguments or WORKERS)
+    patch = call_patch(path, line or line_of_call(source), LOADER, arguments or WORKERS)
     assert (patch.path, patch.before) == (path, source)
     assert path.read_bytes() == source, "a patch is made, not applied"
     return patch.after
@@ -478,10 +479,10 @@ def test_the_condition_makes_a_loader_with_and_without_workers(path, workers, ke
 def test_a_literal_that_the_run_contradicts_is_not_edited(path, call, had, reason) -> None:
     path.write_text(f"{HEAD}loader = {call}\n")
     if not reason:
-        assert b"num_workers=2" in loader_arguments(path, 2, WORKERS, {"num_workers": had}).after
+        assert b"num_workers=2" in call_patch(path, 2, LOADER, WORKERS, {"num_workers": had}).after
         return
     with pytest.raises(PatchRefusedError, match=reason):
-        loader_arguments(path, 2, WORKERS, {"num_workers": had})
+        call_patch(path, 2, LOADER, WORKERS, {"num_workers": had})
 
 
 FLAG = """\
@@ -496,7 +497,7 @@ args = p.parse_args()
 def test_a_patch_says_which_call_has_its_arguments_and_where(path) -> None:
     """The default, which is given on a line of its own, moves the call down."""
     path.write_text(f"{HEAD}{FLAG}loader = DataLoader(data, pin_memory=args.pin)\n")
-    patch = loader_arguments(path, 7, {"pin_memory": True}, {"pin_memory": False})
+    patch = call_patch(path, 7, LOADER, {"pin_memory": True}, {"pin_memory": False})
     assert patch.after.decode().split("\n")[4:8] == [
         "    default=True,",
         ")",
@@ -506,7 +507,7 @@ def test_a_patch_says_which_call_has_its_arguments_and_where(path) -> None:
     assert (patch.target, patch.line) == ("torch.utils.data.DataLoader", 8)
     assert patch.arguments == {"pin_memory": True}
     with pytest.raises(PatchRefusedError, match="says pin_memory=False, but the run had True"):
-        loader_arguments(path, 7, {"pin_memory": True}, {"pin_memory": True})
+        call_patch(path, 7, LOADER, {"pin_memory": True}, {"pin_memory": True})
 
 
 def test_only_the_call_at_the_line_changes(path) -> None:

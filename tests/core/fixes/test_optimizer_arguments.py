@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_arguments
-from perftui.fixes.source.refused import PatchRefusedError
+from perftui.fixes.model import Patch
+from perftui.fixes.source.edits import PatchRefusedError
+from perftui.fixes.source.optimizer_arguments import HAVE, optimizer_spec
+from perftui.fixes.source.patching import call_patch
 
 HEAD = "import torch\n"
+
+
+def optimizer_patch(path: Path, line: int, argument: str, had: bool | None = None) -> Patch:
+    return call_patch(path, line, optimizer_spec(argument), {argument: True}, {argument: had})
 
 
 @pytest.fixture
@@ -48,20 +54,20 @@ WRITTEN = {
 @pytest.mark.parametrize(("head", "before", "after"), WRITTEN.values(), ids=WRITTEN)
 def test_an_optimizer_is_fused(path, head, before, after) -> None:
     path.write_text(head + before)
-    patch = optimizer_arguments(path, 2, "fused")
+    patch = optimizer_patch(path, 2, "fused")
     assert patch.after.decode() == head + (after or before.replace("None", "True"))
     assert (patch.path, patch.line, patch.arguments) == (path, 2, {"fused": True})
     assert patch.target in {f"torch.optim.{name}" for name in HAVE["fused"]}
     path.write_bytes(patch.after)
     with pytest.raises(PatchRefusedError, match="already has"):
-        optimizer_arguments(path, 2, "fused")
+        optimizer_patch(path, 2, "fused")
 
 
 def test_other_optimizers_have_foreach(path) -> None:
     path.write_text(
         "import torch\no = torch.optim.RMSprop(p, 1e-3, 0.9, 1e-8, 0, 0, False, False)\n"
     )
-    patch = optimizer_arguments(path, 2, "foreach")
+    patch = optimizer_patch(path, 2, "foreach")
     assert patch.after.endswith(b"False, False, foreach=True)\n")
     assert patch.target == "torch.optim.RMSprop"
 
@@ -114,15 +120,15 @@ def test_what_is_not_certain_is_refused_with_the_reason(path, source, argument, 
     path.write_text(HEAD + source + "\n")
     line = (HEAD + source).count("\n") + 1
     with pytest.raises(PatchRefusedError, match=reason):
-        optimizer_arguments(path, line, argument)
+        optimizer_patch(path, line, argument)
     assert path.read_text() == HEAD + source + "\n"
 
 
 def test_a_run_that_had_another_value_speaks_against_the_literal(path) -> None:
     path.write_text(HEAD + "o = torch.optim.Adam(p, fused=False)\n")
     with pytest.raises(PatchRefusedError, match="says fused=False, but the run had True"):
-        optimizer_arguments(path, 2, "fused", {"fused": True})
-    assert optimizer_arguments(path, 2, "fused", {"fused": False}).arguments == {"fused": True}
+        optimizer_patch(path, 2, "fused", True)
+    assert optimizer_patch(path, 2, "fused", False).arguments == {"fused": True}
 
 
 @pytest.mark.subprocess
@@ -134,7 +140,7 @@ def test_torch_takes_what_is_written(path, argument) -> None:
 
     for name in HAVE[argument]:
         path.write_text(HEAD + f"optimizer = torch.optim.{name}([parameter])\n")
-        patch = optimizer_arguments(path, 2, argument)
+        patch = optimizer_patch(path, 2, argument)
         found = {"parameter": torch.nn.Parameter(torch.zeros(2))}
         exec(patch.after, found)  # noqa: S102
         assert found["optimizer"].defaults[argument] is True

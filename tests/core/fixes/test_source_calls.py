@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perftui.fixes.source.call_arguments import removed
 from perftui.fixes.source.calls import CallSpec, Context
-from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.edits import Literal, PatchRefusedError
 from perftui.fixes.source.patching import call_patch
-from perftui.fixes.source.refused import PatchRefusedError
 
 DDP = CallSpec(
     noun="module",
@@ -108,10 +108,10 @@ def test_a_keyword_is_taken_out(path, before, after) -> None:
     path.write_text(HEAD + before)
     name = "find_unused_parameters"
 
+    without = replace(DDP, plan=lambda p, c, _: {name: removed(p, c, name)})
+
     def made() -> str:
-        patch = call_patch(
-            path, 2, DDP, {name: False}, None, lambda p, c, _: {name: removed(p, c, name)}
-        )
+        patch = call_patch(path, 2, without, {name: False})
         return patch.after.decode().removeprefix(HEAD)
 
     if after is not None:

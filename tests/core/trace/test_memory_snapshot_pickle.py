@@ -20,9 +20,12 @@ from hypothesis import strategies as st
 
 from perftui.trace.errors import TraceError
 from perftui.trace.memory_snapshot.load import load_memory_snapshot
-from perftui.trace.memory_snapshot.plain_pickle import BYTES_HELD_FOR_EACH, PlainPickle
+from perftui.trace.memory_snapshot.plain_pickle import PlainPickle
 
-PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
+HELD_FOR_EACH = 96
+"""Bytes held at most for each byte of the file, and 1 MiB."""
+
 CALLS: list[str] = []
 
 
@@ -81,11 +84,15 @@ def at_most(size: int) -> Iterator[None]:
 
 
 def allowance(path: Path) -> int:
-    return BYTES_HELD_FOR_EACH * path.stat().st_size + 2**20
+    return HELD_FOR_EACH * path.stat().st_size + 2**20
 
 
 def read(data: bytes) -> object:
-    return PlainPickle(data).read(lambda _: None)
+    pickled = PlainPickle(data)
+    damage = pickled.run(lambda _: None)
+    if damage is not None:
+        raise TraceError(f"it is damaged at byte {damage.at}: {damage.why}")
+    return pickled.stack[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -110,27 +117,14 @@ plain = st.recursive(
 
 @given(plain, st.sampled_from(PROTOCOLS))
 @example(
-    {"a": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), 255, 65535, -1, 2**40, "é\n\\u", "𝄞"]}, 0
+    {"a": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), 255, 65535, -1, 2**40, "é\n\\u", "𝄞"]}, 2
 )
 @example({"a": "x" * 70_000, "b": [2**2000, -(2**70), 1e300]}, 2)
 @settings(deadline=None)
 def test_plain_values_come_back_as_python_reads_them(value: object, protocol: int) -> None:
-    wide = [each for each in _integers(value) if len(str(each)) > 60]
-    if wide and protocol == 0:
-        return
     data = pickle.dumps(value, protocol)
     assert read(data) == value
     assert repr(read(pickletools.optimize(data))) == repr(pickle.loads(data))  # noqa: S301 - ours
-
-
-def _integers(value: object) -> list[int]:
-    if isinstance(value, int):
-        return [value]
-    if isinstance(value, dict):
-        return [each for inner in value.values() for each in _integers(inner)]
-    if isinstance(value, list | tuple):
-        return [each for inner in value for each in _integers(inner)]
-    return []
 
 
 def test_shared_values_stay_shared() -> None:
@@ -308,9 +302,9 @@ BOMBS = {
     "dicts of one": b"\x8c\x01a\x94" + b"}h\x00Ns" * 100_000,
     "lists of one": b"]Na" * 40_000,
     "tuples in tuples": b")" + b"\x85" * 100_000,
-    "lists in lists": b"(" * 50_000 + b"N" + b"l" * 50_000,
+    "lists in lists": b"]" * 50_000 + b"a" * 49_999,
     "dicts in dicts": b"\x8c\x01a\x94" + b"}h\x00" * 100_000 + b"N" + b"s" * 100_000,
-    "marks and lists": b"(l" * 50_000,
+    "marks and tuples": b"(t" * 50_000,
     "floats": b"G\0\0\0\0\0\0\0\1" * 50_000,
     "long integers": b"\x8a\x08\1\2\3\4\5\6\7\x08" * 40_000,
     "wide text": b"".join(
@@ -353,17 +347,11 @@ def test_one_event_named_often_is_bounded_too(tmp_path: Path) -> None:
         assert len(load_memory_snapshot(path).traces[0]) == 100_001
 
 
-def test_finding_where_the_damage_lies_is_bounded_too(tmp_path: Path) -> None:
-    path = tmp_path / "events.pickle"
-    path.write_bytes(TO_EVENTS + ONE_EVENT + b"}" * 200_000)
-    with at_most(allowance(path)):
-        assert len(load_memory_snapshot(path).traces[0]) == 1
-
-
 def test_one_block_named_often_is_bounded_too(tmp_path: Path) -> None:
     path = tmp_path / "blocks.pickle"
     block = {"size": 512, "state": "inactive"}
-    segment = {"device": 0, "address": 0, "total_size": 512, "blocks": [block] * 100_000}
+    sizes = dict.fromkeys(("total_size", "allocated_size", "active_size"), 512)
+    segment = {"device": 0, "address": 0, **sizes, "blocks": [block] * 100_000}
     path.write_bytes(pickle.dumps([segment]))
     with at_most(allowance(path)):
         assert len(load_memory_snapshot(path).blocks) == 100_000
@@ -388,7 +376,7 @@ def test_one_list_named_often_is_refused(tmp_path: Path) -> None:
 
 def test_deep_nesting_neither_recurses_nor_crashes() -> None:
     depth = 300_000
-    value = read(b"(" * depth + b"l" * depth + b".")
+    value = read(b"]" * depth + b"a" * (depth - 1) + b".")
     for _ in range(depth - 1):
         assert isinstance(value, list)
         value = value[0] if value else None

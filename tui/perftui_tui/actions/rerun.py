@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from perftui.experiments.rerun import Form, repeat_launch, rerun_launch
@@ -45,13 +46,13 @@ def run_again(
         OSError: the new run cannot be started.
     """
     if option is None or form is None:
-        launch = repeat_launch(run, size)
+        launch = repeat_launch(run)
     else:
-        launch = rerun_launch(run, option, form, size)
+        launch = rerun_launch(run, option, form)
     _stop(run.root, cancelled)
     if cancelled.is_set():
         raise StartCancelledError
-    return start(launch)
+    return start(replace(launch, columns=size[0], rows=size[1]))
 
 
 def _stop(root: Path, cancelled: threading.Event) -> None:

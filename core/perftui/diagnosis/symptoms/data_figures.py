@@ -27,7 +27,7 @@ def wait(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
     """The wait itself, and what making batches takes."""
     share = found.wait / found.of.mean if found.of.mean else 0.0
     figures = [
-        Figure("wait for data", round(100 * share, 1), "%", 100 * limits.warning),
+        Figure.share("wait for data", share, limits.warning),
         Figure("mean wait", found.wait, "ns"),
         Figure("mean step", found.of.mean, "ns"),
         Figure("steady steps", found.of.count, "count"),
@@ -38,7 +38,7 @@ def wait(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
         return figures
     cpu, made, p95 = fetch_cpu(facts), loader_work(facts), wait_p95(facts)
     if cpu is not None:
-        figures.append(Figure("CPU use while fetching", round(100 * cpu, 1), "%"))
+        figures.append(Figure.share("CPU use while fetching", cpu))
     if made is not None:
         figures += _work(made)
     if p95 is not None:
@@ -52,7 +52,7 @@ def _work(made: LoaderWork) -> list[Figure]:
         Figure("collating a batch", made.collate, "ns"),
     ]
     if made.busy is not None:
-        figures.append(Figure("workers busy", round(100 * made.busy, 1), "%"))
+        figures.append(Figure.share("workers busy", made.busy))
     if made.batch_bytes:
         figures.append(Figure("tensors of a batch", made.batch_bytes, "B"))
     return figures
@@ -111,14 +111,10 @@ def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
     if lines is None:
         return []
     own = [line for line in lines.listed if line.file][:MOST_LINES]
+    places = [Place(rank=facts.rank_number, file=line.file, line=line.line) for line in own]
     return [
-        Figure(
-            "making batches",
-            round(100 * lines.share(line), 1),
-            "%",
-            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
-        )
-        for line in own
+        Figure.share("making batches", lines.share(line), place=place)
+        for line, place in zip(own, places, strict=True)
     ]
 
 

@@ -46,12 +46,7 @@ def _float64(facts: Facts) -> Lost | None:
         f"Kernels compute in float64 for {describe(time, steps.step_ns)}"
         f"{f', most of it in {where}' if where else ''}: float32 takes half of that or less.",
         (
-            Figure(
-                "of GPU compute in float64",
-                round(100 * time / compute, 1),
-                "%",
-                100 * FLOAT64.limits.warning,
-            ),
+            Figure.share("of GPU compute in float64", time / compute, FLOAT64.limits.warning),
             *(Figure(name, ns, "ns", place=place) for name, ns, place in longest),
             Figure("steady steps", steps.steps, "count"),
         ),

@@ -30,8 +30,7 @@ def _launching(facts: Facts) -> Lost | None:
     idle = trace.part(GapCause.LAUNCH.value)
     if found is None:
         return None
-    empty = round(100 * (found.empty_queue or 0.0), 1)
-    share = round(100 * idle / trace.step_ns, 1)
+    empty = found.empty_queue or 0.0
     return Lost(
         idle,
         trace.breakdown,
@@ -39,10 +38,10 @@ def _launching(facts: Facts) -> Lost | None:
         f"{found.kernels_per_step} kernels a step, "
         f"half of them no longer than {fmt.duration(found.median_ns)}.",
         (
-            Figure("device idle, launching", share, "%", 100 * LAUNCH.limits.warning),
+            Figure.share("device idle, launching", idle / trace.step_ns, LAUNCH.limits.warning),
             Figure("kernels a step", found.kernels_per_step, "count", LAUNCH_KERNELS),
             Figure("median kernel", found.median_ns, "ns", LAUNCH_KERNEL_NS),
-            Figure("launches into an empty queue", empty, "%", 100 * LAUNCH_EMPTY_QUEUE),
+            Figure.share("launches into an empty queue", empty, LAUNCH_EMPTY_QUEUE),
             Figure("steady steps", trace.steps, "count"),
         ),
         doubt=_other_than_short_kernels(found, idle, trace),

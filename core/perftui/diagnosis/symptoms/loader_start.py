@@ -19,14 +19,14 @@ def _lost(facts: Facts) -> Lost | None:
     step, again, feeds = steady_step(facts), loader_starts(facts), training_loader(facts)
     if again is None:
         return None
-    share = round(100 * again.per_step / step.mean, 1)
+    share = again.per_step / step.mean
     return Lost(
         again.per_step,
         step,
         f"Starting the loader again takes {fmt.part_of_step(again.per_step, step.mean)}"
         f"{_because(feeds)}.",
         (
-            Figure("starting the loader again", share, "%", 100 * LOADER_START.limits.warning),
+            Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),
             Figure("starts after the first", again.count, "count"),
             Figure("mean step", step.mean, "ns"),

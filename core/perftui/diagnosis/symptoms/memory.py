@@ -25,9 +25,8 @@ def _pressure(facts: Facts) -> Lost | None:
         )
     fullest = max(host.memory, key=lambda memory: memory.share)
     place = Place(rank=facts.rank_number)
-    share = round(100 * fullest.share, 1)
     figures = [
-        Figure("peak memory in use", share, "%", 100 * PRESSURE.limits.warning, place),
+        Figure.share("peak memory in use", fullest.share, PRESSURE.limits.warning, place),
         Figure("peak", fullest.peak, "B", place=place),
         Figure("total", fullest.total, "B", place=place),
     ]

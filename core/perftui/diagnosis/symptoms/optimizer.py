@@ -18,7 +18,8 @@ def _single_tensor(facts: Facts) -> Lost | None:
         return None
     step = steady_step(facts)
     part = step.part("optimizer")
-    if part / step.mean < SINGLE_TENSOR.limits.warning:
+    share = part / step.mean
+    if share < SINGLE_TENSOR.limits.warning:
         return None
     if settings(facts) is None:
         raise UnknownError("how the optimizer is made was not recorded")
@@ -28,7 +29,6 @@ def _single_tensor(facts: Facts) -> Lost | None:
     at = f" at {made.source}" if made.source else ""
     tensors = fmt.several(made.parameters or 0, "tensor")
     place = Place(rank=facts.rank_number, file=made.file, line=made.line)
-    share = round(100 * part / step.mean, 1)
     return Lost(
         # Fused kernels take a half to a fifth of the time.
         part // 2,
@@ -36,12 +36,12 @@ def _single_tensor(facts: Facts) -> Lost | None:
         f"The optimizer takes {fmt.part_of_step(part, step.mean)}: {made.class_name}{at} updates "
         f"{tensors} one at a time.",
         (
-            Figure("optimizer", share, "%", 100 * SINGLE_TENSOR.limits.warning, place),
+            Figure.share("optimizer", share, SINGLE_TENSOR.limits.warning, place),
             Figure("mean optimizer", part, "ns", place=place),
             Figure("mean step", step.mean, "ns"),
             Figure("steady steps", step.count, "count"),
         ),
-        share=part / step.mean,
+        share=share,
     )
 
 

@@ -25,20 +25,20 @@ _SHOWN_GAPS = 3
 def _synchronising(facts: Facts) -> Lost | None:
     trace = device_steps(facts)
     idle = trace.part(GapCause.SYNCHRONISATION.value)
-    if idle / trace.step_ns < SYNC.limits.warning:
+    share = idle / trace.step_ns
+    if share < SYNC.limits.warning:
         return None
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
     describe = fmt.part_of_step if trace.steps else fmt.part_of_trace
-    share = round(100 * idle / trace.step_ns, 1)
     return Lost(
         idle,
         trace.breakdown,
         f"The GPU idles {describe(idle, trace.step_ns)} because the host "
         f"waited for it first{_where(gaps, trace, counted)}.",
         (
-            Figure("device idle after synchronising", share, "%", 100 * SYNC.limits.warning),
+            Figure.share("device idle after synchronising", share, SYNC.limits.warning),
             Figure("mean idle", idle, "ns"),
             Figure("gaps", len(gaps), "count")
             if trace.lists_all_gaps

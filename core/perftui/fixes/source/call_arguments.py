@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.declared_options import option_behind
-from perftui.fixes.source.edits import Decided, Edit, Literal, RemoveKeyword, is_literal
+from perftui.fixes.source.edits import (
+    Decided,
+    Edit,
+    Literal,
+    PatchRefusedError,
+    RemoveKeyword,
+    is_literal,
+)
 from perftui.fixes.source.program import Program, assigned_value
-from perftui.fixes.source.refused import PatchRefusedError
 
 _COMPUTED = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
@@ -69,6 +76,18 @@ def changed(
     if not unset and not now.is_a(type(value)):
         raise PatchRefusedError(f"{name} is {now.value!r}")
     return None if now.value == value else now.edit(value)
+
+
+def each_changed(
+    spec: CallSpec, program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+) -> dict[str, Edit]:
+    """The edits that give ``call`` each of ``arguments`` by itself, those left out that it has.
+
+    Raises:
+        PatchRefusedError: what decides one now is not certain, or is of another kind.
+    """
+    found = {name: changed(program, call, spec, name, arguments[name]) for name in arguments}
+    return {name: edit for name, edit in found.items() if edit}
 
 
 def removed(program: Program, call: ast.Call, name: str) -> RemoveKeyword:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from perftui.fixes.source.edits import Literal
+from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError
 from perftui.fixes.source.names import qualified_name
 from perftui.fixes.source.program import Program, called_name
-from perftui.fixes.source.refused import PatchRefusedError
 
 _LOOPS = (
     *(ast.For, ast.AsyncFor, ast.While),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+Plan = Callable[[Program, ast.Call, Mapping[str, Literal]], Mapping[str, Edit]]
+"""The edits that give a call its arguments, by the argument; those that it has are left out."""
 
 
 class Context(enum.Enum):
@@ -51,6 +54,8 @@ class CallSpec:
     """Arguments that must not be true beside one."""
     alike: str = ""
     """Part of the names, in lower case, of what may be taken for such a call."""
+    plan: Plan | None = None
+    """Stands in for an edit of each argument by itself."""
 
 
 def call_at(program: Program, line: int, spec: CallSpec) -> ast.Call:

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perftui.fixes.source.edits import Decided, is_literal
+from perftui.fixes.source.edits import Decided, PatchRefusedError, is_literal
 from perftui.fixes.source.program import Program, assigned_value, called_name
-from perftui.fixes.source.refused import PatchRefusedError
 
 _WORDS: dict[type[object] | None, tuple[str, str]] = {
     int: ("does not take one whole number", "a whole number"),

@@ -6,22 +6,19 @@ import ast
 import math
 from dataclasses import dataclass
 
-from perftui.fixes.source.refused import PatchRefusedError
-
 Literal = bool | int | float | str | None
 Span = tuple[int, int, int, int]
 """First line from 1, its column in characters from 0, last line, and the column after the end."""
+
+
+class PatchRefusedError(ValueError):
+    """The change is not certain to do what was meant; the message says why, for a person."""
 
 
 @dataclass(frozen=True)
 class _At:
     at: Span
     """The call, literal or statement that is changed, the first one of several."""
-
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """The lines at which begins what the edit is about."""
-        return (self.at[0],)
 
 
 @dataclass(frozen=True)
@@ -61,11 +58,6 @@ class WrapBlock(_At):
     last: Span
     """The last one of them; of several on one line the first, which stand for all of these."""
     items: str
-
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """The lines at which the first and the last statement begin."""
-        return self.at[0], self.last[0]
 
 
 Edit = AddKeyword | RemoveKeyword | ReplaceLiteral | InsertLine | WrapBlock

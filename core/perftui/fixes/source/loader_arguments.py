@@ -1,85 +1,36 @@
-"""Changes arguments of the one ``DataLoader`` call that feeds the training."""
+"""Which calls make a ``DataLoader``, and which edits give one other arguments."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
 
-from perftui.fixes.model import Patch
-from perftui.fixes.source.call_arguments import argument, changed, decided
+from perftui.fixes.source.call_arguments import argument, decided, each_changed
 from perftui.fixes.source.calls import CallSpec, Context
-from perftui.fixes.source.edits import AddKeyword, Decided, Edit, Literal
-from perftui.fixes.source.patching import call_patch
+from perftui.fixes.source.edits import AddKeyword, Decided, Edit, Literal, PatchRefusedError
 from perftui.fixes.source.program import Program
-from perftui.fixes.source.refused import PatchRefusedError
 
 PERSISTENT = "persistent_workers"
-
-LOADER = CallSpec(
-    noun="loader",
-    what="torch's DataLoader",
-    names={
-        "torch.utils.data.DataLoader": "torch.utils.data.DataLoader",
-        "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
-    },
-    # dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, ...
-    # as it has had them since torch 1.0.
-    positions={"num_workers": 5, "pin_memory": 7},
-    defaults={"num_workers": 0, "pin_memory": False, PERSISTENT: False},
-    refused={
-        Context.ONE_PASS: "the loader is used for one pass only, so workers would not pay",
-        Context.LOOP: "the loader is made in a loop, so workers would start each time",
-    },
-    alike="loader",
-)
 
 NEEDS_WORKERS = (PERSISTENT, "prefetch_factor")
 """Arguments that raise ``ValueError`` without workers, so they are written only beside a number
 of workers that stands in the same call. Beside a variable persistence is made to depend on it."""
 
 
-def loader_arguments(
-    path: Path,
-    line: int,
-    arguments: Mapping[str, Literal],
-    seen: Mapping[str, Literal] | None = None,
-) -> Patch:
-    """Patch the call at ``line`` of ``path`` so that it makes its loader with ``arguments``.
-
-    A value that stands in a variable, a dict or the default of a command-line option is changed
-    there. Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to
-    be valid; ``persistent_workers`` is written as ``args.workers > 0`` beside
-    ``num_workers=args.workers``.
-    ``seen`` are the values that the script itself gave its loader in a run: a literal that says
-    otherwise is not what decides, so it is not edited.
-
-    Raises:
-        PatchRefusedError: the change is not certain, or nothing would change.
-    """
-    known = {name: had for name, had in (seen or {}).items() if had is not None}
-    return call_patch(path, line, LOADER, arguments, known, _planned)
-
-
 def _planned(
     program: Program, call: ast.Call, arguments: Mapping[str, Literal]
 ) -> Mapping[str, Edit]:
+    """Arguments of ``NEEDS_WORKERS`` are left out beside others where they are not certain to be
+    valid."""
     others = [name for name in arguments if name not in NEEDS_WORKERS]
-    edits: dict[str, Edit] = {}
-    for name in others:
-        edits |= _edit(program, call, name, arguments[name])
+    edits = each_changed(LOADER, program, call, {name: arguments[name] for name in others})
     # What only goes along with others is left out where it is not certain.
     left_out = (PatchRefusedError,) if others else ()
     for name in (name for name in arguments if name in NEEDS_WORKERS):
         with contextlib.suppress(*left_out):
             edits |= _beside_workers(program, call, name, arguments[name], edits)
     return edits
-
-
-def _edit(program: Program, call: ast.Call, name: str, value: Literal) -> Mapping[str, Edit]:
-    edit = changed(program, call, LOADER, name, value)
-    return {name: edit} if edit else {}
 
 
 def _beside_workers(
@@ -91,7 +42,7 @@ def _beside_workers(
     replaced = isinstance(given, ast.Constant) and (workers is not None or given.value)
     added = isinstance(workers, AddKeyword) and workers.at == program.span(call)
     if replaced or added:
-        return _edit(program, call, name, value)
+        return each_changed(LOADER, program, call, {name: value})
     text = f"{ast.unparse(given)} > 0" if given is not None else ""
     present = argument(call, name, None)
     # Asked for a second time it says the same.
@@ -112,3 +63,23 @@ def _is_variable(given: ast.expr | None) -> bool:
     if isinstance(given, ast.Attribute):
         return _is_variable(given.value)
     return isinstance(given, ast.Name)
+
+
+LOADER = CallSpec(
+    noun="loader",
+    what="torch's DataLoader",
+    names={
+        "torch.utils.data.DataLoader": "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    },
+    # dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, ...
+    # as it has had them since torch 1.0.
+    positions={"num_workers": 5, "pin_memory": 7},
+    defaults={"num_workers": 0, "pin_memory": False, PERSISTENT: False},
+    refused={
+        Context.ONE_PASS: "the loader is used for one pass only, so workers would not pay",
+        Context.LOOP: "the loader is made in a loop, so workers would start each time",
+    },
+    alike="loader",
+    plan=_planned,
+)

@@ -6,8 +6,8 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import Program
-from perftui.fixes.source.refused import PatchRefusedError
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BINDING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

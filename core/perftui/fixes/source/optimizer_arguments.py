@@ -1,17 +1,15 @@
-"""Changes how an optimizer of PyTorch computes its step."""
+"""Which calls make an optimizer of PyTorch, and which edits change how it computes its step."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from perftui.fixes.model import Patch
+from perftui.fixes.source.call_arguments import each_changed
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Edit, Literal
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.patching import call_patch, each
 from perftui.fixes.source.program import Program
 
 HAVE: Mapping[str, tuple[str, ...]] = {
@@ -44,27 +42,15 @@ def optimizer_spec(argument: str) -> CallSpec:
         names=names,
         follows=False,
         conflicts={argument: tuple(name for name in _OTHERS if name != argument)},
+        plan=_planned,
     )
 
 
-def optimizer_arguments(
-    path: Path, line: int, argument: str, seen: Mapping[str, Literal] | None = None
-) -> Patch:
-    """Patch the call at ``line`` of ``path`` so that it makes its optimizer with ``argument``,
-    ``fused`` or ``foreach``, True.
-
-    ``seen`` is what the optimizer was made with in a run, where that is known.
-
-    Raises:
-        PatchRefusedError: the change is not certain, or nothing would change.
-    """
+def _planned(
+    program: Program, call: ast.Call, arguments: Mapping[str, Literal]
+) -> Mapping[str, Edit]:
+    (argument,) = arguments
     spec = optimizer_spec(argument)
-
-    def planned(
-        program: Program, call: ast.Call, arguments: Mapping[str, Literal]
-    ) -> Mapping[str, Edit]:
-        name = spec.names[qualified_name(program, call.func) or ""].rsplit(".", 1)[-1]
-        position = {"foreach": _POSITIONS[name]} if name in _POSITIONS else {}
-        return each(replace(spec, positions=position))(program, call, arguments)
-
-    return call_patch(path, line, spec, {argument: True}, seen, planned)
+    name = spec.names[qualified_name(program, call.func) or ""].rsplit(".", 1)[-1]
+    positions = {"foreach": _POSITIONS[name]} if name in _POSITIONS else {}
+    return each_changed(replace(spec, positions=positions), program, call, arguments)

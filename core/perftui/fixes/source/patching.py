@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from perftui.fixes.model import Patch
-from perftui.fixes.source.call_arguments import changed, decided
+from perftui.fixes.source.call_arguments import decided, each_changed
 from perftui.fixes.source.calls import CallSpec, call_at
-from perftui.fixes.source.edits import Edit, Literal, Span
+from perftui.fixes.source.edits import Edit, Literal, PatchRefusedError, Span
 from perftui.fixes.source.names import qualified_name
-from perftui.fixes.source.program import Program, parse_program, read_source
+from perftui.fixes.source.program import parse_program, read_source
 from perftui.fixes.source.proof import proved
-from perftui.fixes.source.refused import PatchRefusedError
-
-Plan = Callable[[Program, ast.Call, Mapping[str, Literal]], Mapping[str, Edit]]
-"""The edits that give a call its arguments, by the argument; those that it has are left out."""
 
 
 def call_patch(
@@ -25,12 +21,12 @@ def call_patch(
     spec: CallSpec,
     arguments: Mapping[str, Literal],
     seen: Mapping[str, Literal] | None = None,
-    plan: Plan | None = None,
 ) -> Patch:
     """Patch the call at ``line`` of ``path`` so that it is made with ``arguments``.
 
-    ``seen`` are the values that a run had: where the source says otherwise, it is not what decides.
-    ``plan`` stands in for an edit of each argument by itself.
+    A value that stands in a variable, a dict or the default of a command-line option is changed
+    there. ``seen`` are the values that the script itself gave in a run, None where that is not
+    known: where the source says otherwise, it is not what decides.
 
     Raises:
         PatchRefusedError: the change is not certain, or nothing would change.
@@ -38,13 +34,12 @@ def call_patch(
     source = read_source(path)
     program = parse_program(source)
     call = call_at(program, line, spec)
-    for name in arguments:
-        if seen and name in seen:
-            says = decided(program, call, spec, name, type(arguments[name])).value
-            if says != seen[name]:
-                had = seen[name]
-                raise PatchRefusedError(f"the source says {name}={says!r}, but the run had {had!r}")
-    edits = (plan or each(spec))(program, call, arguments)
+    for name, value in arguments.items():
+        had = (seen or {}).get(name)
+        says = None if had is None else decided(program, call, spec, name, type(value)).value
+        if says != had:
+            raise PatchRefusedError(f"the source says {name}={says!r}, but the run had {had!r}")
+    edits = (spec.plan or partial(each_changed, spec))(program, call, arguments)
     if not edits:
         raise PatchRefusedError("the call already has these arguments")
     at = program.span(call)
@@ -65,15 +60,3 @@ def written(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, 
 
     after = edited(source, edits)
     return after, proved(source, after, edits)
-
-
-def each(spec: CallSpec) -> Plan:
-    """A plan that changes every argument by itself."""
-
-    def plan(
-        program: Program, call: ast.Call, arguments: Mapping[str, Literal]
-    ) -> Mapping[str, Edit]:
-        found = {name: changed(program, call, spec, name, arguments[name]) for name in arguments}
-        return {name: edit for name, edit in found.items() if edit}
-
-    return plan

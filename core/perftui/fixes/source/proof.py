@@ -12,6 +12,7 @@ from perftui.fixes.source.edits import (
     AddKeyword,
     Edit,
     InsertLine,
+    PatchRefusedError,
     RemoveKeyword,
     ReplaceLiteral,
     Span,
@@ -19,7 +20,6 @@ from perftui.fixes.source.edits import (
     is_literal,
 )
 from perftui.fixes.source.program import Program, parse_program
-from perftui.fixes.source.refused import PatchRefusedError
 
 
 def proved(before: bytes, after: bytes, edits: Sequence[Edit]) -> Mapping[Span, int]:
@@ -46,7 +46,6 @@ class _Meant(ast.NodeTransformer):
         self._program = program
         # From the end of a block, where indices of what comes before stay as they are.
         self._edits = sorted(edits, key=lambda edit: edit.at, reverse=True)
-        self._lines = {line for edit in edits for line in edit.lines}
         self.made: list[Edit] = []
 
     def visit(self, node: ast.AST) -> ast.AST:
@@ -62,7 +61,8 @@ class _Meant(ast.NodeTransformer):
         return node
 
     def _span(self, node: ast.AST) -> Span | None:
-        if isinstance(node, (ast.expr, ast.stmt)) and node.lineno in self._lines:
+        # What was put in for the edits is at no line of the file.
+        if isinstance(node, (ast.expr, ast.stmt)) and node.lineno:
             return self._program.span(node)
         return None
 

@@ -16,12 +16,12 @@ from perftui.fixes.source.edits import (
     AddKeyword,
     Edit,
     InsertLine,
+    PatchRefusedError,
     RemoveKeyword,
     ReplaceLiteral,
     Span,
     WrapBlock,
 )
-from perftui.fixes.source.refused import PatchRefusedError
 
 
 def edited(source: bytes, edits: Sequence[Edit]) -> bytes:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from perftui.fixes.source.edits import InsertLine, WrapBlock
+from perftui.fixes.source.edits import InsertLine, PatchRefusedError, WrapBlock
 from perftui.fixes.source.names import refuse_unbound
 from perftui.fixes.source.program import Program
-from perftui.fixes.source.refused import PatchRefusedError
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 MAGIC = b"\x1f\x8b"
-_GZIP_WINDOW = 31
+GZIP_WINDOW = 31
 """zlib's window bits for a gzip member with its header."""
 
 _MOST_OF_A_BYTE = 2048
@@ -42,7 +42,7 @@ def inflate(file: BinaryIO, size: int, state: State | None = None) -> Iterator[t
     Members follow one another as in ``cat a.gz b.gz``; zero padding behind the last is ignored.
     Raises DamagedGzip after all that could be inflated was given out, but for a few bytes.
     """
-    inflater = state.inflater.copy() if state else zlib.decompressobj(_GZIP_WINDOW)
+    inflater = state.inflater.copy() if state else zlib.decompressobj(GZIP_WINDOW)
     file.seek(state.consumed if state else 0)
     while raw := file.read(size):
         while raw:
@@ -81,6 +81,6 @@ def _step(inflater: Any, raw: bytes, size: int) -> tuple[bytes, bytes, Any]:
         raw = raw.lstrip(b"\0")
         if not raw:
             return b"", b"", inflater
-        inflater = zlib.decompressobj(_GZIP_WINDOW)
+        inflater = zlib.decompressobj(GZIP_WINDOW)
     piece = inflater.decompress(raw, size)
     return piece, inflater.unused_data if inflater.eof else inflater.unconsumed_tail, inflater

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from perftui.trace.errors import TraceError
-from perftui.trace.memory_snapshot.containers import Plain
+from perftui.trace.memory_snapshot.plain_pickle import Damage, Plain, PlainPickle
 
 _SEGMENTS, _TRACES = "segments", "device_traces"
 
@@ -22,14 +22,9 @@ class Content:
     segments: list[Plain]
     traces: list[Plain]
     """One list of events for each device."""
-    segments_first: bool = True
-    """Whether they stand before the events in the file."""
     segments_whole: bool = True
     whole_traces: int | None = None
     """How many traces have all their events; None for all."""
-
-    def __len__(self) -> int:
-        return len(self.segments) + sum(len(events) for events in map(_listed, self.traces))
 
     @property
     def is_whole(self) -> bool:
@@ -40,45 +35,24 @@ class Content:
         """Whether all events of this device's trace are there."""
         return self.whole_traces is None or device < self.whole_traces
 
-    def row(self, number: int) -> tuple[str, Plain]:
-        """A row in the order of the file, and what it is called."""
-        for name, rows in self._in_order():
-            if number < len(rows):
-                return name, rows[number]
-            number -= len(rows)
-        raise IndexError(number)
 
-    def first(self, count: int) -> Content:
-        """The content up to this many rows."""
-        segments: list[Plain] = []
-        traces: list[Plain] = []
-        segments_whole, whole_traces = False, 0
-        for name, rows in self._in_order():
-            whole = count >= len(rows)
-            if name == "segment":
-                segments, segments_whole = rows[:count], whole and self.segments_whole
-            else:
-                traces.append(rows[:count])
-                whole_traces += whole and self.has_whole(len(traces) - 1)
-            if not whole:
-                break
-            count -= len(rows)
-        return replace(
-            self,
-            segments=segments,
-            traces=traces,
-            segments_whole=segments_whole,
-            whole_traces=whole_traces,
-        )
-
-    def _in_order(self) -> list[tuple[str, list[Plain]]]:
-        events = [("event", _listed(each)) for each in self.traces]
-        segments = [("segment", self.segments)]
-        return segments + events if self.segments_first else events + segments
+def content_of(pickle: PlainPickle, damage: Damage | None) -> Content:
+    """What was read; raises TraceError for what is no snapshot, and where no row was read."""
+    if damage is None:
+        return _whole(pickle.stack[-1])
+    problem = f"it is damaged at byte {damage.at}: {damage.why}; nothing before that can be shown"
+    try:
+        content = _finished(pickle.stack, pickle.marks)
+    except TraceError as error:
+        raise TraceError(f"{problem}: record it again") from error
+    pickle.stack.clear()
+    if not content.segments and not any(content.traces):
+        raise TraceError(f"{problem}: record it again")
+    return content
 
 
-def whole_content(tree: Plain) -> Content:
-    """What a pickle holds that was read to its end; raises TraceError for other things."""
+def _whole(tree: Plain) -> Content:
+    """What a pickle holds that was read to its end."""
     if isinstance(tree, list) and tree:
         return Content({}, tree, [])
     if not isinstance(tree, dict) or not {_SEGMENTS, _TRACES} & tree.keys():
@@ -88,19 +62,18 @@ def whole_content(tree: Plain) -> Content:
         raise TraceError("segments are not a list of dicts: this is not a memory snapshot")
     if not isinstance(traces, list):
         raise TraceError("'device_traces' is not a list: this is not a memory snapshot")
-    keys = [key for key in tree if key in {_SEGMENTS, _TRACES}]
-    return Content(tree, segments, traces, segments_first=keys[0] == _SEGMENTS)
+    return Content(tree, segments, traces)
 
 
-def finished_content(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
-    """What a machine that stopped in the middle had finished; raises TraceError for nothing.
+def _finished(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
+    """What a pickle that stops in the middle had finished.
 
     A list on the stack is taken as far as it goes: it may be open, and no row of it is. A dict on
     top of the stack is left out: whether it was complete cannot be told.
     """
     root = stack[0] if stack else None
     if isinstance(root, list):
-        return replace(whole_content(_rows(stack, 0)), segments_whole=False)
+        return replace(_whole(_rows(stack, 0, _end(stack, 0, dict))), segments_whole=False)
     if not isinstance(root, dict):
         raise TraceError("it holds nothing that could be read")
     tree, at = dict(root), 1
@@ -110,11 +83,16 @@ def finished_content(stack: Sequence[Plain], marks: Sequence[int]) -> Content:
     opened = str(stack[at]) if _is_key(stack, at) else ""
     whole_traces = None if _TRACES in tree else 0
     if opened == _SEGMENTS:
-        tree[opened] = _rows(stack, at + 1)
+        tree[opened] = _rows(stack, at + 1, _end(stack, at + 1, dict))
     elif opened == _TRACES:
-        tree[opened], whole_traces = _traces(stack, at + 1)
+        end = _end(stack, at + 1, list)
+        traces = _rows(stack, at + 1, end)
+        whole_traces = len(traces)
+        if end > at + 2:
+            traces.append(_rows(stack, end - 1, _end(stack, end - 1, dict)))
+        tree[opened] = traces
     return replace(
-        whole_content(tree),
+        _whole(tree),
         segments_whole=_SEGMENTS in tree and opened != _SEGMENTS,
         whole_traces=whole_traces,
     )
@@ -130,29 +108,16 @@ def _is_open(marks: Sequence[int], at: int) -> bool:
     return index < len(marks) and marks[index] == at
 
 
-def _rows(stack: Sequence[Plain], at: int) -> list[Plain]:
-    """The list at ``at`` and the rows above it that wait to be put into it."""
+def _rows(stack: Sequence[Plain], at: int, end: int) -> list[Plain]:
+    """The list at ``at`` and what waits above it to be put into it, but for the last before
+    ``end``."""
+    listed = stack[at] if at < len(stack) else None
+    return [*(listed if isinstance(listed, list) else ()), *islice(stack, at + 1, end - 1)]
+
+
+def _end(stack: Sequence[Plain], at: int, kind: type[object]) -> int:
+    """Where what stands above ``at`` is of another kind."""
     end = at + 1
-    while end < len(stack) and isinstance(stack[end], dict):
+    while end < len(stack) and isinstance(stack[end], kind):
         end += 1
-    return [*_listed(_at(stack, at)), *islice(stack, at + 1, max(at + 1, end - 1))]
-
-
-def _traces(stack: Sequence[Plain], at: int) -> tuple[list[Plain], int]:
-    """The lists of events, and how many of them are whole: the last on the stack is open."""
-    end = at + 1
-    while end < len(stack) and isinstance(stack[end], list):
-        end += 1
-    traces = [*_listed(_at(stack, at)), *islice(stack, at + 1, max(at + 1, end - 1))]
-    whole = len(traces)
-    if end > at + 1:
-        traces.append(_rows(stack, end - 1))
-    return traces, whole
-
-
-def _at(stack: Sequence[Plain], at: int) -> Plain:
-    return stack[at] if at < len(stack) else None
-
-
-def _listed(value: Plain) -> list[Plain]:
-    return value if isinstance(value, list) else []
+    return end

@@ -37,10 +37,9 @@ def whole(values: list[object], key: str) -> list[int]:
     return values  # type: ignore[return-value]  # checked above, faster than a loop
 
 
-def column(values: list[int], key: str, lowest: int = -(2**63)) -> Int64:
-    """64-bit integers; raises TraceError for one that is too large or below ``lowest``."""
-    if values and not lowest <= min(values) <= max(values) <= _INT64_MAX:
-        raise TraceError(f"{key!r} is out of range: the file is damaged")
+def column(values: list[int], key: str, lowest: int = -(2**63), highest: int = _INT64_MAX) -> Int64:
+    """64-bit integers; raises TraceError for one that is above ``highest`` or below ``lowest``."""
+    _check(values, key, lowest, highest)
     return np.array(values, np.int64)
 
 
@@ -53,15 +52,17 @@ def sizes(values: list[int], key: str) -> Int64:
 
 def small(values: list[int], key: str) -> Int32:
     """32-bit integers, none negative; raises TraceError for others."""
-    if values and not 0 <= min(values) <= max(values) <= _INT32_MAX:
-        raise TraceError(f"{key!r} is out of range: the file is damaged")
-    return np.array(values, np.int32)
+    return column(values, key, 0, _INT32_MAX).astype(np.int32)
 
 
 def addresses(values: list[int], key: str) -> UInt64:
     """Addresses; a negative number is the address of the same 64 bits."""
-    if values and not -(2**63) <= min(values) <= max(values) < _ADDRESSES:
-        raise TraceError(f"{key!r} is out of range: the file is damaged")
+    _check(values, key, -(2**63), _ADDRESSES - 1)
     if values and min(values) < 0:
         values = [value % _ADDRESSES for value in values]
     return np.array(values, np.uint64)
+
+
+def _check(values: list[int], key: str, lowest: int, highest: int) -> None:
+    if values and not lowest <= min(values) <= max(values) <= highest:
+        raise TraceError(f"{key!r} is out of range: the file is damaged")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.trace.errors import TraceError
-from perftui.trace.kineto.inflate import MAGIC, DamagedGzip, inflate
+from perftui.trace.kineto.inflate import GZIP_WINDOW, MAGIC, zlib
 from perftui.trace.kineto.source import Source
 
 MOST_INFLATED = 128
@@ -19,18 +17,10 @@ _ALWAYS = 1024 * 1024
 """Bytes that are inflated of any file."""
 
 
-@dataclass(frozen=True)
-class FileBytes:
-    """All that could be read of a file."""
-
-    data: bytes
-    compressed: bool
-    damage: str | None
-    """Why gzip ended before its data did, if so."""
-
-
-def read_bytes(path: Path, check: Callable[[], None]) -> FileBytes:
+def read_bytes(path: Path, check: Callable[[], None]) -> tuple[bytes, Source]:
     """Read and inflate the file, within twice its (inflated) size; ``check`` may raise to stop.
+
+    All that could be read of it, and where it came from, which says whether gzip was damaged.
 
     Raises TraceError where it cannot be read, is empty, or is larger than ``MOST_INFLATED`` allows.
     """
@@ -52,20 +42,14 @@ def read_bytes(path: Path, check: Callable[[], None]) -> FileBytes:
         raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
     if not size and source.damage is None:
         raise TraceError(f"{path} is empty: the snapshot was not written; record it again")
-    return FileBytes(b"".join(pieces), source.compressed, source.damage)
+    return b"".join(pieces), source
 
 
 def inflated_head(head: bytes, size: int) -> bytes:
     """The first bytes of what a file holds, given those of the file, which may be gzip."""
     if not head.startswith(MAGIC):
         return head[:size]
-    text = bytearray()
     try:
-        for piece, _ in inflate(io.BytesIO(head), size):
-            text += piece
-            if len(text) >= size:
-                break
-    except DamagedGzip:
-        # A head is always cut off.
-        return bytes(text[:size])
-    return bytes(text[:size])
+        return bytes(zlib.decompressobj(GZIP_WINDOW).decompress(head, size))
+    except zlib.error:
+        return b""

@@ -25,7 +25,6 @@ from perftui.trace.memory_snapshot.model import (
     EventTable,
     SegmentTable,
 )
-from perftui.trace.memory_snapshot.refusal import RefusedError
 from perftui.trace.memory_snapshot.stack_table import StackTable
 from perftui.trace.model import NONE, Int64
 from perftui.trace.text import printable
@@ -47,37 +46,22 @@ _NS_PER_US = 1000
 _NO_HISTORY: Row = {}
 
 
-def segment_table(segments: Sequence[Row], blocks: BlockTable, whole: bool) -> SegmentTable:
-    """One row for each segment; sums that the file does not have are made from its blocks."""
-    held = blocks.state == BlockState.ACTIVE
-    in_use = blocks.state != BlockState.INACTIVE
+def segment_table(segments: Sequence[Row], whole: bool) -> SegmentTable:
+    """One row for each segment."""
     return SegmentTable(
-        device=small(integers(segments, "device", 0), "device"),
+        device=small(integers(segments, "device"), "device"),
         address=addresses(integers(segments, "address"), "address"),
         reserved=sizes(integers(segments, "total_size"), "total_size"),
-        allocated=_stated(segments, "allocated_size", _sum_by_segment(blocks, held, segments)),
-        active=_stated(segments, "active_size", _sum_by_segment(blocks, in_use, segments)),
+        allocated=sizes(integers(segments, "allocated_size"), "allocated_size"),
+        active=sizes(integers(segments, "active_size"), "active_size"),
         whole=whole,
     )
-
-
-def _sum_by_segment(
-    blocks: BlockTable, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]], segments: Sequence[Row]
-) -> Int64:
-    total = np.zeros(len(segments), np.int64)
-    np.add.at(total, blocks.segment[chosen], blocks.size[chosen])
-    return total
-
-
-def _stated(segments: Sequence[Row], key: str, computed: Int64) -> Int64:
-    pairs = zip(segments, computed.tolist(), strict=True)
-    return sizes(whole([row.get(key, own) for row, own in pairs], key), key)
 
 
 def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> BlockTable:
     """One row for each block of each segment.
 
-    Raises RefusedError where there are more than ``most``: a file can name one list of blocks any
+    Raises TraceError where there are more than ``most``: a file can name one list of blocks any
     number of times.
     """
     rows: list[Row] = []
@@ -85,7 +69,7 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
     for segment in segments:
         blocks = segment.get("blocks", [])
         if isinstance(blocks, list) and len(rows) + len(blocks) > most:
-            raise RefusedError("it lists more blocks than it has bytes: refused")
+            raise TraceError("it lists more blocks than it has bytes: refused")
         rows += rows_of(blocks, "blocks")
         counts.append(len(rows))
     size = integers(rows, "size")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from perftui.trace.cache.exports import touch
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Int32, Int64
 from perftui.trace.nsys.database import Database, quoted
@@ -25,6 +28,18 @@ _LABELS = {
 
 
 @dataclass(frozen=True, eq=False)
+class RowPlaces:
+    """Where in an export the row behind each row of the trace is."""
+
+    tables: tuple[str, ...]
+    table: Int32
+    """The index into ``tables``."""
+    row_id: Int64
+    domains: tuple[tuple[int, int, str], ...]
+    """NVTX domains: global id of the process, number, name."""
+
+
+@dataclass(frozen=True, eq=False)
 class RowReader:
     """Reads the row of an export behind a row of the trace.
 
@@ -32,21 +47,16 @@ class RowReader:
     """
 
     database: Database
-    tables: tuple[str, ...]
-    table: Int32
-    """Of each row of the trace, the index into ``tables``."""
-    row_id: Int64
-    domains: Mapping[tuple[int, int], str]
-    """Names of NVTX domains by (global id of the process, domain)."""
+    rows: RowPlaces
 
     def __call__(self, row: int) -> Mapping[str, Any]:
         """Columns that are not NULL; ids of strings and constants as what they stand for, first."""
-        table = self.tables[int(self.table[row])]
+        table = self.rows.tables[int(self.rows.table[row])]
         with self.database.connect() as connection:
             try:
                 cursor = connection.execute(
                     f"select * from {quoted(table)} where rowid = ?",  # noqa: S608 - quoted
-                    (int(self.row_id[row]),),
+                    (int(self.rows.row_id[row]),),
                 )
                 found = cursor.fetchone()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -74,7 +84,8 @@ class RowReader:
         # SQLite puts anything into any column, and so does damage.
         if not isinstance(owner, int) or not isinstance(domain, int):
             return None
-        return self.domains.get((owner >> 24, domain))
+        names = {(process, number): name for process, number, name in self.rows.domains}
+        return names.get((owner >> 24, domain))
 
 
 def _text(texts: StringTables, key: str, value: Any) -> str | None:
@@ -83,3 +94,38 @@ def _text(texts: StringTables, key: str, value: Any) -> str | None:
     if key in _STRINGS:
         return texts.string(value)
     return texts.label(_LABELS[key], value) if key in _LABELS else None
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """A ``RowReader`` but for where its database lies, as columns that are kept with the trace."""
+
+    export: str | None
+    """Name of the kept export of a report; None where the trace is the database itself."""
+    identity: tuple[int, int]
+    columns: Mapping[str, tuple[str, ...]]
+    """Of each table of the database."""
+    rows: RowPlaces
+
+    def reader(self, path: Path, directory: Path) -> RowReader | None:
+        """The reader for the trace at ``path``, whose export is kept in ``directory``; None if
+        that export is gone or is another one by now."""
+        place = path if self.export is None else directory / self.export
+        database = Database(place, self.identity, self.columns)
+        if self.export is not None:
+            if not database.is_there():
+                return None
+            with suppress(OSError):
+                touch(place)
+        return RowReader(database, self.rows)
+
+
+def stored_rows(reader: RowReader, path: Path, directory: Path) -> StoredRows | None:
+    """What is kept of the reader of the trace at ``path``; None if its export is not kept in
+    ``directory``."""
+    database = reader.database
+    place = database.path
+    if place != path and place.parent != directory:
+        return None
+    export = None if place == path else place.name
+    return StoredRows(export, database.identity, database.tables, reader.rows)

@@ -11,7 +11,7 @@ import numpy as np
 from perftui.trace.columns.nesting import nest_by_category, order
 from perftui.trace.columns.outliers import time_outliers
 from perftui.trace.model import NONE, LoadWarning, Trace
-from perftui.trace.nsys.arguments import RowReader
+from perftui.trace.nsys.arguments import RowPlaces, RowReader
 from perftui.trace.nsys.columns import Columns
 from perftui.trace.nsys.database import Database
 from perftui.trace.nsys.tracks import Names
@@ -63,9 +63,11 @@ def assemble(
         warnings=(*warnings, LoadWarning(apart.message)) if apart else warnings,
         read_arguments=RowReader(
             database,
-            tuple(columns.tables),
-            columns.joined("table")[rows],
-            columns.joined("row_id")[rows],
-            about.domains,
+            RowPlaces(
+                tuple(columns.tables),
+                columns.joined("table")[rows],
+                columns.joined("row_id")[rows],
+                tuple((*key, name) for key, name in about.domains.items()),
+            ),
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,13 +108,8 @@ class Columns:
         ends = [int((part.start + part.duration).max()) for part in self.parts]
         return min(starts, default=0), max(ends, default=0)
 
-    def add(
-        self,
-        table: str,
-        rows: Rows,
-        labels: Callable[[Iterable[tuple[Any, ...]]], Sequence[Label]],
-    ) -> int:
-        """Append a batch of rows (id, ``place``, keys); ``labels`` makes labels of the keys.
+    def add(self, table: str, rows: Rows, label: Callable[..., Label]) -> int:
+        """Append a batch of rows (id, ``place``, keys); ``label`` names one by its keys.
 
         Returns how many became events.
         """
@@ -127,7 +122,7 @@ class Columns:
             for who, context, on in set(zip(*(columns[i] for i in _USED), strict=True)):
                 if context != NONE:
                     self.contexts.setdefault((who, context), on)
-        named = labels(zip(*columns[KEYS:], strict=True))
+        named = [label(*keys) for keys in zip(*columns[KEYS:], strict=True)]
         part = Part(
             start=start,
             duration=np.maximum(end - start, 0),

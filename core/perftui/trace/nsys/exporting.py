@@ -86,7 +86,8 @@ def export(
                     raise LoadCancelled
                 if told is not None:
                     told(Exporting(time.monotonic() - begin, _size(exported)))
-                _wait(process)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL)
         finally:
             atexit.unregister(at_exit)
             _kill(process)
@@ -109,13 +110,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(_POLL)
-    except subprocess.TimeoutExpired:
-        return
 
 
 def _size(path: Path) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from perftui.trace.cache.identity import journals_of
 from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
@@ -18,7 +19,6 @@ from perftui.trace.nsys.columns import Columns, place
 from perftui.trace.nsys.cut import torn_rows
 from perftui.trace.nsys.database import EVENT_TABLES, Database, open_database
 from perftui.trace.nsys.metadata import read_gpus, read_metadata, read_session_start
-from perftui.trace.nsys.names import Label
 from perftui.trace.nsys.ranges import TABLE as RANGES
 from perftui.trace.nsys.ranges import Ranges
 from perftui.trace.nsys.scan import Rows, Scan
@@ -69,7 +69,7 @@ class _Loading:
         self.torn = torn_rows(self.database.path)
         self.ranges = Ranges(self.database, self.texts)
         self.about = AboutExport(
-            names=self._tolerated(self._names, Names({}, {})),
+            names=self._tolerated(partial(read_names, self.texts), Names({}, {})),
             metadata=self._tolerated(read_metadata, {}),
             session_start=self._tolerated(read_session_start, None),
             domains=self.ranges.domains,
@@ -96,7 +96,7 @@ class _Loading:
             columns = (*place(self.database, RANGES, "globalTid", False), *ranges.keys)
             scan = self._scan(RANGES, columns, ranges.where)
             for rows in ranges.only(self._watched(scan)):
-                self.columns.add(RANGES, rows, ranges.labels)
+                self.columns.add(RANGES, rows, ranges.label)
 
     def _read_activity(self, activity: Activity) -> None:
         table, where = activity.table, "1"
@@ -105,10 +105,10 @@ class _Loading:
             where = f'"start" >= {first} and "end" <= {last}'
         keys = tuple(self.database.column(table, column) for column in activity.keys)
         device = self._device_by_context(table) if activity.by_context else ""
-        labels = _Labels(self.texts, activity)
+        label = cache(partial(activity.label, self.texts))
         columns = (*place(self.database, table, activity.owner, activity.on_device, device), *keys)
         scan = self._scan(table, columns, where)
-        added = sum(self.columns.add(table, rows, labels.of) for rows in self._watched(scan))
+        added = sum(self.columns.add(table, rows, label) for rows in self._watched(scan))
         if added and activity is GRAPHS:
             self._note(
                 f"{added} launches of CUDA graphs were recorded as a whole, each counts as one "
@@ -185,9 +185,6 @@ class _Loading:
             self._note(f"names of GPUs, processes or threads are damaged ({error})")
             return otherwise
 
-    def _names(self, database: Database, connection: sqlite3.Connection) -> Names:
-        return read_names(database, connection, self.texts)
-
     def _warn(self) -> None:
         if self.torn:
             self._note("the file was cut off: some rows at its end are missing")
@@ -212,20 +209,3 @@ class _Loading:
             f"{self.database.path} holds no kernel, CUDA call or NVTX range{damage}: record again "
             "with: nsys profile --trace=cuda,nvtx"
         )
-
-
-class _Labels(dict[tuple[Any, ...], Label]):
-    """Labels by what rows are named by; each is made once."""
-
-    def __init__(self, texts: StringTables, activity: Activity) -> None:
-        super().__init__()
-        self._texts = texts
-        self._make = activity.label
-
-    def __missing__(self, keys: tuple[Any, ...]) -> Label:
-        label = self[keys] = self._make(self._texts, *keys)
-        return label
-
-    def of(self, keys: Iterable[tuple[Any, ...]]) -> list[Label]:
-        """One label for each of ``keys``."""
-        return [self[each] for each in keys]

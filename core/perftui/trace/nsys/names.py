@@ -40,24 +40,15 @@ def kernel_name(short: str | None, demangled: str | None) -> str:
     """
     if not short or not demangled:
         return short or demangled or "unknown kernel"
-    begin = _function(short, demangled)
-    if begin is None:
+    # The function's own name stands before its template arguments or parameters.
+    found = re.search(rf"(?<!\w){re.escape(short)}(?!\w)", demangled)
+    if found is None or demangled[found.end() : found.end() + 1] != "<":
         return short
-    end = begin + len(short)
-    if demangled[end : end + 1] != "<":
-        return short
-    closed = _closing(demangled, end)
-    return _CAST.sub("", demangled[begin:] if closed is None else demangled[begin : closed + 1])
+    return _CAST.sub("", demangled[found.start() : _closed(demangled, found.end())])
 
 
-def _function(short: str, demangled: str) -> int | None:
-    """Where the function's own name stands: before its template arguments or parameters."""
-    match = re.search(rf"(?<!\w){re.escape(short)}(?!\w)", demangled)
-    return match.start() if match else None
-
-
-def _closing(text: str, opened: int) -> int | None:
-    """Index of the ``>`` that closes the ``<`` at ``opened``; None where none does.
+def _closed(text: str, opened: int) -> int:
+    """Index behind the ``>`` that closes the ``<`` at ``opened``, or the end where none does.
 
     What is in parentheses may hold comparisons, and does not count.
     """
@@ -71,8 +62,8 @@ def _closing(text: str, opened: int) -> int | None:
         elif parentheses == 0 and letter in "<>" and text[index - 1] != "-":
             depth += 1 if letter == "<" else -1
             if depth == 0:
-                return index
-    return None
+                return index + 1
+    return len(text)
 
 
 def call_label(recorded: str | None) -> Label:

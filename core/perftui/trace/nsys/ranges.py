@@ -53,9 +53,9 @@ class Ranges:
                         self.domains[row[OWNER] >> 24, row[KEYS + 1]] = self._text(*row[KEYS + 2 :])
             yield ranges
 
-    def labels(self, keys: Iterable[tuple[Any, ...]]) -> list[Label]:
-        """Names and categories by what ``keys`` selected."""
-        return [range_label(self._text(text_id, text)) for _, _, text_id, text in keys]
+    def label(self, _type: int, _domain: int, text_id: int, text: Any) -> Label:
+        """Name and category of a range by its ``keys``."""
+        return range_label(self._text(text_id, text))
 
     def _text(self, text_id: int, text: Any) -> str:
         return str(text) if text else self.texts.string(text_id) or "unnamed range"

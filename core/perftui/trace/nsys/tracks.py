@@ -61,7 +61,7 @@ class Names:
     threads: dict[int, str]
 
 
-def read_names(database: Database, connection: sqlite3.Connection, texts: StringTables) -> Names:
+def read_names(texts: StringTables, database: Database, connection: sqlite3.Connection) -> Names:
     """Read the names of processes and threads, of the whole machine where nsys listed it.
 
     Raises sqlite3.DatabaseError where they are damaged.

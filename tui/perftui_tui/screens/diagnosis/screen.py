@@ -8,8 +8,8 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from perftui.diagnosis.claims import place_of
 from perftui.diagnosis.model import Finding
-from perftui.diagnosis.places import place_of
 from perftui.fixes.model import FixOption
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.keys.keymap import bindings, shown_key

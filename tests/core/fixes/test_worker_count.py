@@ -14,8 +14,7 @@ from perftui.facts.steps import step_breakdown
 from perftui.fixes.fix import option as option_of
 from perftui.fixes.loader_workers import WORKERS
 from perftui.fixes.model import Risk
-from perftui.fixes.worker_count import worker_count
-from perftui.fixes.worker_cpu import LEAST_CPU, worker_cpu
+from perftui.fixes.worker_count import LEAST_CPU, worker_count, worker_cpu
 from tests.core.diagnosis.runs import MS, make_run, telemetry_table, worker_table
 from tests.facts_given import facts_with
 

@@ -12,6 +12,7 @@ from perftui.analysis.timeline.track import DEVICE
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain as text_of
+from perftui_tui.screens.timeline.canvas.canvas import with_ascii_ends
 from perftui_tui.screens.timeline.canvas.head import (
     Scene,
     head_rows,
@@ -30,6 +31,7 @@ from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks, 
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.track_groups import shown_tracks
 from perftui_tui.screens.timeline.model.viewport import Viewport
+from tests.tui.driving import in_ascii
 from tests.tui.traces import traced
 
 MS = 1_000_000
@@ -62,6 +64,10 @@ def state_of(trace, threshold=0, view=None, selected=None):
 def track_text(trace, width=60, threshold=0, place=0, **options):
     state = state_of(trace, threshold, options.pop("view", None))
     return text_of(track_rows(scene(trace, **options), state, width)[place])
+
+
+def ascii_text(row):
+    return in_ascii(text_of(with_ascii_ends(row)))[0]
 
 
 def head(trace, state, width=60, **options):
@@ -144,8 +150,9 @@ def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     assert "├─ idle 30.0 ms input wait ──┤" in text
     assert "├─────── idle 30.0 ms ───────┤" in track_text(trace, width=60)
     assert "idle" not in track_text(trace, width=60, threshold=6)
-    ascii_text = track_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)], ascii_only=True)
-    assert "<- idle 30.0 ms input wait -->" in ascii_text
+    state = state_of(trace)
+    rows = track_rows(scene(trace, [gap(10 * MS, 40 * MS)], ascii_only=True), state, 60)
+    assert "<- idle 30.0 ms input wait -->" in ascii_text(rows[0])
 
 
 def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
@@ -341,7 +348,7 @@ def test_an_arrow_in_ascii(make_trace):
     trace = linked(make_trace)
     state = state_of(trace, threshold=6)
     state.select_row(1)
-    rows = [text_of(each) for each in track_rows(scene(trace, ascii_only=True), state, 112)]
+    rows = [ascii_text(each) for each in track_rows(scene(trace, ascii_only=True), state, 112)]
     assert "+-------" in rows[0]
     assert "->[gemm" in rows[0]
     assert rows[1][label_width(112) + 18] == "|"

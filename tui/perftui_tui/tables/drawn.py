@@ -9,10 +9,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from perftui.trace.model import Int64
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.rows import plain, wrap
 from perftui_tui.tables.rows import EMPTY, TableData, column_widths, fit, row_text, shown_columns
-from perftui_tui.widgets.row_view import RowView
 
 
 class DrawnTable(ScrollView):
@@ -60,12 +58,10 @@ class DrawnTable(ScrollView):
 
     def _line(self, text: str, component: str) -> Strip:
         style = self.get_component_rich_style(component) if component else self.rich_style
-        text = text.translate(ASCII_GLYPHS) if RowView.ascii_only else text
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:
-        arrow = ("v" if self._descending else "^") if RowView.ascii_only else None
-        arrow = arrow or ("▼" if self._descending else "▲")
+        arrow = "▼" if self._descending else "▲"
         segments = []
         for index, width in zip(self._shown(), self._widths(), strict=True):
             column, is_sorted = self.data.columns[index], index == self._sort_column
@@ -91,8 +87,6 @@ class DrawnTable(ScrollView):
             segments.append(Segment(column.bar(row, width).ljust(width) + " ", bar_style))
             cells.clear()
         segments.append(Segment("".join(cells), style))
-        if RowView.ascii_only:
-            segments = [Segment(text.translate(ASCII_GLYPHS), own) for text, own, _ in segments]
         return Strip(segments).adjust_cell_length(self.size.width, style)
 
     def _sums(self) -> str:

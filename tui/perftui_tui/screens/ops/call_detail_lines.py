@@ -45,10 +45,10 @@ class Further:
 
 
 def group_lines(
-    detail: Detail, figures: Sequence[str], further: Further, width: int, ascii_only: bool
+    detail: Detail, figures: Sequence[str], further: Further, width: int
 ) -> list[LinkedLine]:
     """An operator, a module or a line of code."""
-    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
+    page = _Page(width - _MARGIN, detail.trace, further)
     return [
         *page.head(detail, figures, "a call"),
         *page.kernels(detail.kernels),
@@ -59,11 +59,10 @@ def group_lines(
 
 
 def kernel_lines(
-    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int,
-    ascii_only: bool,
-) -> list[LinkedLine]:  # fmt: skip
+    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int
+) -> list[LinkedLine]:
     """A kernel, a copy or a set."""
-    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
+    page = _Page(width - _MARGIN, detail.trace, further)
     return [
         *page.head(detail, figures, "a launch"),
         *page.launches(detail.label, category),

@@ -14,7 +14,6 @@ from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
 from perftui_tui.tables.rows import TableData
-from perftui_tui.widgets.row_view import RowView
 
 _TITLES = {
     By.NAME: ("op", "ops"),
@@ -65,9 +64,7 @@ class OpsContent:
         launches = self.facts.known_launches
         key = "kernels" if launches is None else "kernels and launches"
         if key not in self._made:
-            self._made[key] = kernel_table(
-                self.analysis.kernels, RowView.ascii_only, launches, self._measured
-            )
+            self._made[key] = kernel_table(self.analysis.kernels, launches, self._measured)
         return self._made[key]
 
     def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
@@ -87,7 +84,7 @@ class OpsContent:
                 return None
             self.trees[by] = CallTreeState(paths)
         self.trees[by].needle = needle
-        return self.trees[by].table(RowView.ascii_only)
+        return self.trees[by].table()
 
     def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
         """Complete ``operators``, on a thread; False where ``progress`` returned False."""
@@ -120,7 +117,7 @@ class OpsContent:
 def _groups(table: OpTable, by: By) -> TableData:
     if not len(table) and by is not By.NAME:
         return TableData((), (), empty=_NOT_RECORDED[by])
-    return group_table(table, *_TITLES[by], RowView.ascii_only)
+    return group_table(table, *_TITLES[by])
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:

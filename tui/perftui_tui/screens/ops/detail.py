@@ -27,7 +27,6 @@ from perftui_tui.screens.ops.linked_lines import (
     ToKernel,
     ToRow,
 )
-from perftui_tui.widgets.row_view import RowView
 
 
 @dataclass
@@ -157,12 +156,10 @@ class OpsDetail(Vertical):
             return
         width = self.size.width
         if isinstance(page.target, ToKernel):
-            lines = kernel_lines(
-                page.detail, page.target.category, page.figures, page.further, width,
-                RowView.ascii_only,
-            )  # fmt: skip
+            category = page.target.category
+            lines = kernel_lines(page.detail, category, page.figures, page.further, width)
         else:
-            lines = group_lines(page.detail, page.figures, page.further, width, RowView.ascii_only)
+            lines = group_lines(page.detail, page.figures, page.further, width)
         self.lines.show_lines(lines, page.at)
         page.at = None
 

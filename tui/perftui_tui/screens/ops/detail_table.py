@@ -9,7 +9,7 @@ from perftui.analysis.ops.call_detail import Part
 from perftui.trace.text import printable
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
 from perftui_tui.screens.ops.linked_lines import LinkedLine, Target
-from perftui_tui.tables.columns import ascii_bar, block_bar
+from perftui_tui.tables.columns import block_bar
 from perftui_tui.tables.rows import LEFT, RIGHT, fit
 
 MOST_ROWS = 12
@@ -34,7 +34,6 @@ class DetailTable:
     """Draws titles and rows, ``width`` cells wide."""
 
     width: int
-    ascii_only: bool
 
     def title(
         self, title: str, *heads: str, bar: bool = False, cell: int = _CELL
@@ -54,8 +53,7 @@ class DetailTable:
         text = self._cells(printable(name), cells, cell, bar=fraction is not None)
         if fraction is None or not self._has_bars:
             return LinkedLine(((text, ""),), target)
-        draw = ascii_bar if self.ascii_only else block_bar
-        return LinkedLine(((text, ""), (f" {draw(fraction, _BAR)}", "chart")), target)
+        return LinkedLine(((text, ""), (f" {block_bar(fraction, _BAR)}", "chart")), target)
 
     def shares(self, title: str, things: str, rows: Sequence[Share]) -> Iterator[LinkedLine]:
         """The first rows with their share of the time of all."""

@@ -15,7 +15,6 @@ from textual.widget import Widget
 
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
-from perftui_tui.look.units import ASCII_TEXT
 from perftui_tui.screens.timeline.canvas.colours import COMPONENTS, component_css
 from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
 from perftui_tui.screens.timeline.canvas.phase_row import Phases
@@ -26,6 +25,9 @@ from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.widgets.row_view import RowView
+
+_ASCII_ENDS = str.maketrans("├┤▾", "<>v")
+"""What says more than that which ``look.ascii`` draws these with elsewhere."""
 
 
 class TimelineCanvas(Widget):
@@ -160,7 +162,7 @@ class TimelineCanvas(Widget):
         if room != state.track_rows:
             state.resized(room)
         rows = [*(each.row for each in self._head), *track_rows(scene, state, size.width)]
-        return [_in_ascii(row) for row in rows] if RowView.ascii_only else rows
+        return [with_ascii_ends(row) for row in rows] if RowView.ascii_only else rows
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
@@ -189,5 +191,6 @@ class TimelineCanvas(Widget):
         return style + Style(reverse=True) if plain != name else style
 
 
-def _in_ascii(row: Row) -> Row:
-    return tuple((text.translate(ASCII_TEXT), style) for text, style in row)
+def with_ascii_ends(row: Row) -> Row:
+    """The ends of gaps, and what was found, in ASCII; the rest becomes so as it is drawn."""
+    return tuple((text.translate(_ASCII_ENDS), style) for text, style in row)

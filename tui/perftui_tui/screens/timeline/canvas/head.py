@@ -85,7 +85,7 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
     span, least = format_ns(view.span), exact_ns(state.threshold)
     rows = [
         (MINIMAP, (f"view {span}", span), minimap(scene.whole, view, columns, glyphs)),
-        (RULER, ("",), _ruler(view, columns, state.selected, glyphs)),
+        (RULER, ("",), _ruler(view, columns, state.selected)),
     ]
     if scene.steps:
         rows.append((STEPS, ("steps",), _steps(scene, view, columns)))
@@ -94,10 +94,10 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
     gaps = _gaps(scene, state.track, view, columns, state.threshold)
     rows.append((GAPS, (f"gaps>{least}", f">{least}"), gaps))
     if state.marks != TimeMarks():
-        rows.append((RANGE, ("marks",), _range(state.marks, view, columns, glyphs)))
+        rows.append((RANGE, ("marks",), _range(state.marks, view, columns)))
     if state.matches is not None:
         words = _match_label(state.matches, state.selected)
-        rows.append((FOUND, words, _found(state.matches, view, columns, glyphs)))
+        rows.append((FOUND, words, _found(state.matches, view, columns)))
     return [HeadRow(name, _labelled(words, labels, cells)) for name, words, cells in rows]
 
 
@@ -126,15 +126,15 @@ def minimap(index: TrackIndex | None, view: Viewport, columns: int, glyphs: Glyp
     return cells
 
 
-def _ruler(view: Viewport, columns: int, mark: Selection | None, glyphs: Glyphs) -> list[Cell]:
+def _ruler(view: Viewport, columns: int, mark: Selection | None) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
-    text = ruler(view.start, view.end, columns, glyphs.ascii_only)
+    text = ruler(view.start, view.end, columns)
     if mark is None:
         put(cells, 0, text, "muted")
         return cells
     place = view.column((mark.start + mark.end) // 2, columns)
     put(cells, 0, _without_label_at(text, place), "muted")
-    put(cells, place, "v" if glyphs.ascii_only else "▼", "pointer")
+    put(cells, place, "▼", "pointer")
     return cells
 
 
@@ -149,12 +149,11 @@ def _without_label_at(text: str, place: int) -> str:
 def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
     """Where each step begins, with its number and duration where they fit."""
     cells: list[Cell] = [BLANK] * columns
-    bar = "|" if scene.glyphs.ascii_only else "│"
     for step in scene.steps:
         if step.end > view.start and step.start < view.end:
             first = view.column(step.start, columns)
             room = min(view.column(step.end, columns), columns) - max(first, 0) - 1
-            put(cells, first, bar, "muted")
+            put(cells, first, "│", "muted")
             put(cells, max(first, -1) + 1, _step_label(step, room), "step")
     return cells
 
@@ -175,12 +174,12 @@ def _gaps(
     return [(glyph, "gap") for glyph in text]
 
 
-def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def _range(marks: TimeMarks, view: Viewport, columns: int) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
     if marks.range is None:
         place = view.column(marks.first or 0, columns)
         label = f" {exact_ns(marks.first or 0)}"
-        put(cells, place, "|" if glyphs.ascii_only else "├", "mark")
+        put(cells, place, "├", "mark")
         fits = place + 1 + len(label) <= columns
         put(cells, place + 1 if fits else place - len(label), label, "mark")
         return cells
@@ -190,16 +189,14 @@ def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> li
     room = high - low + 1
     size = f" {format_ns(end - start)} "
     if room < 1:
-        left, right = "<>" if glyphs.ascii_only else "◄►"
-        label = f"{left}{size}" if last < 0 else f"{size}{right}"
+        label = f"◄{size}" if last < 0 else f"{size}►"
         put(cells, 0 if last < 0 else columns - len(label), label, "mark")
         return cells
     label = size if len(size) + 2 <= room else ""
     if room == 1:
-        put(cells, low, "|" if glyphs.ascii_only else "│", "mark")
+        put(cells, low, "│", "mark")
     else:
-        text = bracketed(label, room, first < 0, last >= columns, glyphs.ascii_only)
-        put(cells, low, text, "mark")
+        put(cells, low, bracketed(label, room, first < 0, last >= columns), "mark")
     if not label:
         put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
     return cells
@@ -212,7 +209,6 @@ def _match_label(matches: Matches, selected: Selection | None) -> tuple[str, ...
     return *of_all, f"found {count}", count, "found"
 
 
-def _found(matches: Matches, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def _found(matches: Matches, view: Viewport, columns: int) -> list[Cell]:
     begun = matches.begin_in(view.start, view.end, columns).tolist()
-    glyph = "v" if glyphs.ascii_only else "▾"
-    return [(glyph, "match-mark") if count else BLANK for count in begun]
+    return [("▾", "match-mark") if count else BLANK for count in begun]

@@ -74,7 +74,6 @@ def draw_gaps(
     view: Viewport,
     gaps: DeviceGaps,
     threshold: int,
-    ascii_only: bool,
 ) -> None:
     """Write each gap of at least ``threshold`` into the blank cells that it leaves on a track."""
     device = trace.tracks[track.track].device
@@ -89,8 +88,7 @@ def draw_gaps(
         row = gap.operator_row if gap else NONE
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
         label = gap_label(idle, gap.cause.value if gap else "", last - first + 1, inside)
-        text = bracketed(label, last - first + 1, open_left, open_right, ascii_only)
-        put(cells, first, text, "gap")
+        put(cells, first, bracketed(label, last - first + 1, open_left, open_right), "gap")
 
 
 def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
@@ -102,11 +100,9 @@ def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
     return next((label for label in candidates if len(label) + 2 <= width), "")
 
 
-def bracketed(label: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
+def bracketed(label: str, width: int, open_left: bool, open_right: bool) -> str:
     """``label`` between lines to both ends; an open end goes on outside."""
-    line, left, right = "-<>" if ascii_only else "─├┤"
-    middle = label.center(width - 2, line)
-    return (line if open_left else left) + middle + (line if open_right else right)
+    return ("─" if open_left else "├") + label.center(width - 2, "─") + ("─" if open_right else "┤")
 
 
 def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:

@@ -173,11 +173,6 @@ class DetailedTimeline(Vertical):
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
-    @on(Timeline.NothingFound)
-    def _nothing_found(self, event: Timeline.NothingFound) -> None:
-        event.stop()
-        self.notify(event.reason, timeout=3, markup=False)
-
     # How the rows of the screen are shared out
 
     def on_resize(self) -> None:

@@ -58,12 +58,6 @@ class TimelineCanvas(Widget):
 
         selected: Selection | None
 
-    @dataclass(eq=False)
-    class NothingFound(Message):
-        """A key asked for something that is not there: ``reason``."""
-
-        reason: str
-
     class Marked(Message):
         """Marks were set, or taken away: where there are two, what lies between is measured."""
 
@@ -116,16 +110,20 @@ class TimelineCanvas(Widget):
         self.post_message(self.SelectionChanged(self.state.selected if self.state else None))
 
     def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state; post ``missing``, if given, where that did nothing."""
+        """Change the state; say ``missing``, if given, where that did nothing."""
         if self.state is None:
             return
         marks = self.state.marks
         done = change(self.state)
         if done is False and missing:
-            self.post_message(self.NothingFound(missing))
+            self.nothing_found(missing)
         self.changed()
         if self.state.marks != marks:
             self.post_message(self.Marked())
+
+    def nothing_found(self, reason: str) -> None:
+        """Say why a key did nothing."""
+        self.notify(reason, timeout=3, markup=False)
 
     def on_resize(self) -> None:
         """Draw for the new size."""

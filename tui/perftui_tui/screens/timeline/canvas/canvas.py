@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,13 +15,12 @@ from textual.widget import Widget
 
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
-from perftui_tui.screens.timeline.canvas.colours import COMPONENTS, component_css
 from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
 from perftui_tui.screens.timeline.canvas.phase_row import Phases
 from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
-from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.event_kinds import EventKind, KindsOfTrace
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.widgets.row_view import RowView
@@ -29,11 +28,36 @@ from perftui_tui.widgets.row_view import RowView
 _ASCII_ENDS = str.maketrans("├┤▾", "<>v")
 """What says more than that which ``look.ascii`` draws these with elsewhere."""
 
+_MARKS = {
+    "label",
+    "selected-label",
+    "muted",
+    "view",
+    "pointer",
+    "step",
+    "gap",
+    "selected",
+    "linked",
+    "arrow",
+    "mark",
+    "match",
+    "match-mark",
+}
+"""Styles that stand for no kind of work."""
+
+
+def _kind_css() -> Iterator[str]:
+    for kind in EventKind:
+        for theme, colour in zip(("", ":light", ":ansi"), kind.colours, strict=True):
+            yield f"&{theme} > .timeline--{kind.style} {{ color: {colour}; }}"
+
 
 class TimelineCanvas(Widget):
     """Draws a ``TimelineState``, and posts what is selected in it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"timeline--{style}" for style in _MARKS | {kind.style for kind in EventKind}
+    }
     DEFAULT_CSS = f"""
     TimelineCanvas {{
         height: 1fr;
@@ -48,7 +72,7 @@ class TimelineCanvas(Widget):
         }}
         & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
         &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
-        {component_css()}
+        {" ".join(_kind_css())}
     }}
     """
 

@@ -21,7 +21,7 @@ from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.track_order import TrackOrder
+from perftui_tui.screens.timeline.model.track_list import TrackOrder
 from perftui_tui.screens.timeline.prepared import Prepared, prepare
 from perftui_tui.screens.timeline.ranks import read_together
 from perftui_tui.screens.timeline.search import SearchedTimeline

@@ -13,8 +13,7 @@ from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
-from perftui_tui.screens.timeline.model.track_list import TrackList
-from perftui_tui.screens.timeline.model.track_order import TrackOrder
+from perftui_tui.screens.timeline.model.track_list import TrackList, TrackOrder
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 _PAN_SHARE = 5

@@ -73,7 +73,7 @@ def ascii_text(row):
 def head(trace, state, width=60, **options):
     """By name what each row above the tracks says."""
     rows = head_rows(scene(trace, **options), state, width)
-    return {each.name: text_of(each.row) for each in rows}
+    return {name: text_of(row) for name, row in rows.items()}
 
 
 def test_dense_columns_show_their_busy_share(make_trace):

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
-from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
+from perftui_tui.screens.timeline.canvas.head import Scene, head_rows, minimap_index
 from perftui_tui.screens.timeline.canvas.phase_row import Phases
 from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
@@ -91,7 +91,7 @@ class TimelineCanvas(Widget):
         """Where the person is; None before a trace is shown."""
         self._phases: Phases = {}
         self._scene: Scene | None = None
-        self._head: list[HeadRow] = []
+        self._head: dict[str, Row] = {}
         self.most_rows: int | None = None
         """Rows that the canvas may take, and takes where it needs them; all it has if None."""
         self.rows: list[Row] = []
@@ -183,7 +183,7 @@ class TimelineCanvas(Widget):
         room = max((self.most_rows or size.height) - len(self._head), 1)
         if room != state.track_rows:
             state.resized(room)
-        rows = [*(each.row for each in self._head), *track_rows(scene, state, size.width)]
+        rows = [*self._head.values(), *track_rows(scene, state, size.width)]
         return [with_ascii_ends(row) for row in rows] if RowView.ascii_only else rows
 
     def render_line(self, y: int) -> Strip:

@@ -48,14 +48,6 @@ class Scene:
         return DrawnTracks(self.trace, self.kinds, self.glyphs)
 
 
-@dataclass(frozen=True)
-class HeadRow:
-    """One row above the tracks, and its name."""
-
-    name: str
-    row: Row
-
-
 _LABEL = re.compile(r"\S+(?: \S+)*")
 """Words of the ruler with one blank between them belong together."""
 
@@ -77,8 +69,8 @@ def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex | None:
     return max(deeper, key=lambda track: len(track.index)).index
 
 
-def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
-    """Rows of ``width`` cells, without empty ones."""
+def head_rows(scene: Scene, state: TimelineState, width: int) -> dict[str, Row]:
+    """Rows of ``width`` cells by name, without empty ones."""
     labels = label_width(width)
     columns = max(width - labels, 1)
     view, glyphs = state.view, scene.glyphs
@@ -98,7 +90,7 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
     if state.matches is not None:
         words = _match_label(state.matches, state.selected)
         rows.append((FOUND, words, _found(state.matches, view, columns)))
-    return [HeadRow(name, _labelled(words, labels, cells)) for name, words, cells in rows]
+    return {name: _labelled(words, labels, cells) for name, words, cells in rows}
 
 
 def _labelled(labels: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:

@@ -47,7 +47,7 @@ class TimelineMouse(TimelineCanvas):
 
     def _head_row(self, y: int) -> str | None:
         """Which of the rows above the tracks ``y`` is; None for a track."""
-        return self._head[y].name if 0 <= y < len(self._head) else None
+        return list(self._head)[y] if 0 <= y < len(self._head) else None
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Zoom in at the pointer, pan left with shift, or scroll the names."""

@@ -265,4 +265,4 @@ class TimelineState(TrackList):
             self.selected = navigation.event(self.trace, track, row)
         else:
             idle = idle_around(track, (start + end) // 2, self.view)
-            self.selected = Selection(idle.start, idle.end, NONE, track)
+            self.selected = Selection(*idle, NONE, track)

@@ -50,7 +50,7 @@ class Host(App):
         self.view.show(*self.given)
         self.view.focus()
 
-    def on_ops_view_operator_opened(self, event):
+    def on_ops_detail_row_chosen(self, event):
         self.opened.append(event.row)
 
     def on_ops_view_save_wanted(self, event):

@@ -125,13 +125,9 @@ class VirtualTable(DrawnTable, can_focus=True):
 
     def _reveal(self) -> None:
         """Scroll the selection into view; before the first layout there is nowhere to scroll."""
-        if self.size.height == 0:
-            return
-        top, body = self.scroll_offset.y, self._body_height()
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, immediate=True)
-        elif self.cursor >= top + body:
-            self.scroll_to(y=self.cursor - body + 1, animate=False, immediate=True)
+        if self.size.height:
+            selected = Region(0, self.cursor, 1, _FRAME_ROWS + 1)
+            self.scroll_to_region(selected, animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
         """Keep the selection in view."""

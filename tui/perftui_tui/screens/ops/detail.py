@@ -51,11 +51,8 @@ class OpsDetail(Vertical):
     OpsDetail.-open { display: block; }
     """
 
-    class Closed(Message):
-        """The last page was left."""
-
     class Changed(Message):
-        """Another page is on top."""
+        """Another page is on top, or none."""
 
     @dataclass(eq=False)
     class RowChosen(Message):
@@ -116,7 +113,7 @@ class OpsDetail(Vertical):
         self._pages.clear()
         self.remove_class("-open")
         self.workers.cancel_group(self, "ops-detail")
-        self.post_message(self.Closed())
+        self.post_message(self.Changed())
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="ops-detail")
     def _look(self, facts: CallFacts, page: Page) -> None:

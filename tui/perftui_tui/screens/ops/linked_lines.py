@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
 
 from perftui_tui.keys.keymap import bindings
@@ -105,15 +106,9 @@ class LinkedLines(RowView, can_focus=True):
 
     def _reveal(self) -> None:
         """The line in view, with the headings above the first."""
-        if self.size.height == 0:
-            return
-        stops, top = self._stops(), self.scroll_offset.y
-        if stops and self.at == stops[0]:
-            self.scroll_to(y=0, animate=False, immediate=True)
-        elif self.at < top:
-            self.scroll_to(y=self.at, animate=False, immediate=True)
-        elif self.at >= top + self.size.height:
-            self.scroll_to(y=self.at - self.size.height + 1, animate=False, immediate=True)
+        if self.size.height:
+            top = 0 if self.at in self._stops()[:1] else self.at
+            self.scroll_to_region(Region(0, top, 1, 1), animate=False, force=True, immediate=True)
 
     def action_move(self, steps: int) -> None:
         """The next line that leads somewhere, or one before; at the end scroll on."""

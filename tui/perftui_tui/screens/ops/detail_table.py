@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from perftui.analysis.ops.call_detail import Part
@@ -19,9 +19,6 @@ WIDE = 16
 """Cells of an exact time."""
 
 _CELL, _BAR = 10, 12
-
-Share = tuple[str, int, int, Target | None]
-"""Name, calls, time in ns, and where the row leads."""
 
 
 def line(*spans: tuple[str, str]) -> LinkedLine:
@@ -55,14 +52,21 @@ class DetailTable:
             return LinkedLine(((text, ""),), target)
         return LinkedLine(((text, ""), (f" {block_bar(fraction, _BAR)}", "chart")), target)
 
-    def shares(self, title: str, things: str, rows: Sequence[Share]) -> Iterator[LinkedLine]:
-        """The first rows with their share of the time of all."""
-        whole = sum(time for _, _, time, _ in rows)
+    def shares(
+        self,
+        title: str,
+        things: str,
+        parts: Sequence[Part],
+        target_of: Callable[[Part], Target | None],
+    ) -> Iterator[LinkedLine]:
+        """The first parts with their share of the time of all, and the sum of the rest."""
+        whole = sum(part.time for part in parts)
         yield from self.title(title, things, "time", "share", bar=True)
-        for name, count, time, target in rows[:MOST_ROWS]:
-            fraction = time / whole if whole else 0.0
-            cells = [format_count(count), format_ns(time), format_percent(fraction)]
-            yield self.row(name, cells, target, fraction)
+        for part in parts[:MOST_ROWS]:
+            fraction = part.time / whole if whole else 0.0
+            cells = [format_count(part.count), format_ns(part.time), format_percent(fraction)]
+            yield self.row(part.label, cells, target_of(part), fraction)
+        yield from self.rest(parts)
 
     def rest(self, parts: Sequence[Part]) -> Iterator[LinkedLine]:
         """The sum of the parts that are not listed."""

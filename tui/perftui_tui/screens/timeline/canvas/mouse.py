@@ -41,9 +41,9 @@ class TimelineMouse(TimelineCanvas):
     def _column(self, x: int) -> int:
         return min(max(x - label_width(self.size.width), 0), self._columns() - 1)
 
-    def _time(self, state: TimelineState, x: int) -> int:
-        """Where the pointer is, at the edge of its column."""
-        return state.view.start + self._column(x) * state.view.span // self._columns()
+    def _time(self, state: TimelineState, x: int, further: int = 0) -> int:
+        """Where the pointer is, at the edge of its column, or so many columns further."""
+        return state.view.start + (self._column(x) + further) * state.view.span // self._columns()
 
     def _head_row(self, y: int) -> str | None:
         """Which of the rows above the tracks ``y`` is; None for a track."""
@@ -127,12 +127,7 @@ class TimelineMouse(TimelineCanvas):
         if x < label_width(self.size.width):
             self.act(lambda s: s.unfold(track))
             return
-        begin, end = self._time(state, x), self._time_behind(state, x)
-        self.act(lambda s: s.select_at(track, begin, end))
-
-    def _time_behind(self, state: TimelineState, x: int) -> int:
-        view = state.view
-        return view.start + (self._column(x) + 1) * view.span // self._columns()
+        self.act(lambda s: s.select_at(track, self._time(s, x), self._time(s, x, 1)))
 
     def _select_in_head(self, state: TimelineState, head: str, x: int) -> None:
         """Mark a step, a phase or a gap as a range, which is then measured."""

@@ -81,22 +81,21 @@ def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
 def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     """The other end of the arrow, and how long the work waited for its turn."""
     if trace.tracks[int(trace.track[row])].is_device:
-        call = launches.launching(row)
-        if call != NONE:
-            where = printable(track_label(trace.tracks[int(trace.track[call])]))
-            waited = int(trace.start[row] - trace.start[call])
-            text = f"launched by {_name(trace, call)} ({where}), {_later(waited)}  [ goes there"
-            yield Line(text, "accent", place=place_of_event(trace, call))
-        return
-    work = launches.launched(row)
-    if len(work):
-        first = int(work[0])
-        where = printable(track_label(trace.tracks[int(trace.track[first])]))
+        first, other = row, launches.launching(row)
+        what, key, more = "launched by", "[", ""
+    else:
+        work = launches.launched(row)
+        other = first = int(work[0]) if len(work) else NONE
+        what, key = "launched", "]"
         more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
-        call = launches.launching(first)
-        waited = int(trace.start[first] - trace.start[row if call == NONE else call])
-        text = f"launched {_name(trace, first)}{more} ({where}), {_later(waited)}  ] goes there"
-        yield Line(text, "accent", place=place_of_event(trace, first))
+    if other == NONE:
+        return
+    where = printable(track_label(trace.tracks[int(trace.track[other])]))
+    call = launches.launching(first)
+    waited = int(trace.start[first] - trace.start[row if call == NONE else call])
+    name = cut(printable(trace.name_of(other)), _LONGEST_NAME)
+    text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} goes there"
+    yield Line(text, "accent", place=place_of_event(trace, other))
 
 
 def _later(waited: int) -> str:
@@ -104,10 +103,6 @@ def _later(waited: int) -> str:
     if waited < 0:
         return f"began {format_ns(-waited)} before the call, by its clock"
     return f"began {format_ns(waited)} after the call"
-
-
-def _name(trace: Trace, row: int) -> str:
-    return cut(printable(trace.name_of(row)), _LONGEST_NAME)
 
 
 def self_time(trace: Trace, row: int) -> int:

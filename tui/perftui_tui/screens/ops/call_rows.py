@@ -35,23 +35,17 @@ class Visible:
     matches: bool
 
 
-def visible_nodes(paths: CallPaths, opened: set[Path], needle: str = "") -> list[Visible]:
+def visible_nodes(paths: CallPaths, opened: set[Path], needle: str) -> list[Visible]:
     """Nodes below opened ones; with a ``needle`` those that contain it, and the way there."""
-    if not needle:
-        return _walked(paths, opened, None, None)
     low = needle.casefold()
-    groups = np.array([low in label.casefold() for label in paths.calls.labels], dtype=bool)
-    return _walked(paths, opened, groups, paths.leading_to(groups))
-
-
-def _walked(
-    paths: CallPaths, opened: set[Path], groups: Mask | None, leading: Mask | None
-) -> list[Visible]:
+    named = [needle != "" and low in label.casefold() for label in paths.calls.labels]
+    groups = np.array(named, dtype=bool)
+    leading = paths.leading_to(groups) if needle else None
     found: list[Visible] = []
     waiting = [(node, -1, False) for node in reversed(paths.roots())]
     while waiting and len(found) < MOST_ROWS:
         node, parent, below_match = waiting.pop()
-        matches = groups is not None and bool(groups[node.path[-1]])
+        matches = bool(groups[node.path[-1]])
         leads = leading is None or bool(leading[node.rows].any())
         if not leads and not below_match:
             continue

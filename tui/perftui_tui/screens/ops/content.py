@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.ops.arguments import Cancelled
@@ -38,26 +40,19 @@ class OpsContent:
         self.trees: dict[By, CallTreeState] = {}
         joined = join_kernels(metrics, analysis.kernels).kernels if metrics else ()
         self._measured = {kernel.row: kernel for kernel in joined}
-        self._problems: dict[By, str] = {}
-        self._launches_failed = False
+        self._problems: dict[By | str, str] = {}
         self._made: dict[By | str, TableData] = {}
 
     @property
     def lacks_launches(self) -> bool:
         """Whether launches of kernels can still be read from the file."""
-        known = self.facts.known_launches is not None or self._launches_failed
+        known = self.facts.known_launches is not None or "launches" in self._problems
         return not known and len(self.analysis.kernels) > 0
 
     def read_launches(self, progress: Progress) -> bool:
         """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
-        try:
-            self.facts.launches(progress)
-        except TraceError:
-            # The page of a kernel says so; the table has the columns that it has.
-            self._launches_failed = True
-        except Cancelled:
-            return False
-        return True
+        # What went wrong is said on the page of a kernel; the table has the columns that it has.
+        return self._complete("launches", lambda: self.facts.launches(progress))
 
     def kernels(self) -> TableData:
         """The kernels, with all that is known of them so far."""
@@ -88,12 +83,19 @@ class OpsContent:
 
     def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
         """Complete ``operators``, on a thread; False where ``progress`` returned False."""
-        try:
+
+        def read() -> None:
             self.facts.table(by, progress)
             if is_tree:
                 self.facts.paths(by, progress)
+
+        return self._complete(by, read)
+
+    def _complete(self, what: By | str, read: Callable[[], object]) -> bool:
+        try:
+            read()
         except TraceError as error:
-            self._problems[by] = str(error)
+            self._problems[what] = str(error)
         except Cancelled:
             return False
         return True

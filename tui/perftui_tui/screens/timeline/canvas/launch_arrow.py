@@ -61,17 +61,12 @@ def draw_arrow(
     head = view.column(launch.work.start, columns)
     if call is not None and work is not None and call != work:
         if 0 <= begin < columns:
-            _vertical(tracks, begin, call, work)
+            for cells in tracks[min(call, work) + 1 : max(call, work)]:
+                _over(cells, begin, "│")
         _horizontal(tracks[work], begin, head, call < work)
     for place, column, time in ((call, begin, launch.call.start), (work, head, launch.work.start)):
         if place is not None and not 0 <= column < columns:
             _point_outside(tracks[place], column < 0, time, view)
-
-
-def _vertical(tracks: list[list[Cell]], column: int, call: int, work: int) -> None:
-    step = 1 if work > call else -1
-    for place in range(call + step, work, step):
-        _over(tracks[place], column, "│")
 
 
 def _horizontal(cells: list[Cell], begin: int, head: int, downwards: bool) -> None:

@@ -13,9 +13,8 @@ from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, cut, place_of_event
-from perftui_tui.screens.timeline.model.event_kinds import kind_of
+from perftui_tui.screens.timeline.model.event_kinds import kind_of, phase_label
 from perftui_tui.screens.timeline.model.navigation import Selection, place_of
-from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 _LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""

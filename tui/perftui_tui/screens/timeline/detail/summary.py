@@ -15,7 +15,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail.lines import Line, Place, cut, place_of_event
-from perftui_tui.screens.timeline.model.phase_labels import phase_label
+from perftui_tui.screens.timeline.model.event_kinds import phase_label
 
 HINT = (
     "click an event, or press {timeline.event(1)} for the next event, {timeline.gap(1)} for the "

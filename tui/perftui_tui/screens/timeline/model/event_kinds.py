@@ -1,4 +1,4 @@
-"""What kind of work an event is, and the colour and letter that stand for it."""
+"""What kind of work an event is, or which phase: the words, letters and colours for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 
 import numpy as np
 
+from perftui.analysis.kinds import OWN_MARK
 from perftui.trace.model import Ints, Trace
+from perftui_tui.reading.step_breakdown import NAMES, TRACE_STYLES
 
 
 class EventKind(enum.Enum):
@@ -97,3 +99,14 @@ class KindsOfTrace:
         for pair in set(found) - known.keys():
             known[pair] = kind_of(trace.categories[pair // count], trace.names[pair % count])
         return [known[pair] for pair in found]
+
+
+def phase_label(name: str) -> str:
+    """The name of a phase on screen; ``name`` may have the prefix of the agent's marks."""
+    plain = name.removeprefix(OWN_MARK)
+    return NAMES.get(plain, plain)
+
+
+def phase_style(name: str) -> str:
+    """The end of the names of its styles: ``part-...`` is the ground, ``phase-...`` its colour."""
+    return TRACE_STYLES.get(name.removeprefix(OWN_MARK), "other")

@@ -105,10 +105,9 @@ class TimelineState(TrackList):
 
     def fit(self) -> None:
         """Show the selection as large as it goes; where it is so already, all of the trace."""
-        if self.selected is None:
-            self.whole()
-            return
-        fitted = self.view.fitted(self.selected.start, self.selected.end)
+        fitted = self.view
+        if self.selected is not None:
+            fitted = fitted.fitted(self.selected.start, self.selected.end)
         if fitted == self.view:
             self.whole()
         else:
@@ -230,22 +229,19 @@ class TimelineState(TrackList):
 
     def _track_of_known_gap(self, start: int, end: int) -> TimelineTrack | None:
         """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
-        for gap in self.analysis.gaps:
-            if (gap.start, gap.end) == (start, end):
-                trace_tracks = self.trace.tracks
-                whole = (track for track in self.tracks if track.kind == WHOLE)
-                device = next(
-                    (w for w in whole if trace_tracks[w.track].device == gap.device), None
-                )
-                return device or navigation.track_of(self.tracks, self.trace, gap.next_row)
-        return None
+        known = (gap for gap in self.analysis.gaps if (gap.start, gap.end) == (start, end))
+        gap = next(known, None)
+        if gap is None:
+            return None
+        for track in self.tracks:
+            if track.kind == WHOLE and self.trace.tracks[track.track].device == gap.device:
+                return track
+        return navigation.track_of(self.tracks, self.trace, gap.next_row)
 
     def _idle_track(self, start: int, end: int) -> TimelineTrack:
         """The track on which the interval is idle: the selected one, or the first that is."""
-        for track in (self.track, *self.tracks):
-            if int(track.index.busy(start, max(end, start + 1), 1)[0]) == 0:
-                return track
-        return self.track
+        every, behind = (self.track, *self.tracks), max(end, start + 1)
+        return next((one for one in every if not one.index.busy(start, behind, 1)[0]), self.track)
 
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""

@@ -8,10 +8,8 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
@@ -52,7 +50,7 @@ def _kind_css() -> Iterator[str]:
             yield f"&{theme} > .timeline--{kind.style} {{ color: {colour}; }}"
 
 
-class TimelineCanvas(Widget):
+class TimelineCanvas(RowView):
     """Draws a ``TimelineState``, and posts what is selected in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -61,6 +59,7 @@ class TimelineCanvas(Widget):
     DEFAULT_CSS = f"""
     TimelineCanvas {{
         height: 1fr;
+        overflow: hidden;
         & > .timeline--label, & > .timeline--muted {{ color: $text-muted; }}
         & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
         & > .timeline--view, & > .timeline--mark {{ color: $primary; text-style: bold; }}
@@ -94,10 +93,8 @@ class TimelineCanvas(Widget):
         self._head: dict[str, Row] = {}
         self.most_rows: int | None = None
         """Rows that the canvas may take, and takes where it needs them; all it has if None."""
-        self.rows: list[Row] = []
-        """What is on screen, top to bottom."""
         self._styles: dict[str, Style] = {}
-        self._throttle = Throttle(self._rebuild, self.set_timer)
+        self._throttle = Throttle(self._redraw, self.set_timer)
 
     def show(self, state: TimelineState | None, phases: Phases | None = None) -> None:
         """Show another trace and its phases, or none."""
@@ -126,7 +123,7 @@ class TimelineCanvas(Widget):
         """Take at most so many rows, and no more than there is to show."""
         if rows != self.most_rows:
             self.most_rows = rows
-            self._rebuild()
+            self._redraw()
 
     def changed(self) -> None:
         """Draw the changed state soon, and post what is selected."""
@@ -149,31 +146,17 @@ class TimelineCanvas(Widget):
         """Say why a key did nothing."""
         self.notify(reason, timeout=3, markup=False)
 
-    def on_resize(self) -> None:
-        """Draw for the new size."""
-        self._rebuild()
-
     def notify_style_update(self) -> None:
         """Forget colours of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
-    def _rebuild(self) -> None:
-        """Make the rows and repaint those that differ from what is on screen."""
-        old, self.rows = self.rows, self._make_rows()
+    def _redraw(self) -> None:
+        self.rows = self._make_rows()
         if self.most_rows is not None and self.rows:
             height = min(len(self.rows), self.most_rows)
             if self.styles.height is None or self.styles.height.value != height:
                 self.styles.height = height
-        if len(old) != len(self.rows):
-            self.refresh()
-            return
-        changed = [
-            y for y, (one, other) in enumerate(zip(old, self.rows, strict=True)) if one != other
-        ]
-        # No region at all would repaint everything.
-        if changed:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
     def _make_rows(self) -> list[Row]:
         state, scene, size = self.state, self._scene, self.size
@@ -186,10 +169,9 @@ class TimelineCanvas(Widget):
         rows = [*self._head.values(), *track_rows(scene, state, size.width)]
         return [with_ascii_ends(row) for row in rows] if RowView.ascii_only else rows
 
-    def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
-        row = self.rows[y] if y < len(self.rows) else ()
-        strip = Strip([Segment(text, self._style(name)) for text, name in row])
+    def strip_of(self, line: Row) -> Strip:
+        """A row in the colours of the timeline."""
+        strip = Strip([Segment(text, self._style(name)) for text, name in line])
         return strip.adjust_cell_length(self.size.width, self.rich_style)
 
     def _style(self, name: str) -> Style:

@@ -14,7 +14,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.timeline.measure import measure
 from perftui.run.reader import RunSnapshot
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import Trace
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.screens.timeline.detail.event import event_lines
 from perftui_tui.screens.timeline.detail.further import further_lines
@@ -56,7 +56,6 @@ class DetailedTimeline(Vertical):
     """Whether the detail shows ``_detailed``."""
     _is_measure = False
     """Whether what was measured is shown instead."""
-    _main_track = NONE
     _notes: tuple[Line, ...] = ()
     """Shown before the summary, while nothing is selected."""
     _hidden = 0
@@ -91,7 +90,7 @@ class DetailedTimeline(Vertical):
             self._detail.show_lines([*self._notes, *summary_lines(state.analysis)])
             return
         if selected.is_gap:
-            lines = gap_lines(state.analysis, state.gaps, selected, self.run, self._main_track)
+            lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
         else:
             lines = event_lines(state.trace, selected, state.launches)
         self._detail.show_lines(lines)

@@ -14,7 +14,6 @@ from textual.strip import Strip
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
 from perftui_tui.screens.timeline.canvas.head import Scene, head_rows, minimap_index
-from perftui_tui.screens.timeline.canvas.phase_row import Phases
 from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
@@ -88,7 +87,6 @@ class TimelineCanvas(RowView):
         super().__init__(id=id)
         self.state: TimelineState | None = None
         """Where the person is; None before a trace is shown."""
-        self._phases: Phases = {}
         self._scene: Scene | None = None
         self._head: dict[str, Row] = {}
         self.most_rows: int | None = None
@@ -96,9 +94,9 @@ class TimelineCanvas(RowView):
         self._styles: dict[str, Style] = {}
         self._throttle = Throttle(self._redraw, self.set_timer)
 
-    def show(self, state: TimelineState | None, phases: Phases | None = None) -> None:
-        """Show another trace and its phases, or none."""
-        self.state, self._phases = state, phases or {}
+    def show(self, state: TimelineState | None) -> None:
+        """Show another trace, or none."""
+        self.state = state
         self._make_scene()
         self.changed()
 
@@ -115,7 +113,7 @@ class TimelineCanvas(RowView):
             state.gaps,
             () if has_overview else state.steps,
             Glyphs(RowView.ascii_only, colours=not self.app.no_color),
-            {} if has_overview else self._phases,
+            {} if has_overview else state.phases,
             minimap_index(state.tracks),
         )
 

@@ -15,14 +15,14 @@ from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.rows import Row
 from perftui_tui.look.units import format_count, format_ns
-from perftui_tui.screens.timeline.canvas.phase_row import Phases, phase_cells
+from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
 from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, merged, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, bracketed, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
-from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.state import Phases, TimelineState
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 MINIMAP, RULER, STEPS, PHASES, GAPS = "minimap", "ruler", "steps", "phases", "gaps"

@@ -140,7 +140,7 @@ class TimelineMouse(TimelineCanvas):
                     self._mark(step.start, step.end)
                     break
         elif head == PHASES:
-            for phase in self._phases.values():
+            for phase in state.phases.values():
                 at = int(phase.start.searchsorted(middle, side="right")) - 1
                 if at >= 0 and middle < phase.end[at]:
                     self._mark(int(phase.start[at]), int(phase.end[at]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps.find import slow_steps
 from perftui.analysis.timeline.launches import Launches
@@ -15,6 +16,9 @@ from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.track_list import TrackList, TrackOrder
 from perftui_tui.screens.timeline.model.viewport import Viewport
+
+Phases = Mapping[str, Intervals]
+"""Exclusive, by name, in drawing order."""
 
 _PAN_SHARE = 5
 """A pan moves the view by this part of it."""
@@ -33,7 +37,7 @@ class TimelineState(TrackList):
     """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
 
     ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` says
-    what is hidden, moved and pinned; ``launches`` are found here where they are not given.
+    what is hidden, moved and pinned. Takes a second for ten million events that are launches.
     """
 
     def __init__(
@@ -41,12 +45,14 @@ class TimelineState(TrackList):
         analysis: TraceAnalysis,
         tracks: Sequence[TimelineTrack],
         order: TrackOrder | None = None,
-        launches: Launches | None = None,
     ) -> None:
         super().__init__(analysis.trace, tracks, order)
         self.analysis = analysis
         self.gaps = DeviceGaps(analysis.gaps)
-        self.launches = launches or Launches(analysis.trace)
+        self.launches = Launches(analysis.trace)
+        self.phases: Phases = {}
+        self.main_track = NONE
+        """The thread that trains, NONE where it is not known."""
         last = int((self.trace.start + self.trace.duration).max())
         self.view = Viewport.whole(int(self.trace.start.min()), last)
         self.selected: Selection | None = None

@@ -25,11 +25,6 @@ from perftui.trace.model import NONE, Int64
 Progress = Callable[[float], bool]
 
 
-def no_progress(_done: float) -> bool:
-    """Ignore progress and go on."""
-    return True
-
-
 class CallFacts:
     """Facts of the calls in a trace; methods may take seconds at first: call them on threads."""
 
@@ -80,7 +75,7 @@ class CallFacts:
     def open_group(self, by: By, label: str, *, nested: bool) -> Detail | None:
         """One group, of the table or of the tree."""
         with self._lock:
-            found = self._grouped(by, no_progress)
+            found = self._grouped(by)
             if found is None:
                 return None
             return open_group(self.trace, found.nested if nested else found.flat, label)
@@ -89,7 +84,7 @@ class CallFacts:
         """One line of the kernel table."""
         line = self.line_of.get((name, category))
         with self._lock:
-            found = self._grouped(By.NAME, no_progress)
+            found = self._grouped(By.NAME)
             if found is None or line is None:
                 return None
             return open_kernel(self.trace, found.flat, self.analysis.kernels, line)
@@ -119,14 +114,14 @@ class CallFacts:
                 self.known_launches = launch_shapes(self.trace, self.analysis.kernels, progress)
             return self.known_launches
 
-    def _grouped(self, by: By, progress: Progress) -> Grouped | None:
+    def _grouped(self, by: By, progress: Progress | None = None) -> Grouped | None:
         if by not in self._groups:
             self._groups[by] = grouped(
                 self.trace, self._links, by, lambda: self._read_arguments(progress)
             )
         return self._groups[by]
 
-    def _read_arguments(self, progress: Progress) -> OpArguments:
+    def _read_arguments(self, progress: Progress | None) -> OpArguments:
         if self._arguments is None:
             self._arguments = op_arguments(self.trace, progress)
         return self._arguments

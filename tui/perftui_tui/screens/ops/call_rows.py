@@ -153,10 +153,6 @@ class CallTreeState:
         self.shown = visible_nodes(self.paths, self.opened, self.needle)
         return tree_table(self.paths, self.shown, self.needle)
 
-    def node(self, row: int | None) -> PathNode | None:
-        """The node in a row of the table."""
-        return None if row is None else self.shown[row].node
-
     def toggle(self, row: int) -> None:
         """Open a node, or close it."""
         shown = self.shown[row]
@@ -184,6 +180,6 @@ class CallTreeState:
 
     def open_top_path(self, row: int | None) -> Path | None:
         """Open the top path from a node, or from the top root, to its end; returns the last."""
-        way = top_path(self.paths, self.node(row))
+        way = top_path(self.paths, None if row is None else self.shown[row].node)
         self.opened |= {node.path for node in way[:-1]}
         return way[-1].path if way else None

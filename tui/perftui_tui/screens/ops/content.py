@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perftui.analysis.kernels.metrics import join_kernels
-from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.arguments import Cancelled
 from perftui.analysis.ops.call_groups import By
 from perftui.trace.errors import TraceError
@@ -71,7 +71,9 @@ class OpsContent:
             return None
         if not is_tree or (not len(table) and by is not By.NAME):
             if by not in self._made:
-                self._made[by] = _groups(table, by)
+                nothing = TableData((), (), empty=_NOT_RECORDED.get(by, ""))
+                has_rows = len(table) or by is By.NAME
+                self._made[by] = group_table(table, *_TITLES[by]) if has_rows else nothing
             return self._made[by]
         if by not in self.trees:
             paths = self.facts.known_paths.get(by)
@@ -114,12 +116,6 @@ class OpsContent:
         table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
         rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
         return f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
-
-
-def _groups(table: OpTable, by: By) -> TableData:
-    if not len(table) and by is not By.NAME:
-        return TableData((), (), empty=_NOT_RECORDED[by])
-    return group_table(table, *_TITLES[by])
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:

@@ -58,9 +58,10 @@ def kernel_table(
 ) -> TableData:
     """Kernels, copies and sets, longest in sum first, with what is known of their launches."""
     count = len(kernels)
+    kinds = [category.removeprefix("gpu_") for category in kernels.categories]
     columns = [
         name_column("kernel", Texts(count, lambda row: printable(kernels.names[row])), "kernels"),
-        text_column("kind", Texts(count, lambda row: _kind(kernels.categories[row])), 6, 9),
+        text_column("kind", kinds, 6, 9),
         count_column("calls", kernels.calls),
         time_column("total", kernels.total, summed=kernels.total),
         time_column("min", kernels.shortest, 7),
@@ -81,10 +82,6 @@ def kernel_table(
 def short_label(label: str) -> str:
     """A line of code with one directory, and anything else as it is; safe to show."""
     return _DIRECTORIES.sub("", printable(label), count=1)
-
-
-def _kind(category: str) -> str:
-    return category.removeprefix("gpu_")
 
 
 def _tensor(kernels: KernelTable, row: int) -> str:

@@ -83,8 +83,9 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> dict[str, Row]:
         rows.append((STEPS, ("steps",), _steps(scene, view, columns)))
     if scene.phases:
         rows.append((PHASES, ("phases",), phase_cells(scene.phases, view, columns, glyphs)))
-    gaps = _gaps(scene, state.track, view, columns, state.threshold)
-    rows.append((GAPS, (f"gaps>{least}", f">{least}"), gaps))
+    largest = state.track.index.largest_gap(view.start, view.end, columns)
+    gaps = largest_gap_row(largest, state.threshold, glyphs.ascii_only)
+    rows.append((GAPS, (f"gaps>{least}", f">{least}"), [(glyph, "gap") for glyph in gaps]))
     if state.marks != TimeMarks():
         rows.append((RANGE, ("marks",), _range(state.marks, view, columns)))
     if state.matches is not None:
@@ -156,14 +157,6 @@ def _step_label(step: Step, room: int) -> str:
         if len(label) < room:
             return label
     return ""
-
-
-def _gaps(
-    scene: Scene, track: TimelineTrack, view: Viewport, columns: int, threshold: int
-) -> list[Cell]:
-    largest = track.index.largest_gap(view.start, view.end, columns)
-    text = largest_gap_row(largest, threshold, scene.glyphs.ascii_only)
-    return [(glyph, "gap") for glyph in text]
 
 
 def _range(marks: TimeMarks, view: Viewport, columns: int) -> list[Cell]:

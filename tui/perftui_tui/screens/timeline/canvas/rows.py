@@ -54,9 +54,19 @@ def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
 
 
 def _label(state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, str]:
-    selected = shown.track is state.track
-    text = _track_label(shown, width, selected, state.is_pinned(shown))
-    return text, "selected-label" if selected else "label"
+    is_selected = shown.track is state.track
+    pointer = "▶" if is_selected else "^" if state.is_pinned(shown) else " "
+    track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
+    if shown.leads and track.depth:
+        folded = f" d{track.depth}{folded}"
+    room = width - 2 - len(folded)
+    deeper = _DEEPER.get(track.kind, f"  depth {track.depth}")
+    if len(deeper) > room:
+        deeper = f"  d{track.depth}" if track.kind not in _DEEPER else deeper.removesuffix("ping")
+    name = track_name(track, room) if shown.leads else deeper
+    if len(name) > room:
+        name = name[: room - 1] + "…"
+    return f"{pointer}{name}{folded}".ljust(width), "selected-label" if is_selected else "label"
 
 
 def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
@@ -68,21 +78,6 @@ def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) 
     if selected is not None and selected.track is track:
         _emphasise(cells, view, selected, "selected")
     return cells
-
-
-def _track_label(shown: ShownTrack, width: int, selected: bool, pinned: bool) -> str:
-    pointer = "▶" if selected else "^" if pinned else " "
-    track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
-    if shown.leads and track.depth:
-        folded = f" d{track.depth}{folded}"
-    room = width - 2 - len(folded)
-    deeper = _DEEPER.get(track.kind, f"  depth {track.depth}")
-    if len(deeper) > room:
-        deeper = f"  d{track.depth}" if track.kind not in _DEEPER else deeper.removesuffix("ping")
-    name = track_name(track, room) if shown.leads else deeper
-    if len(name) > room:
-        name = name[: room - 1] + "…"
-    return f"{pointer}{name}{folded}".ljust(width)
 
 
 def track_name(track: TimelineTrack, room: int) -> str:

@@ -135,26 +135,22 @@ def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
 
 def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
     """Shapes first, short arguments together, long ones for themselves, stacks by frame."""
-    ordered = sorted(arguments.items(), key=lambda item: _importance(item[0]))
-    lines: list[Line] = []
+    shapes: list[tuple[int, Line]] = []
     short: list[str] = []
-    for key, value in ordered:
+    rest: list[Line] = []
+    for key, value in arguments.items():
         text = f"{printable(key)}={printable(cut(str(value), _LONGEST_VALUE))}"
-        if key.lower() in _STACKS and str(value):
-            lines += _frames(key, str(value))
-        elif key.lower() in _FIRST or len(text) > _SHORT_VALUE:
-            lines.append(Line(text))
+        if key.lower() in _FIRST:
+            shapes.append((_FIRST.index(key.lower()), Line(text)))
+        elif key.lower() in _STACKS and str(value):
+            rest += _frames(key, str(value))
+        elif len(text) > _SHORT_VALUE:
+            rest.append(Line(text))
         else:
             short.append(text.replace("  ", " "))
-    shapes = [line for line in lines if line.text.split("=")[0].lower() in _FIRST]
-    rest = [line for line in lines if line not in shapes]
+    first = [line for _, line in sorted(shapes, key=lambda each: each[0])]
     together = [Line("  ".join(short), facts=True)] if short else []
-    return [*shapes, *together, *rest]
-
-
-def _importance(key: str) -> int:
-    low = key.lower()
-    return _FIRST.index(low) if low in _FIRST else len(_FIRST)
+    return [*first, *together, *rest]
 
 
 def _frames(key: str, stack: str) -> Iterator[Line]:

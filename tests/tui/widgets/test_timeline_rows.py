@@ -47,8 +47,10 @@ def drawn(trace, track, view, columns, glyphs=COLOURED):
     return "".join(glyph for glyph, _ in cells)
 
 
-def scene(trace, gaps=(), steps=(), ascii_only=False, **more):
-    return Scene(trace, KindsOfTrace(trace), DeviceGaps(gaps), steps, Glyphs(ascii_only), **more)
+def scene(trace, steps=(), phases=(), ascii_only=False):
+    scene = Scene(state_of(trace), Glyphs(ascii_only))
+    scene.steps, scene.phases = steps, phases
+    return scene
 
 
 def state_of(trace, threshold=0, view=None, selected=None):
@@ -63,6 +65,7 @@ def state_of(trace, threshold=0, view=None, selected=None):
 
 def track_text(trace, width=60, threshold=0, place=0, **options):
     state = state_of(trace, threshold, options.pop("view", None))
+    state.gaps = DeviceGaps(options.pop("gaps", ()))
     return text_of(track_rows(scene(trace, **options), state, width)[place])
 
 
@@ -151,7 +154,8 @@ def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     assert "├─────── idle 30.0 ms ───────┤" in track_text(trace, width=60)
     assert "idle" not in track_text(trace, width=60, threshold=6)
     state = state_of(trace)
-    rows = track_rows(scene(trace, [gap(10 * MS, 40 * MS)], ascii_only=True), state, 60)
+    state.gaps = DeviceGaps([gap(10 * MS, 40 * MS)])
+    rows = track_rows(scene(trace, ascii_only=True), state, 60)
     assert "<- idle 30.0 ms input wait -->" in ascii_text(rows[0])
 
 
@@ -193,10 +197,10 @@ def test_head_says_where_one_is(make_trace):
     steps = (Step(3, 0, 50 * MS, 0), Step(4, 50 * MS, 100 * MS, 1))
     state = state_of(trace, threshold=2, view=Viewport(0, 50 * MS, 0, 100 * MS))
     state.select_row(0)
-    rows = head(trace, state, steps=steps, whole=minimap_index(state.tracks))
+    rows = head(trace, state, steps=steps)
     assert list(rows) == ["minimap", "ruler", "steps", "gaps"]
     assert rows["minimap"].startswith("50.0 ms  ")
-    wide = head(trace, state, 80, whole=minimap_index(state.tracks))
+    wide = head(trace, state, 80)
     assert wide["minimap"].startswith("view 50.0 ms  ")
     assert "▼" in rows["ruler"]
     assert "│step 3 50.0 ms" in rows["steps"]
@@ -223,7 +227,6 @@ def test_of_a_thread_the_minimap_shows_the_calls_and_not_the_step(make_trace):
         ("b", 0, 20, 5),
     )  # fmt: skip
     assert minimap_index(timeline_tracks(trace)).start.tolist() == [10, 20]
-    assert minimap_index([]) is None
 
 
 def phases(**spans):

@@ -13,11 +13,11 @@ from textual.strip import Strip
 
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
-from perftui_tui.screens.timeline.canvas.head import Scene, head_rows, minimap_index
+from perftui_tui.screens.timeline.canvas.head import Scene, head_rows
 from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
-from perftui_tui.screens.timeline.model.event_kinds import EventKind, KindsOfTrace
+from perftui_tui.screens.timeline.model.event_kinds import EventKind
 from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.widgets.row_view import RowView
@@ -97,25 +97,9 @@ class TimelineCanvas(RowView):
     def show(self, state: TimelineState | None) -> None:
         """Show another trace, or none."""
         self.state = state
-        self._make_scene()
+        glyphs = Glyphs(RowView.ascii_only, colours=not self.app.no_color)
+        self._scene = None if state is None else Scene(state, glyphs)
         self.changed()
-
-    def _make_scene(self) -> None:
-        if self.state is None:
-            self._scene = None
-            return
-        state = self.state
-        # What has tracks of its own is not said twice.
-        has_overview = any(track.is_overview for track in state.tracks)
-        self._scene = Scene(
-            state.trace,
-            KindsOfTrace(state.trace),
-            state.gaps,
-            () if has_overview else state.steps,
-            Glyphs(RowView.ascii_only, colours=not self.app.no_color),
-            {} if has_overview else state.phases,
-            minimap_index(state.tracks),
-        )
 
     def set_room(self, rows: int) -> None:
         """Take at most so many rows, and no more than there is to show."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
 from perftui.analysis.model import Step
 from perftui.analysis.timeline.track import THREAD, TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
-from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.rows import Row
@@ -19,33 +16,28 @@ from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
 from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, merged, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, bracketed, largest_gap_row
+from perftui_tui.screens.timeline.model.gap_labels import bracketed, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
-from perftui_tui.screens.timeline.model.state import Phases, TimelineState
+from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
 MINIMAP, RULER, STEPS, PHASES, GAPS = "minimap", "ruler", "steps", "phases", "gaps"
 RANGE, FOUND = "range", "found"
 
 
-@dataclass(frozen=True, eq=False)
 class Scene:
     """What is drawn of a trace, as far as it stays the same while the view moves."""
 
-    trace: Trace
-    kinds: KindsOfTrace
-    gaps: DeviceGaps
-    steps: tuple[Step, ...]
-    glyphs: Glyphs
-    phases: Phases = field(default_factory=dict)
-    whole: TrackIndex | None = None
-    """What the minimap shows the busy time of."""
-
-    @cached_property
-    def drawn(self) -> DrawnTracks:
-        """The tracks as they were drawn last."""
-        return DrawnTracks(self.trace, self.kinds, self.glyphs)
+    def __init__(self, state: TimelineState, glyphs: Glyphs) -> None:
+        # What has tracks of its own is not said twice.
+        has_overview = any(track.is_overview for track in state.tracks)
+        self.glyphs = glyphs
+        self.steps = () if has_overview else state.steps
+        self.phases = {} if has_overview else state.phases
+        self.whole = minimap_index(state.tracks)
+        """What the minimap shows the busy time of."""
+        self.drawn = DrawnTracks(state.trace, KindsOfTrace(state.trace), glyphs)
 
 
 _LABEL = re.compile(r"\S+(?: \S+)*")
@@ -57,10 +49,8 @@ def label_width(width: int) -> int:
     return min(max(width // 5, 12), 28)
 
 
-def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex | None:
+def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex:
     """What the minimap shows: the first device, else the depth of a thread with the most events."""
-    if not tracks:
-        return None
     first = next((track for track in tracks if not track.is_overview), tracks[0])
     if first.kind != THREAD:
         return first.index
@@ -100,14 +90,12 @@ def _labelled(labels: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
     return ((label.ljust(width), "label"), *merged(cells))
 
 
-def minimap(index: TrackIndex | None, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def minimap(index: TrackIndex, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
     """How busy all of the trace is, and which part of it is in view."""
-    levels = [0] * columns
     ramp = ASCII_LEVELS if glyphs.ascii_only else LOWER_EIGHTHS
-    if index is not None:
-        busy = index.busy(view.first, view.last, columns).tolist()
-        width = (view.last - view.first) / columns
-        levels = [filled_steps(part / width, len(ramp) - 1) for part in busy]
+    busy = index.busy(view.first, view.last, columns).tolist()
+    width = (view.last - view.first) / columns
+    levels = [filled_steps(part / width, len(ramp) - 1) for part in busy]
     whole = Viewport.whole(view.first, view.last)
     first, last = whole.column(view.start, columns), whole.column(view.end - 1, columns)
     cells: list[Cell] = [

@@ -74,7 +74,7 @@ def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) 
     cells = scene.drawn.cells(track, view, columns, state.matches)
     # Between phases a rank may be at work.
     if (track is state.track and track.kind != PHASES) or track.kind == WHOLE:
-        draw_gaps(cells, scene.trace, track, view, scene.gaps, state.threshold)
+        draw_gaps(cells, state.trace, track, view, state.gaps, state.threshold)
     if selected is not None and selected.track is track:
         _emphasise(cells, view, selected, "selected")
     return cells

@@ -41,7 +41,6 @@ _DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
 _TWO_ROWS = 26
 """Rows from which on the legend may have two of them."""
 
-
 _ENTRY_EXTRA = 4
 """Cells of an entry of the legend beside its word: the mark and blanks."""
 
@@ -189,10 +188,23 @@ class DetailedTimeline(Vertical):
         self._timeline.set_room(max(height - legend_rows - least, 4))
 
     def _show_legend(self) -> None:
+        """The kinds of work in the trace, and how many tracks are hidden."""
         state, width = self.state, self.size.width
         if state is None or not width:
             return
-        text = _legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
+        text, used = Text(), 0
+        if state.hidden_count:
+            keys = shown_key("timeline.show_hidden")
+            text.append(f"{state.hidden_count} hidden: {keys} shows them  ", "bold")
+            used = len(text)
+        for kind in _kinds_in(state.trace):
+            cells = len(kind.word) + _ENTRY_EXTRA
+            if used and used + cells > width:
+                text.append("\n")
+                used = 0
+            style = self._timeline.get_component_rich_style(f"timeline--{kind.style}")
+            text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
+            used += cells
         most = 2 if self.size.height >= _TWO_ROWS else 1
         lines = text.split("\n")[:most]
         self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
@@ -200,28 +212,7 @@ class DetailedTimeline(Vertical):
 
 
 def _kinds_in(trace: Trace) -> list[EventKind]:
-    """The kinds of work in ``trace`` in lines of ``width`` cells, and how many are hidden."""
     count = max(len(trace.names), 1)
     pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
     held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
     return [kind for kind in EventKind if kind in held]
-
-
-def _legend(
-    timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0
-) -> Text:
-    """The kinds of work in ``trace``, in lines of ``width`` cells, and how many are hidden."""
-    text, used = Text(), 0
-    if hidden:
-        label = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
-        text.append(label, "bold")
-        used = len(label)
-    for kind in _kinds_in(trace):
-        cells = len(kind.word) + _ENTRY_EXTRA
-        if used and used + cells > width:
-            text.append("\n")
-            used = 0
-        style = timeline.get_component_rich_style(f"timeline--{kind.style}")
-        text.append(kind.letter if ascii_only else "█", style).append(f" {kind.word}  ")
-        used += cells
-    return text

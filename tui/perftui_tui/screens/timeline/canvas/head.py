@@ -149,29 +149,25 @@ def _step_label(step: Step, room: int) -> str:
 
 def _range(marks: TimeMarks, view: Viewport, columns: int) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
-    if marks.range is None:
-        place = view.column(marks.first or 0, columns)
-        label = f" {exact_ns(marks.first or 0)}"
-        put(cells, place, "├", "mark")
-        fits = place + 1 + len(label) <= columns
-        put(cells, place + 1 if fits else place - len(label), label, "mark")
-        return cells
-    start, end = marks.range
+    start, end = marks.range or (marks.first or 0, marks.first or 0)
     first, last = view.column(start, columns), view.column(max(end - 1, start), columns)
     low, high = max(first, 0), min(last, columns - 1)
-    room = high - low + 1
-    size = f" {format_ns(end - start)} "
-    if room < 1:
+    room, size = high - low + 1, f" {format_ns(end - start)} "
+    if marks.range is None:
+        put(cells, first, "├", "mark")
+        low, high, size = first, first, f" {exact_ns(start)}"
+    elif room < 1:
         label = f"◄{size}" if last < 0 else f"{size}►"
         put(cells, 0 if last < 0 else columns - len(label), label, "mark")
         return cells
-    label = size if len(size) + 2 <= room else ""
-    if room == 1:
+    elif len(size) + 2 <= room:
+        put(cells, low, bracketed(size, room, first < 0, last >= columns), "mark")
+        return cells
+    elif room == 1:
         put(cells, low, "│", "mark")
     else:
-        put(cells, low, bracketed(label, room, first < 0, last >= columns), "mark")
-    if not label:
-        put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
+        put(cells, low, bracketed("", room, first < 0, last >= columns), "mark")
+    put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
     return cells
 
 

@@ -78,11 +78,14 @@ class DetailedTimeline(Vertical):
     @on(Timeline.SelectionChanged)
     def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
         event.stop()
-        state, selected = self.state, event.selected
-        if state is not None and state.hidden_count != self._hidden:
+        state = self.state
+        if state is None:
+            return
+        if state.hidden_count != self._hidden:
             self._hidden = state.hidden_count
             self._arrange()
-        if state is None or (self._is_shown and selected == self._detailed):
+        selected = state.selected
+        if self._is_shown and selected == self._detailed:
             return
         self._detailed, self._is_shown, self._is_measure = selected, True, False
         if selected is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,7 +17,6 @@ from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
 from perftui_tui.screens.timeline.model.event_kinds import EventKind
-from perftui_tui.screens.timeline.model.navigation import Selection
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.widgets.row_view import RowView
 
@@ -74,11 +72,8 @@ class TimelineCanvas(RowView):
     }}
     """
 
-    @dataclass(eq=False)
     class SelectionChanged(Message):
-        """Another event or gap is selected; None at first."""
-
-        selected: Selection | None
+        """Another event or gap is selected, or none any more."""
 
     class Marked(Message):
         """Marks were set, or taken away: where there are two, what lies between is measured."""
@@ -110,7 +105,7 @@ class TimelineCanvas(RowView):
     def changed(self) -> None:
         """Draw the changed state soon, and post what is selected."""
         self._throttle.request()
-        self.post_message(self.SelectionChanged(self.state.selected if self.state else None))
+        self.post_message(self.SelectionChanged())
 
     def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
         """Change the state; say ``missing``, if given, where that did nothing."""

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from rich.segment import Segment
+from textual.color import Color
 from textual.pilot import Pilot
 
 from perftui_tui.app import PerftuiApp
+from perftui_tui.look.ascii import AsciiFilter
 from tests.tui.recorded import NOW
 
 PATIENCE = 30.0
@@ -18,6 +21,13 @@ def text_of(app: PerftuiApp) -> str:
     """What is on screen, row by row."""
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def in_ascii(*rows: str) -> list[str]:
+    """Rows as a terminal without block characters shows them; each character has a likeness."""
+    drawn = AsciiFilter().apply([Segment(row) for row in rows], Color(0, 0, 0))
+    assert not any("?" in segment.text for segment in drawn)
+    return [segment.text for segment in drawn]
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], what: str = "") -> None:

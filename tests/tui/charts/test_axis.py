@@ -28,10 +28,6 @@ def test_ruler_says_offsets_when_zoomed():
     )
 
 
-def test_ruler_in_ascii():
-    assert ruler(0, 100_000_000, 40, ascii_only=True).isascii()
-
-
 @given(st.integers(0, 10**13), st.integers(1, 10**12), st.integers(1, 300))
 def test_ruler_fits_and_ticks_are_inside(start, span, width):
     assert len(ruler(start, start + span, width)) == width

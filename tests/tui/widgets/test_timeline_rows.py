@@ -12,6 +12,7 @@ from perftui.analysis.timeline.track import DEVICE
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui_tui.charts.blocks import LOWER_EIGHTHS
 from perftui_tui.look.rows import plain as text_of
+from perftui_tui.screens.timeline.canvas.canvas import with_ascii_ends
 from perftui_tui.screens.timeline.canvas.head import (
     Scene,
     head_rows,
@@ -30,6 +31,7 @@ from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks, 
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.screens.timeline.model.track_groups import shown_tracks
 from perftui_tui.screens.timeline.model.viewport import Viewport
+from tests.tui.driving import in_ascii
 from tests.tui.traces import traced
 
 MS = 1_000_000
@@ -45,8 +47,10 @@ def drawn(trace, track, view, columns, glyphs=COLOURED):
     return "".join(glyph for glyph, _ in cells)
 
 
-def scene(trace, gaps=(), steps=(), ascii_only=False, **more):
-    return Scene(trace, KindsOfTrace(trace), DeviceGaps(gaps), steps, Glyphs(ascii_only), **more)
+def scene(trace, steps=(), phases=(), ascii_only=False):
+    scene = Scene(state_of(trace), Glyphs(ascii_only))
+    scene.steps, scene.phases = steps, phases
+    return scene
 
 
 def state_of(trace, threshold=0, view=None, selected=None):
@@ -61,13 +65,18 @@ def state_of(trace, threshold=0, view=None, selected=None):
 
 def track_text(trace, width=60, threshold=0, place=0, **options):
     state = state_of(trace, threshold, options.pop("view", None))
+    state.gaps = DeviceGaps(options.pop("gaps", ()))
     return text_of(track_rows(scene(trace, **options), state, width)[place])
+
+
+def ascii_text(row):
+    return in_ascii(text_of(with_ascii_ends(row)))[0]
 
 
 def head(trace, state, width=60, **options):
     """By name what each row above the tracks says."""
     rows = head_rows(scene(trace, **options), state, width)
-    return {each.name: text_of(each.row) for each in rows}
+    return {name: text_of(row) for name, row in rows.items()}
 
 
 def test_dense_columns_show_their_busy_share(make_trace):
@@ -144,8 +153,10 @@ def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     assert "├─ idle 30.0 ms input wait ──┤" in text
     assert "├─────── idle 30.0 ms ───────┤" in track_text(trace, width=60)
     assert "idle" not in track_text(trace, width=60, threshold=6)
-    ascii_text = track_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)], ascii_only=True)
-    assert "<- idle 30.0 ms input wait -->" in ascii_text
+    state = state_of(trace)
+    state.gaps = DeviceGaps([gap(10 * MS, 40 * MS)])
+    rows = track_rows(scene(trace, ascii_only=True), state, 60)
+    assert "<- idle 30.0 ms input wait -->" in ascii_text(rows[0])
 
 
 def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
@@ -186,10 +197,10 @@ def test_head_says_where_one_is(make_trace):
     steps = (Step(3, 0, 50 * MS, 0), Step(4, 50 * MS, 100 * MS, 1))
     state = state_of(trace, threshold=2, view=Viewport(0, 50 * MS, 0, 100 * MS))
     state.select_row(0)
-    rows = head(trace, state, steps=steps, whole=minimap_index(state.tracks))
+    rows = head(trace, state, steps=steps)
     assert list(rows) == ["minimap", "ruler", "steps", "gaps"]
     assert rows["minimap"].startswith("50.0 ms  ")
-    wide = head(trace, state, 80, whole=minimap_index(state.tracks))
+    wide = head(trace, state, 80)
     assert wide["minimap"].startswith("view 50.0 ms  ")
     assert "▼" in rows["ruler"]
     assert "│step 3 50.0 ms" in rows["steps"]
@@ -216,7 +227,6 @@ def test_of_a_thread_the_minimap_shows_the_calls_and_not_the_step(make_trace):
         ("b", 0, 20, 5),
     )  # fmt: skip
     assert minimap_index(timeline_tracks(trace)).start.tolist() == [10, 20]
-    assert minimap_index([]) is None
 
 
 def phases(**spans):
@@ -341,7 +351,7 @@ def test_an_arrow_in_ascii(make_trace):
     trace = linked(make_trace)
     state = state_of(trace, threshold=6)
     state.select_row(1)
-    rows = [text_of(each) for each in track_rows(scene(trace, ascii_only=True), state, 112)]
+    rows = [ascii_text(each) for each in track_rows(scene(trace, ascii_only=True), state, 112)]
     assert "+-------" in rows[0]
     assert "->[gemm" in rows[0]
     assert rows[1][label_width(112) + 18] == "|"

@@ -21,11 +21,8 @@ def resample(values: Sequence[float], width: int) -> list[float]:
     if count <= width:
         return [math.nan] * (width - count) + list(values)
     edges = [column * count // width for column in range(width + 1)]
-    return [_highest(values[edges[c] : edges[c + 1]]) for c in range(width)]
-
-
-def _highest(values: Sequence[float]) -> float:
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
+    shares = (values[edges[c] : edges[c + 1]] for c in range(width))
+    return [max((v for v in share if not math.isnan(v)), default=math.nan) for share in shares]
 
 
 def column_steps(value: float, low: float, high: float, steps: int) -> int:

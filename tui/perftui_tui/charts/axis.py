@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 _TICK = "╷"
-_ASCII_TICK = "|"
 _LABEL_CELLS = 12
 """Room for one tick: its mark, a label of up to eight characters and a blank or two."""
 
@@ -62,7 +61,7 @@ def time_ticks(start: int, end: int, width: int) -> list[tuple[int, int]]:
     return [((time - start) * width // span, time) for time in range(first, end, step)]
 
 
-def ruler(start: int, end: int, width: int, ascii_only: bool = False) -> str:
+def ruler(start: int, end: int, width: int) -> str:
     """One row of exactly ``width`` cells: a mark and a label at each round time.
 
     Where labels share their leading digits, the first says the time in full and the others the
@@ -72,7 +71,7 @@ def ruler(start: int, end: int, width: int, ascii_only: bool = False) -> str:
     ticks = time_ticks(start, end, width)
     free_from = 0
     for (column, _), label in zip(ticks, _labels([time for _, time in ticks]), strict=True):
-        text = (_ASCII_TICK if ascii_only else _TICK) + label
+        text = _TICK + label
         if column >= free_from and column + len(text) <= width:
             cells[column : column + len(text)] = text
             free_from = column + len(text) + 1

@@ -11,14 +11,9 @@ def apportion(values: Sequence[int], cells: int) -> list[int]:
     shares = [0] * len(values)
     for index in largest[:cells]:
         shares[index] = 1
-    spare = cells - sum(shares)
-    if spare == 0 or not largest:
+    if cells == sum(shares) or not largest:
         return shares
-    return _share_spare(values, shares, cells)
-
-
-def _share_spare(values: Sequence[int], shares: list[int], cells: int) -> list[int]:
-    """Give what is left to the parts furthest below their exact share, one cell at a time."""
+    # What is left goes to the parts furthest below their exact share, one cell at a time.
     total = sum(values)
     exact = [value * cells for value in values]
     for index, value in enumerate(exact):

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perftui_tui.charts.run_charts import (
-    BINS,
     Chart,
     Floats,
     Series,
     aggregates_note,
+    binned,
     durations_of,
     index_of,
     quantile_of,
-    top_of,
 )
 from perftui_tui.look.units import format_ns
 
@@ -45,44 +44,28 @@ def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
     return _distributions(*pair, levels, note), _step_times(*steps, *pair, levels, note)
 
 
+def _pair(before: Floats, after: Floats) -> tuple[Series, Series]:
+    return Series("before", before, BEFORE), Series("after", after, AFTER)
+
+
 def _distributions(
     before: Floats, after: Floats, levels: tuple[tuple[str, float], ...], note: str
 ) -> Chart:
     """The share of each run's steps in bins of equal length; the last has what lies far above."""
-    edges = _edges(before, after)
-    middles = (edges[:-1] + edges[1:]) / 2
-    beyond = [int((one > edges[-1]).sum()) for one in (before, after)]
-    above = (
-        f"{beyond[0]:,} before and {beyond[1]:,} after are longer than {format_ns(edges[-1])}, "
-        "in the last bar"
-        if any(beyond)
-        else ""
-    )
+    middles, counts, top, beyond = binned(before, after)
+    longer = f"{beyond[0]:,} before and {beyond[1]:,} after are longer than {format_ns(top)}"
+    above = f"{longer}, in the last bar" if any(beyond) else ""
     return Chart(
         "compare",
         "Step times of both runs",
         middles,
         "step time",
-        (
-            Series("before", _shares(before, edges), BEFORE),
-            Series("after", _shares(after, edges), AFTER),
-        ),
+        _pair(*(100 * one / one.sum() for one in counts)),
         lambda share: f"{share:.1f} %",
         levels,
         note="; ".join(part for part in (above, note) if part),
         is_distribution=True,
     )
-
-
-def _edges(before: Floats, after: Floats) -> Floats:
-    """Bins over both runs, up to far above the 95th percentile of the slower one."""
-    low = float(min(before.min(), after.min()))
-    return np.linspace(low, max(top_of(before), top_of(after), low + 1), BINS + 1)
-
-
-def _shares(durations: Floats, edges: Floats) -> Floats:
-    counts, _ = np.histogram(np.minimum(durations, edges[-1]), edges)
-    return 100 * counts / len(durations)
 
 
 def _step_times(
@@ -95,18 +78,10 @@ def _step_times(
 ) -> Chart:
     """Each step of both runs over its number; a run that was shorter ends earlier."""
     steps = np.union1d(steps_before, steps_after)
+    placed = _placed(steps, steps_before, before), _placed(steps, steps_after, after)
+    title = "Each step of both runs"
     return Chart(
-        "compare-steps",
-        "Each step of both runs",
-        steps,
-        "step",
-        (
-            Series("before", _placed(steps, steps_before, before), BEFORE),
-            Series("after", _placed(steps, steps_after, after), AFTER),
-        ),
-        format_ns,
-        levels,
-        note=note,
+        "compare-steps", title, steps, "step", _pair(*placed), format_ns, levels, note=note
     )
 
 

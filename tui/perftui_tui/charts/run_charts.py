@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -116,8 +116,10 @@ def index_of(snapshot: Snapshot, count: int) -> Floats:
 
 def aggregates_note(snapshot: Snapshot) -> str:
     """A note that some steps are known as aggregates only; empty where none are."""
-    kept = 0 if snapshot.train is None else len(snapshot.train)
-    summed = snapshot.train_steps - kept if snapshot.train is not None else 0
+    return "" if snapshot.train is None else _not_drawn(snapshot.train_steps - len(snapshot.train))
+
+
+def _not_drawn(summed: int) -> str:
     return f"{summed:,} steps in between are stored as aggregates, not drawn" if summed > 0 else ""
 
 
@@ -127,27 +129,34 @@ def quantile_of(values: Floats, quantile: int) -> float:
     return float(ordered[max(-(-quantile * len(ordered) // 100), 1) - 1])
 
 
-def top_of(durations: Floats) -> float:
-    """Where a distribution ends: what lies further above the 95th percentile is counted there."""
+def binned(*runs: Floats) -> tuple[Floats, list[Floats], float, list[int]]:
+    """The middles of bins over all of ``runs``, and the steps of each run in them.
+
+    Also the end of the last one, and how many steps of each run lie above it: they are counted
+    there, so that a few outliers do not flatten the others.
+    """
+    low = float(min(durations.min() for durations in runs))
+    edges = np.linspace(low, max(low + 1, *map(_top_of, runs)), BINS + 1)
+    top = float(edges[-1])
+    counts = [np.histogram(np.minimum(one, top), edges)[0].astype(np.float64) for one in runs]
+    return (edges[:-1] + edges[1:]) / 2, counts, top, [int((one > top).sum()) for one in runs]
+
+
+def _top_of(durations: Floats) -> float:
     p50, p95 = quantile_of(durations, 50), quantile_of(durations, 95)
     return min(float(durations.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95))
 
 
 def _distribution(durations: Floats, levels: tuple[tuple[str, float], ...], note: str) -> Chart:
-    """How many steps took how long; the last bin has what lies far above the 95th percentile."""
-    top = top_of(durations)
-    low = float(durations.min())
-    edges = np.linspace(low, max(top, low + 1), BINS + 1)
-    counts, _ = np.histogram(np.minimum(durations, edges[-1]), edges)
-    middles = (edges[:-1] + edges[1:]) / 2
-    beyond = int((durations > edges[-1]).sum())
-    above = f"{beyond:,} longer than {format_ns(edges[-1])} are in the last bar" if beyond else ""
+    """How many steps took how long."""
+    middles, (counts,), top, (beyond,) = binned(durations)
+    above = f"{beyond:,} longer than {format_ns(top)} are in the last bar" if beyond else ""
     return Chart(
         "distribution",
         "Distribution of step times",
         middles,
         "step time",
-        (Series("steps", counts.astype(np.float64)),),
+        (Series("steps", counts),),
         lambda count: f"{count:,.0f} step{'s'[: round(count) != 1]}",
         levels,
         note="; ".join(part for part in (above, note) if part),
@@ -210,13 +219,10 @@ def _of_memory(snapshot: Snapshot) -> Iterator[Chart]:
         Series("allocated", use.allocated.astype(np.float64)),
         Series("reserved", use.reserved.astype(np.float64)),
     )
-    note = (
-        f"{use.summed:,} steps in between are stored as aggregates, not drawn" if use.summed else ""
-    )
     peak = (("peak", float(use.peak_allocated)),)
     index = use.step.astype(np.float64)
     yield Chart("memory", "GPU memory at the end of each step", index, "step", lines,
-                format_bytes, peak, note=note, is_bytes=True)  # fmt: skip
+                format_bytes, peak, note=_not_drawn(use.summed), is_bytes=True)  # fmt: skip
 
 
 def _of_machine(snapshot: Snapshot) -> Iterator[Chart]:
@@ -252,11 +258,6 @@ def _metric(
         yield Chart(name, title, seconds, label, lines, text, is_bytes=text is format_bytes)
 
 
-def nearest(x: Sequence[float] | Floats, at: float) -> int:
+def nearest(x: Floats, at: float) -> int:
     """The point of ascending ``x`` that is nearest to ``at``."""
-    right = int(np.searchsorted(x, at))
-    if right <= 0 or len(x) == 0:
-        return 0
-    if right >= len(x):
-        return len(x) - 1
-    return right if x[right] - at < at - x[right - 1] else right - 1
+    return int(np.abs(x - at).argmin()) if len(x) else 0

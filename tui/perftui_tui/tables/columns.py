@@ -119,11 +119,10 @@ def percent_column(title: str, values: Sequence[float | None], optional: int) ->
 
 
 def share_columns(
-    values: Int64, whole: int, ascii_only: bool = False, *, parts: Int64 | None = None
+    values: Int64, whole: int, *, parts: Int64 | None = None
 ) -> tuple[Column, Column]:
     """Each value as a part of ``whole``, in figures and as a bar; ``parts`` are what adds up."""
     added = values if parts is None else parts
-    draw = ascii_bar if ascii_only else block_bar
 
     def fraction(value: int) -> float:
         return value / whole if whole else 0.0
@@ -142,7 +141,7 @@ def share_columns(
         lambda row: "",  # noqa: ARG005 - it is drawn
         width=_BAR,
         align=LEFT,
-        bar=lambda row, width: draw(fraction(int(values[row])), width),
+        bar=lambda row, width: block_bar(fraction(int(values[row])), width),
         widest=_WIDEST_BAR,
         optional=2,
     )
@@ -154,8 +153,3 @@ def block_bar(fraction: float, width: int) -> str:
     steps = filled_steps(fraction, width * 8)
     full, rest = divmod(steps, 8)
     return ("█" * full + (LEFT_EIGHTHS[rest] if rest else "")).ljust(width)
-
-
-def ascii_bar(fraction: float, width: int) -> str:
-    """``fraction`` of ``width`` cells, filled from the left."""
-    return ("#" * filled_steps(fraction, width)).ljust(width)

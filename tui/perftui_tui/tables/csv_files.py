@@ -16,14 +16,10 @@ def csv_text(data: TableData, order: Int64) -> str:
     columns = [column for column in data.columns if column.bar is None]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_title(column) for column in columns])
+    writer.writerow([f"{c.title} ({c.unit})" if c.unit else c.title for c in columns])
     for row in order.tolist():
         writer.writerow([_value(column, row) for column in columns])
     return text.getvalue()
-
-
-def _title(column: Column) -> str:
-    return f"{column.title} ({column.unit})" if column.unit else column.title
 
 
 def _value(column: Column, row: int) -> object:

@@ -9,10 +9,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from perftui.trace.model import Int64
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.rows import plain, wrap
 from perftui_tui.tables.rows import EMPTY, TableData, column_widths, fit, row_text, shown_columns
-from perftui_tui.widgets.row_view import RowView
 
 
 class DrawnTable(ScrollView):
@@ -28,22 +26,17 @@ class DrawnTable(ScrollView):
     _sort_column = 0
     _descending = True
     _needle = ""
-    _laid_out: tuple[TableData, int, tuple[list[int], list[int]]] = (EMPTY, 0, ([], []))
+    _laid_out: dict[int, int] = {}  # noqa: RUF012 - only replaced
+    _laid_out_for: tuple[TableData, int] = EMPTY, 0
 
-    def _shown(self) -> list[int]:
-        return self._layout_for(self.data, self.scrollable_content_region.width)[0]
-
-    def _widths(self) -> list[int]:
-        return self._layout_for(self.data, self.scrollable_content_region.width)[1]
-
-    def _layout_for(self, data: TableData, width: int) -> tuple[list[int], list[int]]:
-        """Columns that are shown and their cells: the same for all rows of a frame."""
-        known_data, known_width, layout = self._laid_out
-        if known_data is not data or known_width != width:
+    def _widths(self) -> dict[int, int]:
+        """Columns that are shown, with their cells: the same for all rows of a frame."""
+        data, width = wanted = self.data, self.scrollable_content_region.width
+        if self._laid_out_for != wanted:
             shown = shown_columns(data.columns, width)
-            layout = shown, column_widths(data.columns, shown, width)
-            self._laid_out = data, width, layout
-        return layout
+            widths = column_widths(data.columns, shown, width)
+            self._laid_out, self._laid_out_for = dict(zip(shown, widths, strict=True)), wanted
+        return self._laid_out
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen: header, row or sums."""
@@ -60,14 +53,12 @@ class DrawnTable(ScrollView):
 
     def _line(self, text: str, component: str) -> Strip:
         style = self.get_component_rich_style(component) if component else self.rich_style
-        text = text.translate(ASCII_GLYPHS) if RowView.ascii_only else text
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def _header(self) -> Strip:
-        arrow = ("v" if self._descending else "^") if RowView.ascii_only else None
-        arrow = arrow or ("▼" if self._descending else "▲")
+        arrow = "▼" if self._descending else "▲"
         segments = []
-        for index, width in zip(self._shown(), self._widths(), strict=True):
+        for index, width in self._widths().items():
             column, is_sorted = self.data.columns[index], index == self._sort_column
             title = f"{column.title} {arrow}" if is_sorted else column.title
             component = f"virtual-table--{'sorted' if is_sorted else 'header'}"
@@ -82,7 +73,7 @@ class DrawnTable(ScrollView):
         bar_style = self.get_component_rich_style("virtual-table--bar")
         segments = []
         cells: list[str] = []
-        for index, width in zip(self._shown(), self._widths(), strict=True):
+        for index, width in self._widths().items():
             column = self.data.columns[index]
             if column.bar is None:
                 cells.append(fit(column.text(row), width, column.align) + " ")
@@ -91,14 +82,13 @@ class DrawnTable(ScrollView):
             segments.append(Segment(column.bar(row, width).ljust(width) + " ", bar_style))
             cells.clear()
         segments.append(Segment("".join(cells), style))
-        if RowView.ascii_only:
-            segments = [Segment(text.translate(ASCII_GLYPHS), own) for text, own, _ in segments]
         return Strip(segments).adjust_cell_length(self.size.width, style)
 
     def _sums(self) -> str:
-        columns = [self.data.columns[index] for index in self._shown()]
+        columns = [self.data.columns[index] for index in self._widths()]
         texts = ["" if c.total is None else c.total(self.order) for c in columns]
-        return row_text(texts, self._widths(), [column.align for column in columns])
+        widths = list(self._widths().values())
+        return row_text(texts, widths, [column.align for column in columns])
 
     def _empty(self, width: int) -> list[str]:
         """Why there is no row, in as many lines as that takes."""

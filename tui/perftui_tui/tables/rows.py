@@ -93,7 +93,9 @@ def ordered_rows(data: TableData, column: int, descending: bool, needle: str = "
     keys = _sort_keys(data, column, descending)
     if data.parents is not None:
         return _in_tree(data.parents, keys)
-    rows = matching_rows(data, needle)
+    low = needle.casefold()
+    found = [row for row, name in enumerate(data.folded) if low in name] if needle else None
+    rows = np.arange(len(data)) if found is None else np.asarray(found, np.int64)
     return rows[np.argsort(keys[rows], kind="stable")]
 
 
@@ -118,14 +120,6 @@ def _in_tree(parents: Int64, keys: npt.NDArray[np.int64] | npt.NDArray[np.float6
         found.append(waiting.pop())
         waiting += below.get(found[-1], [])[::-1]
     return np.asarray(found, np.int64)
-
-
-def matching_rows(data: TableData, needle: str) -> Int64:
-    """Rows whose name contains ``needle``, in any case."""
-    if not needle:
-        return np.arange(len(data), dtype=np.int64)
-    low = needle.casefold()
-    return np.asarray([row for row, name in enumerate(data.folded) if low in name], np.int64)
 
 
 def shown_columns(columns: Sequence[Column], width: int) -> list[int]:

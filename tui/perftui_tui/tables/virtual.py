@@ -125,13 +125,9 @@ class VirtualTable(DrawnTable, can_focus=True):
 
     def _reveal(self) -> None:
         """Scroll the selection into view; before the first layout there is nowhere to scroll."""
-        if self.size.height == 0:
-            return
-        top, body = self.scroll_offset.y, self._body_height()
-        if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, immediate=True)
-        elif self.cursor >= top + body:
-            self.scroll_to(y=self.cursor - body + 1, animate=False, immediate=True)
+        if self.size.height:
+            selected = Region(0, self.cursor, 1, _FRAME_ROWS + 1)
+            self.scroll_to_region(selected, animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
         """Keep the selection in view."""
@@ -170,7 +166,7 @@ class VirtualTable(DrawnTable, can_focus=True):
 
     def action_sort(self, step: int) -> None:
         """Sort by the next (1) or previous (-1) column on screen."""
-        shown = [index for index in self._shown() if self.data.columns[index].bar is None]
+        shown = [index for index in self._widths() if self.data.columns[index].bar is None]
         if shown:
             place = shown.index(self._sort_column) if self._sort_column in shown else 0
             self.sort_by(shown[(place + step) % len(shown)])
@@ -192,9 +188,10 @@ class VirtualTable(DrawnTable, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Sort by the header that was clicked, select a row, open the selected one."""
         if event.y == 0:
-            place = column_at(self._widths(), event.x)
+            widths = self._widths()
+            place = column_at(list(widths.values()), event.x)
             if place is not None:
-                index = self._shown()[place]
+                index = list(widths)[place]
                 self.sort_by(index - 1 if self.data.columns[index].bar else index)
             return
         position = event.y - 1 + self.scroll_offset.y

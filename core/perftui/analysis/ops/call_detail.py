@@ -116,13 +116,13 @@ def open_group(trace: Trace, calls: Calls, label: str) -> Detail | None:
 
 def groups_of(calls: Calls, rows: Int64) -> tuple[Part, ...]:
     """The groups that some calls of ``calls`` are in, with their durations, longest first."""
-    return _parts(calls.trace.name[rows], calls.trace.duration[rows], rows, calls.labels)
+    return parts_of(calls.trace.name[rows], calls.trace.duration[rows], rows, calls.labels)
 
 
 def _callers(calls: Calls, rows: Int64) -> tuple[Part, ...]:
     above = calls.callers[rows]
     group = np.where(above == NONE, len(calls.labels), calls.trace.name[above])
-    return _parts(group, calls.lasting[rows], rows, (*calls.labels, NOBODY))
+    return parts_of(group, calls.lasting[rows], rows, (*calls.labels, NOBODY))
 
 
 def _kernels(trace: Trace, calls: Calls, mask: Mask) -> tuple[Part, ...]:
@@ -131,15 +131,16 @@ def _kernels(trace: Trace, calls: Calls, mask: Mask) -> tuple[Part, ...]:
     under = linked.copy()
     under[linked] = around[calls.launchers[linked]] != NONE
     rows = calls.links.activity[under]
-    return _parts(trace.name[rows], trace.duration[rows], rows, trace.names)
+    return parts_of(trace.name[rows], trace.duration[rows], rows, trace.names)
 
 
 def _by_track(trace: Trace, rows: Int64) -> tuple[Part, ...]:
     labels = tuple(str(number) for number in range(len(trace.tracks)))
-    return _parts(trace.track[rows], trace.duration[rows], rows, labels)
+    return parts_of(trace.track[rows], trace.duration[rows], rows, labels)
 
 
-def _parts(group: Ints, lasting: Int64, rows: Int64, labels: tuple[str, ...]) -> tuple[Part, ...]:
+def parts_of(group: Ints, lasting: Int64, rows: Int64, labels: tuple[str, ...]) -> tuple[Part, ...]:
+    """What each group has of some rows, most time first; ``group`` numbers ``labels``."""
     if not len(rows):
         return ()
     found, dense = np.unique(group, return_inverse=True)
@@ -165,7 +166,7 @@ def open_kernel(trace: Trace, calls: Calls, kernels: KernelTable, line: int) -> 
     nobody = len(calls.labels)
     group = np.where(launchers == NONE, nobody, calls.trace.name[launchers])
     lasting = trace.duration[rows]
-    parts = _parts(
+    parts = parts_of(
         group, lasting, np.where(launchers == NONE, rows, launchers), (*calls.labels, NO_CALL)
     )
     return Detail(

@@ -10,12 +10,12 @@ from perftui.analysis.kernels.tensor_cores import tensor_cores
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Detail, Part
 from perftui.analysis.timeline.tracks import track_label
 from perftui.trace.categories import KERNEL
-from perftui.trace.model import Trace
+from perftui.trace.model import NONE, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.rows import wrap
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
-from perftui_tui.screens.ops.detail_table import MOST_ROWS, WIDE, DetailTable, Share, line
+from perftui_tui.screens.ops.detail_table import MOST_ROWS, WIDE, DetailTable, line
 from perftui_tui.screens.ops.linked_lines import LinkedLine, Target, ToGroup, ToKernel, ToRow
 from perftui_tui.tables.rows import LEFT, fit
 
@@ -27,28 +27,27 @@ _MARGIN = 3
 class Further:
     """Facts of a page that take longer to find out; None while they are not known."""
 
-    shapes: Sequence[tuple[str, int, int]] | None = None
-    """Shapes with calls and time; empty where they were not recorded."""
+    shapes: Sequence[Part] | None = None
+    """Shapes of its inputs; empty where they were not recorded."""
     lines: Sequence[Part] | None = None
     """Lines of code that call it; empty where they were not recorded."""
     launches: Mapping[int, LaunchShapes] | None = None
     """By line of the kernel table."""
-    line_of: Mapping[tuple[str, str], int] | None = None
+    line_of: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Lines of the kernel table by name and category."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """Why ``shapes``, ``lines`` or ``launches`` could not be read, which are empty then."""
 
     def launch(self, name: str, category: str) -> LaunchShapes | None:
         """How a kernel was launched, as far as that is known."""
-        line = (self.line_of or {}).get((name, category))
-        return None if line is None else (self.launches or {}).get(line)
+        return (self.launches or {}).get(self.line_of.get((name, category), NONE))
 
 
 def group_lines(
-    detail: Detail, figures: Sequence[str], further: Further, width: int, ascii_only: bool
+    detail: Detail, figures: Sequence[str], further: Further, width: int
 ) -> list[LinkedLine]:
     """An operator, a module or a line of code."""
-    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
+    page = _Page(width - _MARGIN, detail.trace, further)
     return [
         *page.head(detail, figures, "a call"),
         *page.kernels(detail.kernels),
@@ -59,11 +58,10 @@ def group_lines(
 
 
 def kernel_lines(
-    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int,
-    ascii_only: bool,
-) -> list[LinkedLine]:  # fmt: skip
+    detail: Detail, category: str, figures: Sequence[str], further: Further, width: int
+) -> list[LinkedLine]:
     """A kernel, a copy or a set."""
-    page = _Page(width - _MARGIN, ascii_only, detail.trace, further)
+    page = _Page(width - _MARGIN, detail.trace, further)
     return [
         *page.head(detail, figures, "a launch"),
         *page.launches(detail.label, category),
@@ -127,13 +125,7 @@ class _Page(DetailTable):
 
     def callers(self, detail: Detail, title: str, things: str) -> Iterator[LinkedLine]:
         """Who made the calls, with the share of each."""
-        rows: list[Share] = []
-        for part in detail.callers:
-            somebody = part.label not in (NOBODY, NO_CALL)
-            target: Target = ToGroup(part.label) if somebody else ToRow(part.row)
-            rows.append((part.label, part.count, part.time, target))
-        yield from self.shares(title, things, rows)
-        yield from self.rest(detail.callers)
+        yield from self.shares(title, things, detail.callers, _caller)
         if detail.inner:
             count = format_count(detail.inner)
             yield line((f"{count} more run inside another call of it, and are part of that", "dim"))
@@ -143,24 +135,15 @@ class _Page(DetailTable):
         if not self.further.lines:
             yield from self._missing("lines of code", "lines", "stacks")
             return
-        rows = [(one.label, one.count, one.time, ToRow(one.row)) for one in self.further.lines]
-        yield from self.shares("called from the functions at", "calls", rows)
-        yield from self.rest(self.further.lines)
+        title = "called from the functions at"
+        yield from self.shares(title, "calls", self.further.lines, lambda part: ToRow(part.row))
 
     def shapes(self) -> Iterator[LinkedLine]:
         """Sizes of the inputs."""
-        shapes = self.further.shapes
-        if not shapes:
+        if not self.further.shapes:
             yield from self._missing("input shapes", "shapes", "shapes")
             return
-        rows = [(text or "(no tensor)", count, time, None) for text, count, time in shapes]
-        yield from self.shares("input shapes", "calls", rows)
-        if len(shapes) > MOST_ROWS:
-            rest = shapes[MOST_ROWS:]
-            calls = format_count(sum(count for _, count, _ in rest))
-            lasting = format_ns(sum(time for _, _, time in rest))
-            text = f"{format_count(len(rest))} more shapes: {calls} calls, {lasting}"
-            yield line((text, "dim"))
+        yield from self.shares("input shapes", "calls", self.further.shapes, lambda _: None)
 
     def launches(self, name: str, category: str) -> Iterator[LinkedLine]:
         """Grid, block and occupancy of a kernel."""
@@ -212,6 +195,10 @@ class _Page(DetailTable):
             yield from self.title(f"{what} are being read")
         else:
             yield from self.title(f"{what} were not recorded: --{option} records them")
+
+
+def _caller(part: Part) -> Target:
+    return ToRow(part.row) if part.label in (NOBODY, NO_CALL) else ToGroup(part.label)
 
 
 def _joined(facts: Sequence[str], width: int) -> list[str]:

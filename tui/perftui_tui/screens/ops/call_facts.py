@@ -6,24 +6,23 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-import numpy as np
-
-from perftui.analysis.grouping import sums
 from perftui.analysis.kernels.launches import LaunchShapes, launch_shapes
 from perftui.analysis.links import Links, link
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.ops.arguments import OpArguments, op_arguments
-from perftui.analysis.ops.call_detail import Detail, Part, groups_of, open_group, open_kernel
+from perftui.analysis.ops.call_detail import (
+    Detail,
+    Part,
+    groups_of,
+    open_group,
+    open_kernel,
+    parts_of,
+)
 from perftui.analysis.ops.call_groups import By, Grouped, grouped
 from perftui.analysis.ops.call_paths import CallPaths
 from perftui.trace.model import NONE, Int64
 
 Progress = Callable[[float], bool]
-
-
-def no_progress(_done: float) -> bool:
-    """Ignore progress and go on."""
-    return True
 
 
 class CallFacts:
@@ -43,7 +42,14 @@ class CallFacts:
     def _links(self) -> Links:
         return link(self.trace)
 
-    def table(self, by: By, progress: Progress = no_progress) -> OpTable:
+    @cached_property
+    def line_of(self) -> Mapping[tuple[str, str], int]:
+        """Lines of the kernel table by name and category."""
+        kernels = self.analysis.kernels
+        names = zip(kernels.names, kernels.categories, strict=True)
+        return {key: line for line, key in enumerate(names)}
+
+    def table(self, by: By, progress: Progress) -> OpTable:
         """The calls grouped by ``by``; without rows where the trace has no such data.
 
         Raises TraceError and Cancelled as ``op_arguments`` does.
@@ -54,7 +60,7 @@ class CallFacts:
                 self.known_tables[by] = OpTable.empty() if found is None else found.flat.table()
             return self.known_tables[by]
 
-    def paths(self, by: By, progress: Progress = no_progress) -> CallPaths | None:
+    def paths(self, by: By, progress: Progress) -> CallPaths | None:
         """The tree of calls, with its roots worked out; None where the trace has no such data."""
         with self._lock:
             found = self._grouped(by, progress)
@@ -69,61 +75,53 @@ class CallFacts:
     def open_group(self, by: By, label: str, *, nested: bool) -> Detail | None:
         """One group, of the table or of the tree."""
         with self._lock:
-            found = self._grouped(by, no_progress)
+            found = self._grouped(by)
             if found is None:
                 return None
             return open_group(self.trace, found.nested if nested else found.flat, label)
 
-    def open_kernel(self, line: int) -> Detail | None:
+    def open_kernel(self, name: str, category: str) -> Detail | None:
         """One line of the kernel table."""
+        line = self.line_of.get((name, category))
         with self._lock:
-            found = self._grouped(By.NAME, no_progress)
-            if found is None:
+            found = self._grouped(By.NAME)
+            if found is None or line is None:
                 return None
             return open_kernel(self.trace, found.flat, self.analysis.kernels, line)
 
-    def shapes_of(
-        self, rows: Int64, progress: Progress = no_progress
-    ) -> list[tuple[str, int, int]] | None:
-        """Input shapes of some operators, with how many calls had them and their time, longest
-        first; None where shapes were not recorded. Raises as ``op_arguments`` does."""
+    def shapes_of(self, rows: Int64, progress: Progress) -> tuple[Part, ...]:
+        """Input shapes of some operators, longest first; none where they were not recorded.
+
+        Raises as ``op_arguments`` does.
+        """
         with self._lock:
             arguments = self._read_arguments(progress)
-        numbers = arguments.shape[rows]
-        known = numbers != NONE
-        if not known.any():
-            return None
-        found, group = np.unique(numbers[known], return_inverse=True)
-        counts = np.bincount(group)
-        times = sums(group, self.trace.duration[rows[known]], len(found))
-        order = np.argsort(-times, kind="stable")
-        return [
-            (arguments.shapes[int(found[at])], int(counts[at]), int(times[at]))
-            for at in order.tolist()
-        ]
+        rows = rows[arguments.shape[rows] != NONE]
+        labels = tuple(text or "(no tensor)" for text in arguments.shapes)
+        return parts_of(arguments.shape[rows], self.trace.duration[rows], rows, labels)
 
-    def lines_of(self, rows: Int64, progress: Progress = no_progress) -> tuple[Part, ...]:
+    def lines_of(self, rows: Int64, progress: Progress) -> tuple[Part, ...]:
         """The lines of code that some operators were called from, longest first; none where the
         trace does not tell. Raises as ``op_arguments`` does, where only arguments tell."""
         with self._lock:
             found = self._grouped(By.LINE, progress)
         return () if found is None else groups_of(found.flat, rows)
 
-    def launches(self, progress: Progress = no_progress) -> Mapping[int, LaunchShapes]:
+    def launches(self, progress: Progress) -> Mapping[int, LaunchShapes]:
         """How kernels were launched, by line of the kernel table. Raises as ``launch_shapes``."""
         with self._lock:
             if self.known_launches is None:
                 self.known_launches = launch_shapes(self.trace, self.analysis.kernels, progress)
             return self.known_launches
 
-    def _grouped(self, by: By, progress: Progress) -> Grouped | None:
+    def _grouped(self, by: By, progress: Progress | None = None) -> Grouped | None:
         if by not in self._groups:
             self._groups[by] = grouped(
                 self.trace, self._links, by, lambda: self._read_arguments(progress)
             )
         return self._groups[by]
 
-    def _read_arguments(self, progress: Progress) -> OpArguments:
+    def _read_arguments(self, progress: Progress | None) -> OpArguments:
         if self._arguments is None:
             self._arguments = op_arguments(self.trace, progress)
         return self._arguments

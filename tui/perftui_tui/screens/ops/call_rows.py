@@ -21,7 +21,6 @@ MOST_ROWS = 5_000
 """Rows of a filtered tree: so many are built in 0.1 s, and nobody reads more."""
 
 OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
-_ASCII = str.maketrans("▾▸", "-+")
 
 Path = tuple[int, ...]
 
@@ -36,23 +35,17 @@ class Visible:
     matches: bool
 
 
-def visible_nodes(paths: CallPaths, opened: set[Path], needle: str = "") -> list[Visible]:
+def visible_nodes(paths: CallPaths, opened: set[Path], needle: str) -> list[Visible]:
     """Nodes below opened ones; with a ``needle`` those that contain it, and the way there."""
-    if not needle:
-        return _walked(paths, opened, None, None)
     low = needle.casefold()
-    groups = np.array([low in label.casefold() for label in paths.calls.labels], dtype=bool)
-    return _walked(paths, opened, groups, paths.leading_to(groups))
-
-
-def _walked(
-    paths: CallPaths, opened: set[Path], groups: Mask | None, leading: Mask | None
-) -> list[Visible]:
+    named = [needle != "" and low in label.casefold() for label in paths.calls.labels]
+    groups = np.array(named, dtype=bool)
+    leading = paths.leading_to(groups) if needle else None
     found: list[Visible] = []
     waiting = [(node, -1, False) for node in reversed(paths.roots())]
     while waiting and len(found) < MOST_ROWS:
         node, parent, below_match = waiting.pop()
-        matches = groups is not None and bool(groups[node.path[-1]])
+        matches = bool(groups[node.path[-1]])
         leads = leading is None or bool(leading[node.rows].any())
         if not leads and not below_match:
             continue
@@ -81,16 +74,14 @@ def top_path(paths: CallPaths, start: PathNode | None) -> list[PathNode]:
     return found
 
 
-def tree_table(
-    paths: CallPaths, shown: Sequence[Visible], ascii_only: bool = False, needle: str = ""
-) -> TableData:
+def tree_table(paths: CallPaths, shown: Sequence[Visible], needle: str) -> TableData:
     """The columns of the group table, for the nodes that are ``shown``."""
     roots = paths.roots()
     device = any(node.device_total for node in roots)
     nodes = [each.node for each in shown]
     top = np.array([each.parent < 0 for each in shown], dtype=bool)
     columns = [
-        _names(shown, ascii_only, needle),
+        _names(shown, needle),
         count_column("calls", _column(nodes, "calls"), summed=False),
         time_column("self CPU", _column(nodes, "cpu_self"), 3 if device else 0),
         _total("total CPU", _column(nodes, "cpu_total"), top, 4 if device else 0),
@@ -103,7 +94,7 @@ def tree_table(
     total = "device_total" if device else "cpu_total"
     values = _column(nodes, total)
     whole = sum(getattr(node, total) for node in roots)
-    columns += share_columns(values, whole, ascii_only, parts=np.where(top, values, 0))
+    columns += share_columns(values, whole, parts=np.where(top, values, 0))
     return TableData(
         names=[each.node.label for each in shown],
         columns=tuple(columns),
@@ -123,8 +114,8 @@ def _total(title: str, values: Int64, top: Mask, optional: int) -> Column:
     return time_column(title, values, optional, summed=np.where(top, values, 0))
 
 
-def _names(shown: Sequence[Visible], ascii_only: bool, needle: str) -> Column:
-    texts = [_text(each, ascii_only) for each in shown]
+def _names(shown: Sequence[Visible], needle: str) -> Column:
+    texts = [_text(each) for each in shown]
     matches = sum(each.matches for each in shown)
     cut = f", the first {format_count(MOST_ROWS)}" if len(shown) >= MOST_ROWS else ""
 
@@ -143,9 +134,8 @@ def _names(shown: Sequence[Visible], ascii_only: bool, needle: str) -> Column:
     return Column("call", names, texts.__getitem__, align=LEFT, total=total, exact=spelled)
 
 
-def _text(shown: Visible, ascii_only: bool) -> str:
+def _text(shown: Visible) -> str:
     mark = OPEN if shown.is_open else CLOSED if shown.node.calls_others else LEAF
-    mark = mark.translate(_ASCII) if ascii_only else mark
     return f"{' ' * (len(shown.node.path) - 1)}{mark}{short_label(shown.node.label)}"
 
 
@@ -158,14 +148,10 @@ class CallTreeState:
         self.needle = ""
         self.shown: Sequence[Visible] = ()
 
-    def table(self, ascii_only: bool) -> TableData:
+    def table(self) -> TableData:
         """The rows that are to be seen now."""
         self.shown = visible_nodes(self.paths, self.opened, self.needle)
-        return tree_table(self.paths, self.shown, ascii_only, self.needle)
-
-    def node(self, row: int | None) -> PathNode | None:
-        """The node in a row of the table."""
-        return None if row is None else self.shown[row].node
+        return tree_table(self.paths, self.shown, self.needle)
 
     def toggle(self, row: int) -> None:
         """Open a node, or close it."""
@@ -194,6 +180,6 @@ class CallTreeState:
 
     def open_top_path(self, row: int | None) -> Path | None:
         """Open the top path from a node, or from the top root, to its end; returns the last."""
-        way = top_path(self.paths, self.node(row))
+        way = top_path(self.paths, None if row is None else self.shown[row].node)
         self.opened |= {node.path for node in way[:-1]}
         return way[-1].path if way else None

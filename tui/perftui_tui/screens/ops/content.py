@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from perftui.analysis.kernels.metrics import join_kernels
-from perftui.analysis.model import OpTable, TraceAnalysis
+from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.arguments import Cancelled
 from perftui.analysis.ops.call_groups import By
 from perftui.trace.errors import TraceError
@@ -14,7 +16,6 @@ from perftui_tui.screens.ops.call_facts import CallFacts, Progress
 from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.op_tables import group_table, kernel_table
 from perftui_tui.tables.rows import TableData
-from perftui_tui.widgets.row_view import RowView
 
 _TITLES = {
     By.NAME: ("op", "ops"),
@@ -39,35 +40,26 @@ class OpsContent:
         self.trees: dict[By, CallTreeState] = {}
         joined = join_kernels(metrics, analysis.kernels).kernels if metrics else ()
         self._measured = {kernel.row: kernel for kernel in joined}
-        self._problems: dict[By, str] = {}
-        self._launches_failed = False
+        self._problems: dict[By | str, str] = {}
         self._made: dict[By | str, TableData] = {}
 
     @property
     def lacks_launches(self) -> bool:
         """Whether launches of kernels can still be read from the file."""
-        known = self.facts.known_launches is not None or self._launches_failed
+        known = self.facts.known_launches is not None or "launches" in self._problems
         return not known and len(self.analysis.kernels) > 0
 
     def read_launches(self, progress: Progress) -> bool:
         """Read how kernels were launched, on a thread; False where ``progress`` returned False."""
-        try:
-            self.facts.launches(progress)
-        except TraceError:
-            # The page of a kernel says so; the table has the columns that it has.
-            self._launches_failed = True
-        except Cancelled:
-            return False
-        return True
+        # What went wrong is said on the page of a kernel; the table has the columns that it has.
+        return self._complete("launches", lambda: self.facts.launches(progress))
 
     def kernels(self) -> TableData:
         """The kernels, with all that is known of them so far."""
         launches = self.facts.known_launches
         key = "kernels" if launches is None else "kernels and launches"
         if key not in self._made:
-            self._made[key] = kernel_table(
-                self.analysis.kernels, RowView.ascii_only, launches, self._measured
-            )
+            self._made[key] = kernel_table(self.analysis.kernels, launches, self._measured)
         return self._made[key]
 
     def operators(self, by: By, needle: str, *, is_tree: bool) -> TableData | None:
@@ -79,7 +71,9 @@ class OpsContent:
             return None
         if not is_tree or (not len(table) and by is not By.NAME):
             if by not in self._made:
-                self._made[by] = _groups(table, by)
+                nothing = TableData((), (), empty=_NOT_RECORDED.get(by, ""))
+                has_rows = len(table) or by is By.NAME
+                self._made[by] = group_table(table, *_TITLES[by]) if has_rows else nothing
             return self._made[by]
         if by not in self.trees:
             paths = self.facts.known_paths.get(by)
@@ -87,16 +81,23 @@ class OpsContent:
                 return None
             self.trees[by] = CallTreeState(paths)
         self.trees[by].needle = needle
-        return self.trees[by].table(RowView.ascii_only)
+        return self.trees[by].table()
 
     def work_out(self, by: By, progress: Progress, *, is_tree: bool) -> bool:
         """Complete ``operators``, on a thread; False where ``progress`` returned False."""
-        try:
+
+        def read() -> None:
             self.facts.table(by, progress)
             if is_tree:
                 self.facts.paths(by, progress)
+
+        return self._complete(by, read)
+
+    def _complete(self, what: By | str, read: Callable[[], object]) -> bool:
+        try:
+            read()
         except TraceError as error:
-            self._problems[by] = str(error)
+            self._problems[what] = str(error)
         except Cancelled:
             return False
         return True
@@ -115,12 +116,6 @@ class OpsContent:
         table = analysis.modules if by is By.MODULE and len(analysis.modules) else analysis.ops
         rest = int(analysis.kernels.total.sum()) - int(table.device_self.sum())
         return f"+ {format_ns(rest)} of GPU time launched by none of these" if rest > 0 else ""
-
-
-def _groups(table: OpTable, by: By) -> TableData:
-    if not len(table) and by is not By.NAME:
-        return TableData((), (), empty=_NOT_RECORDED[by])
-    return group_table(table, *_TITLES[by], RowView.ascii_only)
 
 
 def figures_of(data: TableData, row: int) -> tuple[str, ...]:

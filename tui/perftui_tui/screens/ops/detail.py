@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -27,7 +29,6 @@ from perftui_tui.screens.ops.linked_lines import (
     ToKernel,
     ToRow,
 )
-from perftui_tui.widgets.row_view import RowView
 
 
 @dataclass
@@ -52,11 +53,8 @@ class OpsDetail(Vertical):
     OpsDetail.-open { display: block; }
     """
 
-    class Closed(Message):
-        """The last page was left."""
-
     class Changed(Message):
-        """Another page is on top."""
+        """Another page is on top, or none."""
 
     @dataclass(eq=False)
     class RowChosen(Message):
@@ -117,7 +115,7 @@ class OpsDetail(Vertical):
         self._pages.clear()
         self.remove_class("-open")
         self.workers.cancel_group(self, "ops-detail")
-        self.post_message(self.Closed())
+        self.post_message(self.Changed())
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="ops-detail")
     def _look(self, facts: CallFacts, page: Page) -> None:
@@ -132,10 +130,7 @@ class OpsDetail(Vertical):
                 self.app.call_from_thread(self._found, page, detail, further)
 
         detail = _detail(facts, page)
-        kernels = facts.analysis.kernels
-        names = zip(kernels.names, kernels.categories, strict=True)
-        line_of = {key: line for line, key in enumerate(names)}
-        known = Further(launches=facts.known_launches, line_of=line_of)
+        known = Further(launches=facts.known_launches, line_of=facts.line_of)
         show(known)
         if detail is None:
             return
@@ -157,12 +152,10 @@ class OpsDetail(Vertical):
             return
         width = self.size.width
         if isinstance(page.target, ToKernel):
-            lines = kernel_lines(
-                page.detail, page.target.category, page.figures, page.further, width,
-                RowView.ascii_only,
-            )  # fmt: skip
+            category = page.target.category
+            lines = kernel_lines(page.detail, category, page.figures, page.further, width)
         else:
-            lines = group_lines(page.detail, page.figures, page.further, width, RowView.ascii_only)
+            lines = group_lines(page.detail, page.figures, page.further, width)
         self.lines.show_lines(lines, page.at)
         page.at = None
 
@@ -189,11 +182,7 @@ class OpsDetail(Vertical):
 
 def _detail(facts: CallFacts, page: Page) -> Detail | None:
     if isinstance(page.target, ToKernel):
-        kernels = facts.analysis.kernels
-        for line, name in enumerate(kernels.names):
-            if (name, kernels.categories[line]) == (page.target.name, page.target.category):
-                return facts.open_kernel(line)
-        return None
+        return facts.open_kernel(page.target.name, page.target.category)
     if isinstance(page.target, ToGroup):
         return facts.open_group(page.by, page.target.label, nested=page.nested)
     return None
@@ -203,23 +192,21 @@ def _read_further(
     facts: CallFacts, detail: Detail, known: Further, progress: Progress
 ) -> Iterator[Further]:
     """Work out one section after the other; one that cannot be read hides none of the others."""
+    readers: dict[str, Callable[[Progress], Any]] = {}
     if len(facts.analysis.kernels):
+        readers["launches"] = facts.launches
+    if detail.is_one_operator:
+        readers["lines"] = partial(facts.lines_of, detail.rows)
+        readers["shapes"] = partial(facts.shapes_of, detail.rows)
+    found: Any
+    for section, read in readers.items():
+        found, unread = (), known.unread
         try:
-            known = replace(known, launches=facts.launches(progress))
+            found = read(progress)
         except TraceError as error:
-            known = replace(known, launches={}, unread={"launches": str(error)})
+            unread = {**unread, section: str(error)}
+        known = replace(known, **{section: found}, unread=unread)
         yield known
-    if not detail.is_one_operator:
-        return
-    try:
-        known = replace(known, lines=facts.lines_of(detail.rows, progress))
-    except TraceError as error:
-        known = replace(known, lines=(), unread={**known.unread, "lines": str(error)})
-    yield known
-    try:
-        yield replace(known, shapes=facts.shapes_of(detail.rows, progress) or ())
-    except TraceError as error:
-        yield replace(known, shapes=(), unread={**known.unread, "shapes": str(error)})
 
 
 def _label(target: Target) -> str:

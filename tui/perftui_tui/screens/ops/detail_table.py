@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from perftui.analysis.ops.call_detail import Part
 from perftui.trace.text import printable
 from perftui_tui.look.units import MISSING, format_count, format_ns, format_percent
 from perftui_tui.screens.ops.linked_lines import LinkedLine, Target
-from perftui_tui.tables.columns import ascii_bar, block_bar
+from perftui_tui.tables.columns import block_bar
 from perftui_tui.tables.rows import LEFT, RIGHT, fit
 
 MOST_ROWS = 12
@@ -19,9 +19,6 @@ WIDE = 16
 """Cells of an exact time."""
 
 _CELL, _BAR = 10, 12
-
-Share = tuple[str, int, int, Target | None]
-"""Name, calls, time in ns, and where the row leads."""
 
 
 def line(*spans: tuple[str, str]) -> LinkedLine:
@@ -34,7 +31,6 @@ class DetailTable:
     """Draws titles and rows, ``width`` cells wide."""
 
     width: int
-    ascii_only: bool
 
     def title(
         self, title: str, *heads: str, bar: bool = False, cell: int = _CELL
@@ -54,17 +50,23 @@ class DetailTable:
         text = self._cells(printable(name), cells, cell, bar=fraction is not None)
         if fraction is None or not self._has_bars:
             return LinkedLine(((text, ""),), target)
-        draw = ascii_bar if self.ascii_only else block_bar
-        return LinkedLine(((text, ""), (f" {draw(fraction, _BAR)}", "chart")), target)
+        return LinkedLine(((text, ""), (f" {block_bar(fraction, _BAR)}", "chart")), target)
 
-    def shares(self, title: str, things: str, rows: Sequence[Share]) -> Iterator[LinkedLine]:
-        """The first rows with their share of the time of all."""
-        whole = sum(time for _, _, time, _ in rows)
+    def shares(
+        self,
+        title: str,
+        things: str,
+        parts: Sequence[Part],
+        target_of: Callable[[Part], Target | None],
+    ) -> Iterator[LinkedLine]:
+        """The first parts with their share of the time of all, and the sum of the rest."""
+        whole = sum(part.time for part in parts)
         yield from self.title(title, things, "time", "share", bar=True)
-        for name, count, time, target in rows[:MOST_ROWS]:
-            fraction = time / whole if whole else 0.0
-            cells = [format_count(count), format_ns(time), format_percent(fraction)]
-            yield self.row(name, cells, target, fraction)
+        for part in parts[:MOST_ROWS]:
+            fraction = part.time / whole if whole else 0.0
+            cells = [format_count(part.count), format_ns(part.time), format_percent(fraction)]
+            yield self.row(part.label, cells, target_of(part), fraction)
+        yield from self.rest(parts)
 
     def rest(self, parts: Sequence[Part]) -> Iterator[LinkedLine]:
         """The sum of the parts that are not listed."""

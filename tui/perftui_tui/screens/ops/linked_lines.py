@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
 
 from perftui_tui.keys.keymap import bindings
@@ -105,15 +106,14 @@ class LinkedLines(RowView, can_focus=True):
 
     def _reveal(self) -> None:
         """The line in view, with the headings above the first."""
-        if self.size.height == 0:
-            return
-        stops, top = self._stops(), self.scroll_offset.y
-        if stops and self.at == stops[0]:
-            self.scroll_to(y=0, animate=False, immediate=True)
-        elif self.at < top:
-            self.scroll_to(y=self.at, animate=False, immediate=True)
-        elif self.at >= top + self.size.height:
-            self.scroll_to(y=self.at - self.size.height + 1, animate=False, immediate=True)
+        if self.size.height:
+            top = 0 if self.at in self._stops()[:1] else self.at
+            self.scroll_to_region(Region(0, top, 1, 1), animate=False, force=True, immediate=True)
+
+    def _go_to(self, place: int) -> None:
+        self.at = place
+        self._draw()
+        self._reveal()
 
     def action_move(self, steps: int) -> None:
         """The next line that leads somewhere, or one before; at the end scroll on."""
@@ -122,26 +122,20 @@ class LinkedLines(RowView, can_focus=True):
         if not further:
             self.scroll_relative(y=steps, animate=False)
             return
-        self.at = further[0] if steps > 0 else further[-1]
-        self._draw()
-        self._reveal()
+        self._go_to(further[0] if steps > 0 else further[-1])
 
     def action_page(self, pages: int) -> None:
         """A screenful."""
         wanted = self.at + pages * max(self.size.height - 1, 1)
         stops = self._stops()
         if stops:
-            self.at = min(stops, key=lambda place: abs(place - wanted))
-            self._draw()
-            self._reveal()
+            self._go_to(min(stops, key=lambda place: abs(place - wanted)))
 
     def action_edge(self, direction: int) -> None:
         """The first (-1) or last (1) line that leads somewhere."""
         stops = self._stops()
         if stops:
-            self.at = stops[0 if direction < 0 else -1]
-            self._draw()
-            self._reveal()
+            self._go_to(stops[0 if direction < 0 else -1])
 
     def action_open(self) -> None:
         """Go where the line leads."""

@@ -31,7 +31,7 @@ NO_OPERATORS = "no operator calls recorded: press {app.capture} to capture a win
 NO_KERNELS = "no GPU activity in this trace: recorded on the CPU only, or without CUDA activities"
 
 
-def group_table(table: OpTable, title: str, things: str, ascii_only: bool = False) -> TableData:
+def group_table(table: OpTable, title: str, things: str) -> TableData:
     """Groups of calls: sorted by device time where a GPU was used, else by CPU self time."""
     device = bool(table.device_self.sum())
     share_of = table.device_self if device else table.cpu_self
@@ -46,22 +46,22 @@ def group_table(table: OpTable, title: str, things: str, ascii_only: bool = Fals
             time_column("self GPU", table.device_self, summed=table.device_self),
             time_column("total GPU", table.device_total, 5),
         ]
-    columns += share_columns(share_of, int(share_of.sum()), ascii_only)
+    columns += share_columns(share_of, int(share_of.sum()))
     by = 4 if device else 2
     return TableData(table.names, tuple(columns), sort_column=by, empty=hint(NO_OPERATORS))
 
 
 def kernel_table(
     kernels: KernelTable,
-    ascii_only: bool = False,
     launches: Mapping[int, LaunchShapes] | None = None,
     measured: Mapping[int, JoinedKernel] | None = None,
 ) -> TableData:
     """Kernels, copies and sets, longest in sum first, with what is known of their launches."""
     count = len(kernels)
+    kinds = [category.removeprefix("gpu_") for category in kernels.categories]
     columns = [
         name_column("kernel", Texts(count, lambda row: printable(kernels.names[row])), "kernels"),
-        text_column("kind", Texts(count, lambda row: _kind(kernels.categories[row])), 6, 9),
+        text_column("kind", kinds, 6, 9),
         count_column("calls", kernels.calls),
         time_column("total", kernels.total, summed=kernels.total),
         time_column("min", kernels.shortest, 7),
@@ -73,7 +73,7 @@ def kernel_table(
         text_column(
             "stream", Texts(count, lambda row: _streams(kernels.streams[row])), 8, 10, RIGHT
         ),
-        *share_columns(kernels.total, int(kernels.total.sum()), ascii_only),
+        *share_columns(kernels.total, int(kernels.total.sum())),
     ]
     ids = list(zip(kernels.categories, kernels.names, strict=True))
     return TableData(kernels.names, tuple(columns), sort_column=3, empty=NO_KERNELS, ids=ids)
@@ -82,10 +82,6 @@ def kernel_table(
 def short_label(label: str) -> str:
     """A line of code with one directory, and anything else as it is; safe to show."""
     return _DIRECTORIES.sub("", printable(label), count=1)
-
-
-def _kind(category: str) -> str:
-    return category.removeprefix("gpu_")
 
 
 def _tensor(kernels: KernelTable, row: int) -> str:

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from perftui.analysis.model import TraceAnalysis
 from perftui_tui.keys.keymap import hint
 from perftui_tui.reading.snapshot import Phase, Snapshot
+from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.screens.ops.view import OpsView
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.tables.csv_files import folder_for
@@ -51,8 +52,8 @@ class OpsScreen(RunScreen):
         """The table, or the page over it."""
         return self.query_one(OpsView)
 
-    @on(OpsView.OperatorOpened)
-    def _opened(self, event: OpsView.OperatorOpened) -> None:
+    @on(OpsDetail.RowChosen)
+    def _opened(self, event: OpsDetail.RowChosen) -> None:
         analysis = self.snapshot.analysis if self.snapshot else None
         if analysis is not None:
             start = int(analysis.trace.start[event.row])

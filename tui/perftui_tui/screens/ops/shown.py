@@ -22,14 +22,12 @@ from perftui.analysis.ops.call_groups import By
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings, hint, shown_key
-from perftui_tui.look.ascii import ASCII_GLYPHS
 from perftui_tui.look.units import format_count
 from perftui_tui.screens.ops.call_rows import CallTreeState
 from perftui_tui.screens.ops.content import OpsContent
 from perftui_tui.screens.ops.detail import OpsDetail
 from perftui_tui.tables.rows import TableData
 from perftui_tui.tables.virtual import VirtualTable
-from perftui_tui.widgets.row_view import RowView
 
 READING = "reading"
 NO_WINDOW = "no trace yet: press {app.capture} to capture a window of steps"
@@ -151,7 +149,6 @@ class OpsShown(Vertical):
         self._name_lines = lines
 
     def _update_text(self, where: str, text: str) -> None:
-        text = text.translate(ASCII_GLYPHS) if RowView.ascii_only else text
         static = self.query_one(where, Static)
         if self._shown_texts.get(where) != text:
             self._shown_texts[where] = text

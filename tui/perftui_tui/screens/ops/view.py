@@ -32,18 +32,10 @@ class OpsView(OpsShown):
         &.-filtering > #ops-filter { display: block; }
         & > #ops-detail { height: auto; max-height: 3; color: $text; }
         & > #ops-rest { height: 1; color: $text-muted; }
-        &.-opened > #ops-table { display: none; }
-        &.-opened > #ops-filter { display: none; }
-        &.-opened > #ops-detail { display: none; }
+        &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("ops")
-
-    @dataclass(eq=False)
-    class OperatorOpened(Message):
-        """The person wants to see ``row`` of the trace on the timeline."""
-
-        row: int
 
     @dataclass(eq=False)
     class SaveWanted(Message):
@@ -86,22 +78,13 @@ class OpsView(OpsShown):
         self.page.open(content.facts, Page(target, by, self._tree is not None, figures))
         self._update_titles()
 
-    @on(OpsDetail.Closed)
-    def _page_closed(self, event: OpsDetail.Closed) -> None:
-        event.stop()
-        self.remove_class("-opened")
-        self._table.focus()
-        self._update_titles()
-
     @on(OpsDetail.Changed)
     def _page_changed(self, event: OpsDetail.Changed) -> None:
         event.stop()
+        if not self.page.is_open:
+            self.remove_class("-opened")
+            self._table.focus()
         self._update_titles()
-
-    @on(OpsDetail.RowChosen)
-    def _row_chosen(self, event: OpsDetail.RowChosen) -> None:
-        event.stop()
-        self.post_message(self.OperatorOpened(event.row))
 
     def action_timeline(self) -> None:
         """The longest call of the selected row on the timeline."""
@@ -112,7 +95,7 @@ class OpsView(OpsShown):
             longest = int(content.analysis.kernels.first_row[row])
         else:
             longest = content.longest(self.by, row, is_tree=self._tree is not None)
-        self.post_message(self.OperatorOpened(longest))
+        self.post_message(OpsDetail.RowChosen(longest))
 
     # Keys
 

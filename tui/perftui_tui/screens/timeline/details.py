@@ -14,7 +14,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from perftui.analysis.timeline.measure import measure
 from perftui.run.reader import RunSnapshot
-from perftui.trace.model import NONE, Trace
+from perftui.trace.model import Trace
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.screens.timeline.detail.event import event_lines
 from perftui_tui.screens.timeline.detail.further import further_lines
@@ -41,7 +41,6 @@ _DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
 _TWO_ROWS = 26
 """Rows from which on the legend may have two of them."""
 
-
 _ENTRY_EXTRA = 4
 """Cells of an entry of the legend beside its word: the mark and blanks."""
 
@@ -56,7 +55,6 @@ class DetailedTimeline(Vertical):
     """Whether the detail shows ``_detailed``."""
     _is_measure = False
     """Whether what was measured is shown instead."""
-    _main_track = NONE
     _notes: tuple[Line, ...] = ()
     """Shown before the summary, while nothing is selected."""
     _hidden = 0
@@ -80,18 +78,21 @@ class DetailedTimeline(Vertical):
     @on(Timeline.SelectionChanged)
     def _selection_changed(self, event: Timeline.SelectionChanged) -> None:
         event.stop()
-        state, selected = self.state, event.selected
-        if state is not None and state.hidden_count != self._hidden:
+        state = self.state
+        if state is None:
+            return
+        if state.hidden_count != self._hidden:
             self._hidden = state.hidden_count
             self._arrange()
-        if state is None or (self._is_shown and selected == self._detailed):
+        selected = state.selected
+        if self._is_shown and selected == self._detailed:
             return
         self._detailed, self._is_shown, self._is_measure = selected, True, False
         if selected is None:
             self._detail.show_lines([*self._notes, *summary_lines(state.analysis)])
             return
         if selected.is_gap:
-            lines = gap_lines(state.analysis, state.gaps, selected, self.run, self._main_track)
+            lines = gap_lines(state.analysis, state.gaps, selected, self.run, state.main_track)
         else:
             lines = event_lines(state.trace, selected, state.launches)
         self._detail.show_lines(lines)
@@ -173,11 +174,6 @@ class DetailedTimeline(Vertical):
         if event.state is WorkerState.ERROR:
             self.notify(str(event.worker.error), severity="error", markup=False, timeout=10)
 
-    @on(Timeline.NothingFound)
-    def _nothing_found(self, event: Timeline.NothingFound) -> None:
-        event.stop()
-        self.notify(event.reason, timeout=3, markup=False)
-
     # How the rows of the screen are shared out
 
     def on_resize(self) -> None:
@@ -195,10 +191,23 @@ class DetailedTimeline(Vertical):
         self._timeline.set_room(max(height - legend_rows - least, 4))
 
     def _show_legend(self) -> None:
+        """The kinds of work in the trace, and how many tracks are hidden."""
         state, width = self.state, self.size.width
         if state is None or not width:
             return
-        text = _legend(self._timeline, state.trace, RowView.ascii_only, width, state.hidden_count)
+        text, used = Text(), 0
+        if state.hidden_count:
+            keys = shown_key("timeline.show_hidden")
+            text.append(f"{state.hidden_count} hidden: {keys} shows them  ", "bold")
+            used = len(text)
+        for kind in _kinds_in(state.trace):
+            cells = len(kind.word) + _ENTRY_EXTRA
+            if used and used + cells > width:
+                text.append("\n")
+                used = 0
+            style = self._timeline.get_component_rich_style(f"timeline--{kind.style}")
+            text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
+            used += cells
         most = 2 if self.size.height >= _TWO_ROWS else 1
         lines = text.split("\n")[:most]
         self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
@@ -206,28 +215,7 @@ class DetailedTimeline(Vertical):
 
 
 def _kinds_in(trace: Trace) -> list[EventKind]:
-    """The kinds of work in ``trace`` in lines of ``width`` cells, and how many are hidden."""
     count = max(len(trace.names), 1)
     pairs = np.unique(trace.category.astype(np.int64) * count + trace.name).tolist()
     held = {kind_of(trace.categories[p // count], trace.names[p % count]) for p in pairs}
     return [kind for kind in EventKind if kind in held]
-
-
-def _legend(
-    timeline: Timeline, trace: Trace, ascii_only: bool, width: int, hidden: int = 0
-) -> Text:
-    """The kinds of work in ``trace``, in lines of ``width`` cells, and how many are hidden."""
-    text, used = Text(), 0
-    if hidden:
-        label = f"{hidden} hidden: {shown_key('timeline.show_hidden')} shows them  "
-        text.append(label, "bold")
-        used = len(label)
-    for kind in _kinds_in(trace):
-        cells = len(kind.word) + _ENTRY_EXTRA
-        if used and used + cells > width:
-            text.append("\n")
-            used = 0
-        style = timeline.get_component_rich_style(f"timeline--{kind.style}")
-        text.append(kind.letter if ascii_only else "█", style).append(f" {kind.word}  ")
-        used += cells
-    return text

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import find_phases
-from perftui.analysis.timeline.launches import Launches
-from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE
-from perftui_tui.screens.timeline.canvas.phase_row import Phases
+from perftui_tui.screens.timeline.model.state import TimelineState
+from perftui_tui.screens.timeline.model.track_list import TrackOrder
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """What the timeline needs of a trace; takes seconds for ten million events."""
+def prepare(analysis: TraceAnalysis, order: TrackOrder) -> TimelineState:
+    """Sort the events into tracks and launches, and find the phases of training.
 
-    analysis: TraceAnalysis
-    tracks: tuple[TimelineTrack, ...]
-    launches: Launches
-    phases: Phases
-    main_track: int
-    """The thread that trains, NONE where it is not known."""
-
-
-def prepare(analysis: TraceAnalysis) -> Prepared:
-    """Sort the events into tracks and launches, and find the phases of training."""
+    Takes seconds for ten million events.
+    """
     trace = analysis.trace
-    tracks = tuple(analysis.timeline_tracks or timeline_tracks(trace))
-    if any(track.rank != NONE for track in trace.tracks):
-        # Phases and the main thread are those of one rank each.
-        return Prepared(analysis, tracks, Launches(trace), {}, NONE)
-    host = Host(trace)
-    return Prepared(analysis, tracks, Launches(trace), find_phases(trace, host), host.main_track)
+    state = TimelineState(analysis, analysis.timeline_tracks or timeline_tracks(trace), order)
+    # Phases and the main thread are those of one rank each.
+    if all(track.rank == NONE for track in trace.tracks):
+        host = Host(trace)
+        state.phases, state.main_track = find_phases(trace, host), host.main_track
+    return state

@@ -21,8 +21,8 @@ from perftui_tui.screens.timeline.detail.lines import Line, Place
 from perftui_tui.screens.timeline.detail.pane import DetailPane
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
-from perftui_tui.screens.timeline.model.track_order import TrackOrder
-from perftui_tui.screens.timeline.prepared import Prepared, prepare
+from perftui_tui.screens.timeline.model.track_list import TrackOrder
+from perftui_tui.screens.timeline.prepared import prepare
 from perftui_tui.screens.timeline.ranks import read_together
 from perftui_tui.screens.timeline.search import SearchedTimeline
 from perftui_tui.screens.timeline.steps import Pace, stay, stay_in_view
@@ -144,18 +144,15 @@ class TimelineView(SearchedTimeline):
     def _index(self, analysis: TraceAnalysis) -> None:
         """Sort the events into tracks beside the screen: a long trace takes a while."""
         worker = get_current_worker()
-        prepared = prepare(analysis)
+        state = prepare(analysis, self._order)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._show_tracks, prepared)
+            self.app.call_from_thread(self._show_tracks, state)
 
-    def _show_tracks(self, prepared: Prepared) -> None:
-        analysis = prepared.analysis
-        if analysis is not self._analysis or not self.is_attached:
+    def _show_tracks(self, state: TimelineState) -> None:
+        if state.analysis is not self._analysis or not self.is_attached:
             return
-        state = TimelineState(analysis, prepared.tracks, self._order, prepared.launches)
-        self._main_track = prepared.main_track
         self._continue(self.state, state)
-        self._timeline.show(state, prepared.phases)
+        self._timeline.show(state)
         self._arrange()
         if self._pending is not None and self._given is not None:
             jump, self._pending = self._pending, None
@@ -188,23 +185,23 @@ class TimelineView(SearchedTimeline):
         worker, began = get_current_worker(), monotonic()
         try:
             analysis = recorded_steps(run)
-            prepared = None if analysis is None else prepare(analysis)
+            state = None if analysis is None else prepare(analysis, self._order)
             if not worker.is_cancelled:
-                self.app.call_from_thread(self._show_steps, prepared, run)
+                self.app.call_from_thread(self._show_steps, state, run)
         finally:
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._pace.done, monotonic() - began)
 
-    def _show_steps(self, prepared: Prepared | None, run: RunSnapshot) -> None:
+    def _show_steps(self, state: TimelineState | None, run: RunSnapshot) -> None:
         if self._given is not None or not self.is_attached:
             return
-        if prepared is None:
+        if state is None:
             self._analysis, self._notes = None, ()
             self._load()
             return
-        self._analysis, self._notes = prepared.analysis, _steps_alone(run)
+        self._analysis, self._notes = state.analysis, _steps_alone(run)
         self.remove_class("-empty")
-        self._show_tracks(prepared)
+        self._show_tracks(state)
 
     # Ranks
 

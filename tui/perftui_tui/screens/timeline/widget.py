@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Concatenate, ParamSpec
 
 from textual.binding import BindingType
 
@@ -10,8 +11,22 @@ from perftui.analysis.steps.find import slow_from
 from perftui_tui.keys.keymap import bindings, hint
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.canvas.mouse import TimelineMouse
+from perftui_tui.screens.timeline.model.state import TimelineState
 
 _KEY_ZOOM = 0.5
+
+_Given = ParamSpec("_Given")
+
+
+def _action(
+    change: Callable[Concatenate[TimelineState, _Given], object], missing: str = ""
+) -> Callable[Concatenate[Timeline, _Given], None]:
+    """An action that changes the state; ``missing`` is said where that did nothing."""
+
+    def act(timeline: Timeline, /, *given: _Given.args, **named: _Given.kwargs) -> None:
+        timeline.act(lambda state: change(state, *given, **named), missing)
+
+    return act
 
 
 class Timeline(TimelineMouse, can_focus=True):
@@ -19,44 +34,39 @@ class Timeline(TimelineMouse, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
+    action_pan = _action(TimelineState.pan)
+    action_lane = _action(TimelineState.move_track)
+    action_edge = _action(TimelineState.to_edge)
+    action_gap = _action(TimelineState.next_gap, "no further gap that long on this track")
+    action_largest_gap = _action(TimelineState.largest_gap, "no gap on this track")
+    action_event = _action(TimelineState.next_event, "no further event on this track")
+    action_fit = _action(TimelineState.fit)
+    action_whole = _action(TimelineState.whole)
+    action_fold = _action(TimelineState.fold)
+    action_threshold = _action(TimelineState.change_threshold)
+    action_match = _action(TimelineState.next_match, "no event with that name")
+    action_mark = _action(TimelineState.mark)
+    action_measure = _action(TimelineState.mark_selection)
+    action_clear = _action(TimelineState.clear)
+    action_hide = _action(TimelineState.hide_track, "this is the last one shown")
+    action_show_hidden = _action(TimelineState.show_hidden, "nothing is hidden")
+    action_pin = _action(TimelineState.pin_track)
+    action_reorder = _action(TimelineState.reorder, "it cannot move further")
+
     def action_zoom(self, direction: int) -> None:
         """Zoom in (1) or out (-1)."""
         self.act(lambda state: state.zoom(_KEY_ZOOM if direction > 0 else 1 / _KEY_ZOOM))
 
-    def action_pan(self, steps: int) -> None:
-        """Pan by a fifth of the view."""
-        self.act(lambda state: state.pan(steps))
-
-    def action_lane(self, steps: int) -> None:
-        """Select another track."""
-        self.act(lambda state: state.move_track(steps))
-
     def action_page(self, pages: int) -> None:
         """Select a track a screenful away."""
         self.act(lambda state: state.move_track(pages * state.track_rows))
-
-    def action_edge(self, direction: int) -> None:
-        """Go to the beginning or the end."""
-        self.act(lambda state: state.to_edge(direction))
-
-    def action_gap(self, step: int) -> None:
-        """Select the next or previous gap."""
-        self.act(lambda state: state.next_gap(step), "no further gap that long on this track")
-
-    def action_largest_gap(self) -> None:
-        """Select the largest gap."""
-        self.act(lambda state: state.largest_gap(), "no gap on this track")
-
-    def action_event(self, step: int) -> None:
-        """Select the next or previous event."""
-        self.act(lambda state: state.next_event(step), "no further event on this track")
 
     def action_same_name(self, step: int) -> None:
         """Select the next or previous event of the same name."""
         selected = self.state.selected if self.state else None
         if selected is None or selected.is_gap:
             keys = hint("{timeline.same_name(-1)} and {timeline.same_name(1)} find its name")
-            self.post_message(self.NothingFound(f"select an event first: {keys}"))
+            self.nothing_found(f"select an event first: {keys}")
             return
         self.act(lambda state: state.same_name(step), "no further event of this name here")
 
@@ -75,55 +85,7 @@ class Timeline(TimelineMouse, can_focus=True):
         steps = self.state.steps if self.state else ()
         return missing if steps else "no steps are marked in this trace"
 
-    def action_fit(self) -> None:
-        """Fit the selection, then everything."""
-        self.act(lambda state: state.fit())
-
-    def action_whole(self) -> None:
-        """Show everything."""
-        self.act(lambda state: state.whole())
-
     def action_follow(self, step: int) -> None:
         """From a launch to its kernel or back."""
         missing = "no kernel of this event" if step > 0 else "no launch of this event"
         self.act(lambda state: state.follow_launch(step), f"{missing} in the trace")
-
-    def action_fold(self) -> None:
-        """Show more or fewer depths of the selected thread."""
-        self.act(lambda state: state.fold())
-
-    def action_threshold(self, step: int) -> None:
-        """Count only longer or also shorter gaps."""
-        self.act(lambda state: state.change_threshold(step))
-
-    def action_match(self, step: int) -> None:
-        """Select the next or previous event that the search found."""
-        self.act(lambda state: state.next_match(step), "no event with that name")
-
-    def action_mark(self) -> None:
-        """Set the first mark, then the second."""
-        self.act(lambda state: state.mark())
-
-    def action_measure(self) -> None:
-        """Measure the selection, or what is in view."""
-        self.act(lambda state: state.mark_selection())
-
-    def action_clear(self) -> None:
-        """Take away marks, then matches, then the selection."""
-        self.act(lambda state: state.clear())
-
-    def action_hide(self) -> None:
-        """Hide the selected thread, stream or device."""
-        self.act(lambda state: state.hide_track(), "this is the last one shown")
-
-    def action_show_hidden(self) -> None:
-        """Show what was hidden."""
-        self.act(lambda state: state.show_hidden(), "nothing is hidden")
-
-    def action_pin(self) -> None:
-        """Keep the selected thread, stream or device on top, or no more."""
-        self.act(lambda state: state.pin_track())
-
-    def action_reorder(self, step: int) -> None:
-        """Move the selected thread, stream or device."""
-        self.act(lambda state: state.reorder(step), "it cannot move further")

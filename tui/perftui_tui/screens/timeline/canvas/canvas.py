@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from perftui_tui.look.palette import palette
 from perftui_tui.look.rows import Row
-from perftui_tui.look.units import ASCII_TEXT
-from perftui_tui.screens.timeline.canvas.colours import COMPONENTS, component_css
-from perftui_tui.screens.timeline.canvas.head import HeadRow, Scene, head_rows, minimap_index
-from perftui_tui.screens.timeline.canvas.phase_row import Phases
+from perftui_tui.screens.timeline.canvas.head import Scene, head_rows
 from perftui_tui.screens.timeline.canvas.rows import track_rows
 from perftui_tui.screens.timeline.canvas.throttle import Throttle
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
-from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.navigation import Selection
+from perftui_tui.screens.timeline.model.event_kinds import EventKind
 from perftui_tui.screens.timeline.model.state import TimelineState
 from perftui_tui.widgets.row_view import RowView
 
+_ASCII_ENDS = str.maketrans("├┤▾", "<>v")
+"""What says more than that which ``look.ascii`` draws these with elsewhere."""
 
-class TimelineCanvas(Widget):
+_MARKS = {
+    "label",
+    "selected-label",
+    "muted",
+    "view",
+    "pointer",
+    "step",
+    "gap",
+    "selected",
+    "linked",
+    "arrow",
+    "mark",
+    "match",
+    "match-mark",
+}
+"""Styles that stand for no kind of work."""
+
+
+def _kind_css() -> Iterator[str]:
+    for kind in EventKind:
+        for theme, colour in zip(("", ":light", ":ansi"), kind.colours, strict=True):
+            yield f"&{theme} > .timeline--{kind.style} {{ color: {colour}; }}"
+
+
+class TimelineCanvas(RowView):
     """Draws a ``TimelineState``, and posts what is selected in it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"timeline--{style}" for style in _MARKS | {kind.style for kind in EventKind}
+    }
     DEFAULT_CSS = f"""
     TimelineCanvas {{
         height: 1fr;
+        overflow: hidden;
         & > .timeline--label, & > .timeline--muted {{ color: $text-muted; }}
         & > .timeline--selected-label {{ text-style: bold; background: $panel; }}
         & > .timeline--view, & > .timeline--mark {{ color: $primary; text-style: bold; }}
@@ -46,21 +68,12 @@ class TimelineCanvas(Widget):
         }}
         & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
         &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
-        {component_css()}
+        {" ".join(_kind_css())}
     }}
     """
 
-    @dataclass(eq=False)
     class SelectionChanged(Message):
-        """Another event or gap is selected; None at first."""
-
-        selected: Selection | None
-
-    @dataclass(eq=False)
-    class NothingFound(Message):
-        """A key asked for something that is not there: ``reason``."""
-
-        reason: str
+        """Another event or gap is selected, or none any more."""
 
     class Marked(Message):
         """Marks were set, or taken away: where there are two, what lies between is measured."""
@@ -69,87 +82,58 @@ class TimelineCanvas(Widget):
         super().__init__(id=id)
         self.state: TimelineState | None = None
         """Where the person is; None before a trace is shown."""
-        self._phases: Phases = {}
         self._scene: Scene | None = None
-        self._head: list[HeadRow] = []
+        self._head: dict[str, Row] = {}
         self.most_rows: int | None = None
         """Rows that the canvas may take, and takes where it needs them; all it has if None."""
-        self.rows: list[Row] = []
-        """What is on screen, top to bottom."""
         self._styles: dict[str, Style] = {}
-        self._throttle = Throttle(self._rebuild, self.set_timer)
+        self._throttle = Throttle(self._redraw, self.set_timer)
 
-    def show(self, state: TimelineState | None, phases: Phases | None = None) -> None:
-        """Show another trace and its phases, or none."""
-        self.state, self._phases = state, phases or {}
-        self._make_scene()
+    def show(self, state: TimelineState | None) -> None:
+        """Show another trace, or none."""
+        self.state = state
+        glyphs = Glyphs(RowView.ascii_only, colours=not self.app.no_color)
+        self._scene = None if state is None else Scene(state, glyphs)
         self.changed()
-
-    def _make_scene(self) -> None:
-        if self.state is None:
-            self._scene = None
-            return
-        state = self.state
-        # What has tracks of its own is not said twice.
-        has_overview = any(track.is_overview for track in state.tracks)
-        self._scene = Scene(
-            state.trace,
-            KindsOfTrace(state.trace),
-            state.gaps,
-            () if has_overview else state.steps,
-            Glyphs(RowView.ascii_only, colours=not self.app.no_color),
-            {} if has_overview else self._phases,
-            minimap_index(state.tracks),
-        )
 
     def set_room(self, rows: int) -> None:
         """Take at most so many rows, and no more than there is to show."""
         if rows != self.most_rows:
             self.most_rows = rows
-            self._rebuild()
+            self._redraw()
 
     def changed(self) -> None:
         """Draw the changed state soon, and post what is selected."""
         self._throttle.request()
-        self.post_message(self.SelectionChanged(self.state.selected if self.state else None))
+        self.post_message(self.SelectionChanged())
 
     def act(self, change: Callable[[TimelineState], object], missing: str = "") -> None:
-        """Change the state; post ``missing``, if given, where that did nothing."""
+        """Change the state; say ``missing``, if given, where that did nothing."""
         if self.state is None:
             return
         marks = self.state.marks
         done = change(self.state)
         if done is False and missing:
-            self.post_message(self.NothingFound(missing))
+            self.nothing_found(missing)
         self.changed()
         if self.state.marks != marks:
             self.post_message(self.Marked())
 
-    def on_resize(self) -> None:
-        """Draw for the new size."""
-        self._rebuild()
+    def nothing_found(self, reason: str) -> None:
+        """Say why a key did nothing."""
+        self.notify(reason, timeout=3, markup=False)
 
     def notify_style_update(self) -> None:
         """Forget colours of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
-    def _rebuild(self) -> None:
-        """Make the rows and repaint those that differ from what is on screen."""
-        old, self.rows = self.rows, self._make_rows()
+    def _redraw(self) -> None:
+        self.rows = self._make_rows()
         if self.most_rows is not None and self.rows:
             height = min(len(self.rows), self.most_rows)
             if self.styles.height is None or self.styles.height.value != height:
                 self.styles.height = height
-        if len(old) != len(self.rows):
-            self.refresh()
-            return
-        changed = [
-            y for y, (one, other) in enumerate(zip(old, self.rows, strict=True)) if one != other
-        ]
-        # No region at all would repaint everything.
-        if changed:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
     def _make_rows(self) -> list[Row]:
         state, scene, size = self.state, self._scene, self.size
@@ -159,13 +143,12 @@ class TimelineCanvas(Widget):
         room = max((self.most_rows or size.height) - len(self._head), 1)
         if room != state.track_rows:
             state.resized(room)
-        rows = [*(each.row for each in self._head), *track_rows(scene, state, size.width)]
-        return [_in_ascii(row) for row in rows] if RowView.ascii_only else rows
+        rows = [*self._head.values(), *track_rows(scene, state, size.width)]
+        return [with_ascii_ends(row) for row in rows] if RowView.ascii_only else rows
 
-    def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
-        row = self.rows[y] if y < len(self.rows) else ()
-        strip = Strip([Segment(text, self._style(name)) for text, name in row])
+    def strip_of(self, line: Row) -> Strip:
+        """A row in the colours of the timeline."""
+        strip = Strip([Segment(text, self._style(name)) for text, name in line])
         return strip.adjust_cell_length(self.size.width, self.rich_style)
 
     def _style(self, name: str) -> Style:
@@ -189,5 +172,6 @@ class TimelineCanvas(Widget):
         return style + Style(reverse=True) if plain != name else style
 
 
-def _in_ascii(row: Row) -> Row:
-    return tuple((text.translate(ASCII_TEXT), style) for text, style in row)
+def with_ascii_ends(row: Row) -> Row:
+    """The ends of gaps, and what was found, in ASCII; the rest becomes so as it is drawn."""
+    return tuple((text.translate(_ASCII_ENDS), style) for text, style in row)

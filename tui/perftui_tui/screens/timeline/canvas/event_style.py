@@ -11,14 +11,10 @@ from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
 from perftui.trace.model import Ints, Trace
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
+from perftui_tui.reading.step_breakdown import name_within
 from perftui_tui.screens.timeline.model.cells import narrow
-from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
+from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace, phase_label, phase_style
 from perftui_tui.screens.timeline.model.matches import Matches
-from perftui_tui.screens.timeline.model.phase_labels import (
-    phase_label,
-    phase_label_within,
-    phase_style,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +80,7 @@ class _PhaseStyle(EventStyle):
         return [(phase_label(name)[0].upper(), f"phase-{phase_style(name)}") for name in names]
 
     def label(self, row: int, room: int) -> str:
-        return phase_label_within(self.trace.name_of(row), room)
+        return name_within(phase_label(self.trace.name_of(row)), room)
 
 
 def style_of(

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
 from perftui.analysis.model import Step
 from perftui.analysis.timeline.track import THREAD, TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
-from perftui.trace.model import Trace
 from perftui_tui.charts.axis import exact_ns, ruler
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS, filled_steps
 from perftui_tui.look.rows import Row
 from perftui_tui.look.units import format_count, format_ns
-from perftui_tui.screens.timeline.canvas.phase_row import Phases, phase_cells
+from perftui_tui.screens.timeline.canvas.phase_row import phase_cells
 from perftui_tui.screens.timeline.canvas.track_cells import DrawnTracks, Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, merged, put
 from perftui_tui.screens.timeline.model.event_kinds import KindsOfTrace
-from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps, bracketed, largest_gap_row
+from perftui_tui.screens.timeline.model.gap_labels import bracketed, largest_gap_row
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
 from perftui_tui.screens.timeline.model.state import TimelineState
@@ -29,31 +26,18 @@ MINIMAP, RULER, STEPS, PHASES, GAPS = "minimap", "ruler", "steps", "phases", "ga
 RANGE, FOUND = "range", "found"
 
 
-@dataclass(frozen=True, eq=False)
 class Scene:
     """What is drawn of a trace, as far as it stays the same while the view moves."""
 
-    trace: Trace
-    kinds: KindsOfTrace
-    gaps: DeviceGaps
-    steps: tuple[Step, ...]
-    glyphs: Glyphs
-    phases: Phases = field(default_factory=dict)
-    whole: TrackIndex | None = None
-    """What the minimap shows the busy time of."""
-
-    @cached_property
-    def drawn(self) -> DrawnTracks:
-        """The tracks as they were drawn last."""
-        return DrawnTracks(self.trace, self.kinds, self.glyphs)
-
-
-@dataclass(frozen=True)
-class HeadRow:
-    """One row above the tracks, and its name."""
-
-    name: str
-    row: Row
+    def __init__(self, state: TimelineState, glyphs: Glyphs) -> None:
+        # What has tracks of its own is not said twice.
+        has_overview = any(track.is_overview for track in state.tracks)
+        self.glyphs = glyphs
+        self.steps = () if has_overview else state.steps
+        self.phases = {} if has_overview else state.phases
+        self.whole = minimap_index(state.tracks)
+        """What the minimap shows the busy time of."""
+        self.drawn = DrawnTracks(state.trace, KindsOfTrace(state.trace), glyphs)
 
 
 _LABEL = re.compile(r"\S+(?: \S+)*")
@@ -65,10 +49,8 @@ def label_width(width: int) -> int:
     return min(max(width // 5, 12), 28)
 
 
-def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex | None:
+def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex:
     """What the minimap shows: the first device, else the depth of a thread with the most events."""
-    if not tracks:
-        return None
     first = next((track for track in tracks if not track.is_overview), tracks[0])
     if first.kind != THREAD:
         return first.index
@@ -77,28 +59,29 @@ def minimap_index(tracks: Sequence[TimelineTrack]) -> TrackIndex | None:
     return max(deeper, key=lambda track: len(track.index)).index
 
 
-def head_rows(scene: Scene, state: TimelineState, width: int) -> list[HeadRow]:
-    """Rows of ``width`` cells, without empty ones."""
+def head_rows(scene: Scene, state: TimelineState, width: int) -> dict[str, Row]:
+    """Rows of ``width`` cells by name, without empty ones."""
     labels = label_width(width)
     columns = max(width - labels, 1)
     view, glyphs = state.view, scene.glyphs
     span, least = format_ns(view.span), exact_ns(state.threshold)
     rows = [
         (MINIMAP, (f"view {span}", span), minimap(scene.whole, view, columns, glyphs)),
-        (RULER, ("",), _ruler(view, columns, state.selected, glyphs)),
+        (RULER, ("",), _ruler(view, columns, state.selected)),
     ]
     if scene.steps:
         rows.append((STEPS, ("steps",), _steps(scene, view, columns)))
     if scene.phases:
         rows.append((PHASES, ("phases",), phase_cells(scene.phases, view, columns, glyphs)))
-    gaps = _gaps(scene, state.track, view, columns, state.threshold)
-    rows.append((GAPS, (f"gaps>{least}", f">{least}"), gaps))
+    largest = state.track.index.largest_gap(view.start, view.end, columns)
+    gaps = largest_gap_row(largest, state.threshold, glyphs.ascii_only)
+    rows.append((GAPS, (f"gaps>{least}", f">{least}"), [(glyph, "gap") for glyph in gaps]))
     if state.marks != TimeMarks():
-        rows.append((RANGE, ("marks",), _range(state.marks, view, columns, glyphs)))
+        rows.append((RANGE, ("marks",), _range(state.marks, view, columns)))
     if state.matches is not None:
         words = _match_label(state.matches, state.selected)
-        rows.append((FOUND, words, _found(state.matches, view, columns, glyphs)))
-    return [HeadRow(name, _labelled(words, labels, cells)) for name, words, cells in rows]
+        rows.append((FOUND, words, _found(state.matches, view, columns)))
+    return {name: _labelled(words, labels, cells) for name, words, cells in rows}
 
 
 def _labelled(labels: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
@@ -107,14 +90,12 @@ def _labelled(labels: Sequence[str], width: int, cells: Sequence[Cell]) -> Row:
     return ((label.ljust(width), "label"), *merged(cells))
 
 
-def minimap(index: TrackIndex | None, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def minimap(index: TrackIndex, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
     """How busy all of the trace is, and which part of it is in view."""
-    levels = [0] * columns
     ramp = ASCII_LEVELS if glyphs.ascii_only else LOWER_EIGHTHS
-    if index is not None:
-        busy = index.busy(view.first, view.last, columns).tolist()
-        width = (view.last - view.first) / columns
-        levels = [filled_steps(part / width, len(ramp) - 1) for part in busy]
+    busy = index.busy(view.first, view.last, columns).tolist()
+    width = (view.last - view.first) / columns
+    levels = [filled_steps(part / width, len(ramp) - 1) for part in busy]
     whole = Viewport.whole(view.first, view.last)
     first, last = whole.column(view.start, columns), whole.column(view.end - 1, columns)
     cells: list[Cell] = [
@@ -126,15 +107,15 @@ def minimap(index: TrackIndex | None, view: Viewport, columns: int, glyphs: Glyp
     return cells
 
 
-def _ruler(view: Viewport, columns: int, mark: Selection | None, glyphs: Glyphs) -> list[Cell]:
+def _ruler(view: Viewport, columns: int, mark: Selection | None) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
-    text = ruler(view.start, view.end, columns, glyphs.ascii_only)
+    text = ruler(view.start, view.end, columns)
     if mark is None:
         put(cells, 0, text, "muted")
         return cells
     place = view.column((mark.start + mark.end) // 2, columns)
     put(cells, 0, _without_label_at(text, place), "muted")
-    put(cells, place, "v" if glyphs.ascii_only else "▼", "pointer")
+    put(cells, place, "▼", "pointer")
     return cells
 
 
@@ -149,12 +130,11 @@ def _without_label_at(text: str, place: int) -> str:
 def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
     """Where each step begins, with its number and duration where they fit."""
     cells: list[Cell] = [BLANK] * columns
-    bar = "|" if scene.glyphs.ascii_only else "│"
     for step in scene.steps:
         if step.end > view.start and step.start < view.end:
             first = view.column(step.start, columns)
             room = min(view.column(step.end, columns), columns) - max(first, 0) - 1
-            put(cells, first, bar, "muted")
+            put(cells, first, "│", "muted")
             put(cells, max(first, -1) + 1, _step_label(step, room), "step")
     return cells
 
@@ -167,41 +147,27 @@ def _step_label(step: Step, room: int) -> str:
     return ""
 
 
-def _gaps(
-    scene: Scene, track: TimelineTrack, view: Viewport, columns: int, threshold: int
-) -> list[Cell]:
-    largest = track.index.largest_gap(view.start, view.end, columns)
-    text = largest_gap_row(largest, threshold, scene.glyphs.ascii_only)
-    return [(glyph, "gap") for glyph in text]
-
-
-def _range(marks: TimeMarks, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def _range(marks: TimeMarks, view: Viewport, columns: int) -> list[Cell]:
     cells: list[Cell] = [BLANK] * columns
-    if marks.range is None:
-        place = view.column(marks.first or 0, columns)
-        label = f" {exact_ns(marks.first or 0)}"
-        put(cells, place, "|" if glyphs.ascii_only else "├", "mark")
-        fits = place + 1 + len(label) <= columns
-        put(cells, place + 1 if fits else place - len(label), label, "mark")
-        return cells
-    start, end = marks.range
+    start, end = marks.range or (marks.first or 0, marks.first or 0)
     first, last = view.column(start, columns), view.column(max(end - 1, start), columns)
     low, high = max(first, 0), min(last, columns - 1)
-    room = high - low + 1
-    size = f" {format_ns(end - start)} "
-    if room < 1:
-        left, right = "<>" if glyphs.ascii_only else "◄►"
-        label = f"{left}{size}" if last < 0 else f"{size}{right}"
+    room, size = high - low + 1, f" {format_ns(end - start)} "
+    if marks.range is None:
+        put(cells, first, "├", "mark")
+        low, high, size = first, first, f" {exact_ns(start)}"
+    elif room < 1:
+        label = f"◄{size}" if last < 0 else f"{size}►"
         put(cells, 0 if last < 0 else columns - len(label), label, "mark")
         return cells
-    label = size if len(size) + 2 <= room else ""
-    if room == 1:
-        put(cells, low, "|" if glyphs.ascii_only else "│", "mark")
+    elif len(size) + 2 <= room:
+        put(cells, low, bracketed(size, room, first < 0, last >= columns), "mark")
+        return cells
+    elif room == 1:
+        put(cells, low, "│", "mark")
     else:
-        text = bracketed(label, room, first < 0, last >= columns, glyphs.ascii_only)
-        put(cells, low, text, "mark")
-    if not label:
-        put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
+        put(cells, low, bracketed("", room, first < 0, last >= columns), "mark")
+    put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
     return cells
 
 
@@ -212,7 +178,6 @@ def _match_label(matches: Matches, selected: Selection | None) -> tuple[str, ...
     return *of_all, f"found {count}", count, "found"
 
 
-def _found(matches: Matches, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
+def _found(matches: Matches, view: Viewport, columns: int) -> list[Cell]:
     begun = matches.begin_in(view.start, view.end, columns).tolist()
-    glyph = "v" if glyphs.ascii_only else "▾"
-    return [(glyph, "match-mark") if count else BLANK for count in begun]
+    return [("▾", "match-mark") if count else BLANK for count in begun]

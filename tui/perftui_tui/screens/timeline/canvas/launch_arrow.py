@@ -49,11 +49,7 @@ def launch_of(state: TimelineState) -> Launch | None:
 
 
 def draw_arrow(
-    tracks: list[list[Cell]],
-    shown: list[ShownTrack],
-    launch: Launch,
-    view: Viewport,
-    ascii_only: bool,
+    tracks: list[list[Cell]], shown: list[ShownTrack], launch: Launch, view: Viewport
 ) -> None:
     """Up or down from the call, then along to what it launched; an end outside is pointed to."""
     places = {one.track: place for place, one in enumerate(shown)}
@@ -65,52 +61,36 @@ def draw_arrow(
     head = view.column(launch.work.start, columns)
     if call is not None and work is not None and call != work:
         if 0 <= begin < columns:
-            _vertical(tracks, begin, call, work, ascii_only)
-        _horizontal(tracks[work], begin, head, call < work, ascii_only)
+            for cells in tracks[min(call, work) + 1 : max(call, work)]:
+                _over(cells, begin, "│")
+        _horizontal(tracks[work], begin, head, call < work)
     for place, column, time in ((call, begin, launch.call.start), (work, head, launch.work.start)):
         if place is not None and not 0 <= column < columns:
-            _point_outside(tracks[place], column < 0, time, view, ascii_only)
+            _point_outside(tracks[place], column < 0, time, view)
 
 
-def _vertical(
-    tracks: list[list[Cell]], column: int, call: int, work: int, ascii_only: bool
-) -> None:
-    step = 1 if work > call else -1
-    for place in range(call + step, work, step):
-        _over(tracks[place], column, "|" if ascii_only else "│")
-
-
-def _horizontal(
-    cells: list[Cell], begin: int, head: int, downwards: bool, ascii_only: bool
-) -> None:
+def _horizontal(cells: list[Cell], begin: int, head: int, downwards: bool) -> None:
     """Over idle time alone: what else ran while the work waited in the queue stays to be seen."""
-    line, right, left = "->+" if ascii_only else "─►◄"
-    corner = ("+" if ascii_only else "└" if downwards else "┌") if begin != head else ""
-    if head > begin:
-        for column in range(max(begin, 0), min(head, len(cells))):
-            _if_idle(cells, column, line)
-        _if_idle(cells, head - 1, right)
-    elif head < begin:
-        for column in range(max(head + 1, 0), min(begin, len(cells))):
-            _if_idle(cells, column, line)
-        _if_idle(cells, head + 1, left if not ascii_only else "<")
-    if corner and abs(head - begin) > 1:
-        _if_idle(cells, begin, corner)
+    if head == begin:
+        return
+    first, last = (begin, head - 1) if head > begin else (head + 1, begin - 1)
+    for column in range(max(first, 0), min(last + 1, len(cells))):
+        _if_idle(cells, column, "─")
+    _if_idle(cells, *((last, "►") if head > begin else (first, "◄")))
+    if abs(head - begin) > 1:
+        _if_idle(cells, begin, "└" if downwards else "┌")
 
 
-def _point_outside(
-    cells: list[Cell], on_left: bool, time: int, view: Viewport, ascii_only: bool
-) -> None:
-    left, right = "<>" if ascii_only else "◄►"
+def _point_outside(cells: list[Cell], on_left: bool, time: int, view: Viewport) -> None:
     away = view.start - time if on_left else time - view.end
-    text = f"{left} {format_ns(away)}" if on_left else f"{format_ns(away)} {right}"
+    text = f"◄ {format_ns(away)}" if on_left else f"{format_ns(away)} ►"
     first = 0 if on_left else len(cells) - len(text)
     room = range(first, first + len(text))
     if len(text) <= len(cells) and all(_is_idle(cells[column]) for column in room):
         for column, glyph in zip(room, text, strict=True):
             cells[column] = (glyph, STYLE)
     else:
-        _over(cells, 0 if on_left else len(cells) - 1, left if on_left else right)
+        _over(cells, *((0, "◄") if on_left else (len(cells) - 1, "►")))
 
 
 def _is_idle(cell: Cell) -> bool:

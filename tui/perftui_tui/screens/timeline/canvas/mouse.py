@@ -41,13 +41,13 @@ class TimelineMouse(TimelineCanvas):
     def _column(self, x: int) -> int:
         return min(max(x - label_width(self.size.width), 0), self._columns() - 1)
 
-    def _time(self, state: TimelineState, x: int) -> int:
-        """Where the pointer is, at the edge of its column."""
-        return state.view.start + self._column(x) * state.view.span // self._columns()
+    def _time(self, state: TimelineState, x: int, further: int = 0) -> int:
+        """Where the pointer is, at the edge of its column, or so many columns further."""
+        return state.view.start + (self._column(x) + further) * state.view.span // self._columns()
 
     def _head_row(self, y: int) -> str | None:
         """Which of the rows above the tracks ``y`` is; None for a track."""
-        return self._head[y].name if 0 <= y < len(self._head) else None
+        return list(self._head)[y] if 0 <= y < len(self._head) else None
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Zoom in at the pointer, pan left with shift, or scroll the names."""
@@ -127,12 +127,7 @@ class TimelineMouse(TimelineCanvas):
         if x < label_width(self.size.width):
             self.act(lambda s: s.unfold(track))
             return
-        begin, end = self._time(state, x), self._time_behind(state, x)
-        self.act(lambda s: s.select_at(track, begin, end))
-
-    def _time_behind(self, state: TimelineState, x: int) -> int:
-        view = state.view
-        return view.start + (self._column(x) + 1) * view.span // self._columns()
+        self.act(lambda s: s.select_at(track, self._time(s, x), self._time(s, x, 1)))
 
     def _select_in_head(self, state: TimelineState, head: str, x: int) -> None:
         """Mark a step, a phase or a gap as a range, which is then measured."""
@@ -145,7 +140,7 @@ class TimelineMouse(TimelineCanvas):
                     self._mark(step.start, step.end)
                     break
         elif head == PHASES:
-            for phase in self._phases.values():
+            for phase in state.phases.values():
                 at = int(phase.start.searchsorted(middle, side="right")) - 1
                 if at >= 0 and middle < phase.end[at]:
                     self._mark(int(phase.start[at]), int(phase.end[at]))

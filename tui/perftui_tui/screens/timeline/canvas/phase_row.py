@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import groupby
 
 import numpy as np
 
-from perftui.analysis.intervals import Intervals
 from perftui.analysis.timeline.track_index import edges
 from perftui_tui.charts.blocks import LOWER_EIGHTHS, filled_steps
+from perftui_tui.reading.step_breakdown import name_within
 from perftui_tui.screens.timeline.canvas.track_cells import Glyphs
 from perftui_tui.screens.timeline.model.cells import BLANK, Cell, put
-from perftui_tui.screens.timeline.model.phase_labels import (
-    phase_label,
-    phase_label_within,
-    phase_style,
-)
+from perftui_tui.screens.timeline.model.event_kinds import phase_label, phase_style
+from perftui_tui.screens.timeline.model.state import Phases
 from perftui_tui.screens.timeline.model.viewport import Viewport
-
-Phases = Mapping[str, Intervals]
-"""Exclusive, by name, in drawing order."""
 
 _NAMED_FROM = 4
 """Cells from which on a phase has its name in it."""
@@ -59,7 +52,7 @@ def _cell(name: str, share: float, glyphs: Glyphs) -> Cell:
 
 def _name(cells: list[Cell], at: int, length: int, name: str, glyphs: Glyphs) -> None:
     style = phase_style(name)
-    word = phase_label_within(name, length - 1)
+    word = name_within(phase_label(name), length - 1)
     if not word:
         return
     if glyphs.edges:

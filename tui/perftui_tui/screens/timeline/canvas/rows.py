@@ -44,37 +44,18 @@ def track_rows(scene: Scene, state: TimelineState, width: int) -> list[Row]:
         for each, cells in zip(shown, tracks, strict=True):
             if each.track is other.track:
                 _emphasise(cells, view, other, "linked")
-        draw_arrow(tracks, shown, launch, view, scene.glyphs.ascii_only)
+        draw_arrow(tracks, shown, launch, view)
     for cells in tracks:
-        _draw_marks(cells, view, state.marks, scene.glyphs.ascii_only)
+        _draw_marks(cells, view, state.marks)
     return [
-        (_label(scene, state, each, labels), *merged(cells))
+        (_label(state, each, labels), *merged(cells))
         for each, cells in zip(shown, tracks, strict=True)
     ]
 
 
-def _label(scene: Scene, state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, str]:
-    selected = shown.track is state.track
-    text = _track_label(shown, width, selected, scene.glyphs.ascii_only, state.is_pinned(shown))
-    return text, "selected-label" if selected else "label"
-
-
-def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
-    track, view, glyphs, selected = shown.track, state.view, scene.glyphs, state.selected
-    cells = scene.drawn.cells(track, view, columns, state.matches)
-    # Between phases a rank may be at work.
-    if (track is state.track and track.kind != PHASES) or track.kind == WHOLE:
-        threshold = state.threshold
-        draw_gaps(cells, scene.trace, track, view, scene.gaps, threshold, glyphs.ascii_only)
-    if selected is not None and selected.track is track:
-        _emphasise(cells, view, selected, "selected")
-    return cells
-
-
-def _track_label(
-    shown: ShownTrack, width: int, selected: bool, ascii_only: bool, pinned: bool
-) -> str:
-    pointer = (">" if ascii_only else "▶") if selected else "^" if pinned else " "
+def _label(state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, str]:
+    is_selected = shown.track is state.track
+    pointer = "▶" if is_selected else "^" if state.is_pinned(shown) else " "
     track, folded = shown.track, f" +{shown.hidden}" if shown.hidden else ""
     if shown.leads and track.depth:
         folded = f" d{track.depth}{folded}"
@@ -84,8 +65,19 @@ def _track_label(
         deeper = f"  d{track.depth}" if track.kind not in _DEEPER else deeper.removesuffix("ping")
     name = track_name(track, room) if shown.leads else deeper
     if len(name) > room:
-        name = name[: room - 1] + ("~" if ascii_only else "…")
-    return f"{pointer}{name}{folded}".ljust(width)
+        name = name[: room - 1] + "…"
+    return f"{pointer}{name}{folded}".ljust(width), "selected-label" if is_selected else "label"
+
+
+def _track(scene: Scene, state: TimelineState, shown: ShownTrack, columns: int) -> list[Cell]:
+    track, view, selected = shown.track, state.view, state.selected
+    cells = scene.drawn.cells(track, view, columns, state.matches)
+    # Between phases a rank may be at work.
+    if (track is state.track and track.kind != PHASES) or track.kind == WHOLE:
+        draw_gaps(cells, state.trace, track, view, state.gaps, state.threshold)
+    if selected is not None and selected.track is track:
+        _emphasise(cells, view, selected, "selected")
+    return cells
 
 
 def track_name(track: TimelineTrack, room: int) -> str:
@@ -113,11 +105,11 @@ def _emphasise(cells: list[Cell], view: Viewport, mark: Selection, name: str) ->
         cells[index] = (glyph, f"{name}{suffix}")
 
 
-def _draw_marks(cells: list[Cell], view: Viewport, marks: TimeMarks, ascii_only: bool) -> None:
+def _draw_marks(cells: list[Cell], view: Viewport, marks: TimeMarks) -> None:
     """A line through what is idle at each mark."""
     for time in {marks.first, marks.second} - {None}:
         column = view.column(time or 0, len(cells))
         if column == len(cells) and time == view.end:
             column -= 1
         if 0 <= column < len(cells) and cells[column][0] == " ":
-            put(cells, column, "|" if ascii_only else "│", "mark")
+            put(cells, column, "│", "mark")

@@ -13,9 +13,8 @@ from perftui.trace.text import printable
 from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, cut, place_of_event
-from perftui_tui.screens.timeline.model.event_kinds import kind_of
+from perftui_tui.screens.timeline.model.event_kinds import kind_of, phase_label
 from perftui_tui.screens.timeline.model.navigation import Selection, place_of
-from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 _LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""
@@ -81,22 +80,21 @@ def _figures(trace: Trace, selected: Selection) -> Iterator[str]:
 def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     """The other end of the arrow, and how long the work waited for its turn."""
     if trace.tracks[int(trace.track[row])].is_device:
-        call = launches.launching(row)
-        if call != NONE:
-            where = printable(track_label(trace.tracks[int(trace.track[call])]))
-            waited = int(trace.start[row] - trace.start[call])
-            text = f"launched by {_name(trace, call)} ({where}), {_later(waited)}  [ goes there"
-            yield Line(text, "accent", place=place_of_event(trace, call))
-        return
-    work = launches.launched(row)
-    if len(work):
-        first = int(work[0])
-        where = printable(track_label(trace.tracks[int(trace.track[first])]))
+        first, other = row, launches.launching(row)
+        what, key, more = "launched by", "[", ""
+    else:
+        work = launches.launched(row)
+        other = first = int(work[0]) if len(work) else NONE
+        what, key = "launched", "]"
         more = f" and {len(work) - 1:,} more" if len(work) > 1 else ""
-        call = launches.launching(first)
-        waited = int(trace.start[first] - trace.start[row if call == NONE else call])
-        text = f"launched {_name(trace, first)}{more} ({where}), {_later(waited)}  ] goes there"
-        yield Line(text, "accent", place=place_of_event(trace, first))
+    if other == NONE:
+        return
+    where = printable(track_label(trace.tracks[int(trace.track[other])]))
+    call = launches.launching(first)
+    waited = int(trace.start[first] - trace.start[row if call == NONE else call])
+    name = cut(printable(trace.name_of(other)), _LONGEST_NAME)
+    text = f"{what} {name}{more} ({where}), {_later(waited)}  {key} goes there"
+    yield Line(text, "accent", place=place_of_event(trace, other))
 
 
 def _later(waited: int) -> str:
@@ -104,10 +102,6 @@ def _later(waited: int) -> str:
     if waited < 0:
         return f"began {format_ns(-waited)} before the call, by its clock"
     return f"began {format_ns(waited)} after the call"
-
-
-def _name(trace: Trace, row: int) -> str:
-    return cut(printable(trace.name_of(row)), _LONGEST_NAME)
 
 
 def self_time(trace: Trace, row: int) -> int:
@@ -141,26 +135,22 @@ def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
 
 def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
     """Shapes first, short arguments together, long ones for themselves, stacks by frame."""
-    ordered = sorted(arguments.items(), key=lambda item: _importance(item[0]))
-    lines: list[Line] = []
+    shapes: list[tuple[int, Line]] = []
     short: list[str] = []
-    for key, value in ordered:
+    rest: list[Line] = []
+    for key, value in arguments.items():
         text = f"{printable(key)}={printable(cut(str(value), _LONGEST_VALUE))}"
-        if key.lower() in _STACKS and str(value):
-            lines += _frames(key, str(value))
-        elif key.lower() in _FIRST or len(text) > _SHORT_VALUE:
-            lines.append(Line(text))
+        if key.lower() in _FIRST:
+            shapes.append((_FIRST.index(key.lower()), Line(text)))
+        elif key.lower() in _STACKS and str(value):
+            rest += _frames(key, str(value))
+        elif len(text) > _SHORT_VALUE:
+            rest.append(Line(text))
         else:
             short.append(text.replace("  ", " "))
-    shapes = [line for line in lines if line.text.split("=")[0].lower() in _FIRST]
-    rest = [line for line in lines if line not in shapes]
+    first = [line for _, line in sorted(shapes, key=lambda each: each[0])]
     together = [Line("  ".join(short), facts=True)] if short else []
-    return [*shapes, *together, *rest]
-
-
-def _importance(key: str) -> int:
-    low = key.lower()
-    return _FIRST.index(low) if low in _FIRST else len(_FIRST)
+    return [*first, *together, *rest]
 
 
 def _frames(key: str, stack: str) -> Iterator[Line]:

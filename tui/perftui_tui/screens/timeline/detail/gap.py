@@ -22,9 +22,9 @@ from perftui_tui.charts.axis import exact_ns
 from perftui_tui.look.format import share
 from perftui_tui.look.units import format_ns
 from perftui_tui.screens.timeline.detail.lines import Line, cut
+from perftui_tui.screens.timeline.model.event_kinds import phase_label
 from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
 from perftui_tui.screens.timeline.model.navigation import Selection
-from perftui_tui.screens.timeline.model.phase_labels import phase_label
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perftui.analysis.model import Gap, KernelTable, OpTable, Step, TraceAnalysis
+from perftui.analysis.model import Gap, KernelTable, OpTable, TraceAnalysis
 from perftui.analysis.steps.find import median_duration, slow_steps
 from perftui.analysis.steps.recorded import ONLY_STEPS
 from perftui.analysis.timeline.tracks import device_label
@@ -15,7 +15,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import hint
 from perftui_tui.look.units import format_count, format_ns, format_percent
 from perftui_tui.screens.timeline.detail.lines import Line, Place, cut, place_of_event
-from perftui_tui.screens.timeline.model.phase_labels import phase_label
+from perftui_tui.screens.timeline.model.event_kinds import phase_label
 
 HINT = (
     "click an event, or press {timeline.event(1)} for the next event, {timeline.gap(1)} for the "
@@ -59,7 +59,9 @@ def _steps(analysis: TraceAnalysis) -> Iterator[Line]:
     keys = hint("{timeline.step(1)} next, {timeline.slow_step(1)} next slow")
     yield Line(f"{count}, median {format_ns(median)}, {slower}  {keys}", "bold")
     for step in slow[:MOST]:
-        yield _step(step, median)
+        over = format_percent(step.duration / median - 1)
+        text = f"{format_ns(step.duration):>10}  step {step.index}, {over} above the median"
+        yield Line(text, place=Place(step.start, step.end, step.row))
 
 
 def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
@@ -82,12 +84,6 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
     left = len(slowest) - MOST
     if left > 0:
         yield Line(f"{'':>10}  and {left} {'rank' if left == 1 else 'ranks'} less slow", "dim")
-
-
-def _step(step: Step, median: int) -> Line:
-    over = format_percent(step.duration / median - 1)
-    text = f"{format_ns(step.duration):>10}  step {step.index}, {over} above the median"
-    return Line(text, place=Place(step.start, step.end, step.row))
 
 
 def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,25 +23,12 @@ THRESHOLDS = (1_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000, 100_000_000
 _STEPS_PER_DECADE = 2
 
 
-@dataclass(frozen=True)
-class IdleTime:
-    """A time without events on a track; the edges of the trace bound the first and the last."""
-
-    start: int
-    end: int
-
-    @property
-    def duration(self) -> int:
-        """How long it is."""
-        return self.end - self.start
-
-
-def idle_around(track: TimelineTrack, time: int, view: Viewport) -> IdleTime:
-    """The gap of ``track`` around ``time``; ``view`` has the ends of the trace."""
+def idle_around(track: TimelineTrack, time: int, view: Viewport) -> tuple[int, int]:
+    """Start and end of the gap of ``track`` around ``time``; ``view`` has those of the trace."""
     index = track.index
     after = int(np.searchsorted(index.start, np.int64(time), side="right"))
     start = int(index.end[after - 1]) if after else view.first
-    return IdleTime(start, int(index.start[after]) if after < len(index) else view.last)
+    return start, int(index.start[after]) if after < len(index) else view.last
 
 
 class DeviceGaps:
@@ -74,39 +60,36 @@ def draw_gaps(
     view: Viewport,
     gaps: DeviceGaps,
     threshold: int,
-    ascii_only: bool,
 ) -> None:
     """Write each gap of at least ``threshold`` into the blank cells that it leaves on a track."""
     device = trace.tracks[track.track].device
     for first, last in _blank_runs(cells):
         if last - first < 2:
             continue
-        idle = idle_around(track, view.time((first + last) // 2, len(cells)), view)
-        if idle.duration < threshold:
+        start, end = idle_around(track, view.time((first + last) // 2, len(cells)), view)
+        if end - start < threshold:
             continue
-        open_left, open_right = idle.start < view.start, idle.end > view.end
-        gap = gaps.over(device, idle.start, idle.end)
+        width, gap = last - first + 1, gaps.over(device, start, end)
         row = gap.operator_row if gap else NONE
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        label = gap_label(idle, gap.cause.value if gap else "", last - first + 1, inside)
-        text = bracketed(label, last - first + 1, open_left, open_right, ascii_only)
-        put(cells, first, text, "gap")
+        label = gap_label(end - start, gap.cause.value if gap else "", width, inside)
+        put(cells, first, bracketed(label, width, start < view.start, end > view.end), "gap")
 
 
-def gap_label(idle: IdleTime, cause: str, width: int, inside: str = "") -> str:
+def gap_label(idle: int, cause: str, width: int, inside: str) -> str:
     """The longest label in ``width`` cells with its brackets; ``inside`` is the host's operator."""
-    size = format_ns(idle.duration)
-    known = (f" idle {size} {cause} ",) if cause else ()
-    more = (f" idle {size} {cause} in {inside} ",) if cause and inside else ()
-    candidates: tuple[str, ...] = (*more, *known, f" idle {size} ", f" {size} ")
+    size = format_ns(idle)
+    candidates = [f" idle {size} ", f" {size} "]
+    if cause:
+        candidates.insert(0, f" idle {size} {cause} ")
+    if cause and inside:
+        candidates.insert(0, f" idle {size} {cause} in {inside} ")
     return next((label for label in candidates if len(label) + 2 <= width), "")
 
 
-def bracketed(label: str, width: int, open_left: bool, open_right: bool, ascii_only: bool) -> str:
+def bracketed(label: str, width: int, open_left: bool, open_right: bool) -> str:
     """``label`` between lines to both ends; an open end goes on outside."""
-    line, left, right = "-<>" if ascii_only else "─├┤"
-    middle = label.center(width - 2, line)
-    return (line if open_left else left) + middle + (line if open_right else right)
+    return ("─" if open_left else "├") + label.center(width - 2, "─") + ("─" if open_right else "┤")
 
 
 def _blank_runs(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:

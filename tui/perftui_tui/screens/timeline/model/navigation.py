@@ -123,20 +123,15 @@ def place_of(track: TimelineTrack, row: int) -> int:
 
 def same_name(trace: Trace, row: int, step: int) -> int:
     """The next (1) or previous (-1) row on the thread with the name of ``row``, else NONE."""
-    trace_track, name = trace.track[row], trace.name[row]
+    trace_track, names = trace.track[row], trace.name
     if step > 0:
-        stop = int(np.searchsorted(trace.track, trace_track, side="right"))
-        for begin in range(row + 1, stop, _AT_ONCE):
-            found = np.flatnonzero(trace.name[begin : min(begin + _AT_ONCE, stop)] == name)
-            if len(found):
-                return begin + int(found[0])
-        return NONE
-    first = int(np.searchsorted(trace.track, trace_track, side="left"))
-    for behind in range(row, first, -_AT_ONCE):
-        begin = max(behind - _AT_ONCE, first)
-        found = np.flatnonzero(trace.name[begin:behind] == name)
+        names = names[row + 1 : int(np.searchsorted(trace.track, trace_track, side="right"))]
+    else:
+        names = names[int(np.searchsorted(trace.track, trace_track, side="left")) : row][::-1]
+    for done in range(0, len(names), _AT_ONCE):
+        found = np.flatnonzero(names[done : done + _AT_ONCE] == trace.name[row])
         if len(found):
-            return begin + int(found[-1])
+            return row + step * (done + int(found[0]) + 1)
     return NONE
 
 

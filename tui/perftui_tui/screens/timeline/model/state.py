@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps.find import slow_steps
 from perftui.analysis.timeline.launches import Launches
@@ -13,9 +14,11 @@ from perftui_tui.screens.timeline.model import navigation
 from perftui_tui.screens.timeline.model.gap_labels import THRESHOLDS, DeviceGaps, idle_around
 from perftui_tui.screens.timeline.model.matches import Matches
 from perftui_tui.screens.timeline.model.navigation import Selection, TimeMarks
-from perftui_tui.screens.timeline.model.track_list import TrackList
-from perftui_tui.screens.timeline.model.track_order import TrackOrder
+from perftui_tui.screens.timeline.model.track_list import TrackList, TrackOrder
 from perftui_tui.screens.timeline.model.viewport import Viewport
+
+Phases = Mapping[str, Intervals]
+"""Exclusive, by name, in drawing order."""
 
 _PAN_SHARE = 5
 """A pan moves the view by this part of it."""
@@ -34,7 +37,7 @@ class TimelineState(TrackList):
     """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
 
     ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` says
-    what is hidden, moved and pinned; ``launches`` are found here where they are not given.
+    what is hidden, moved and pinned. Takes a second for ten million events that are launches.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class TimelineState(TrackList):
         analysis: TraceAnalysis,
         tracks: Sequence[TimelineTrack],
         order: TrackOrder | None = None,
-        launches: Launches | None = None,
     ) -> None:
         super().__init__(analysis.trace, tracks, order)
         self.analysis = analysis
         self.gaps = DeviceGaps(analysis.gaps)
-        self.launches = launches or Launches(analysis.trace)
+        self.launches = Launches(analysis.trace)
+        self.phases: Phases = {}
+        self.main_track = NONE
+        """The thread that trains, NONE where it is not known."""
         last = int((self.trace.start + self.trace.duration).max())
         self.view = Viewport.whole(int(self.trace.start.min()), last)
         self.selected: Selection | None = None
@@ -106,10 +111,9 @@ class TimelineState(TrackList):
 
     def fit(self) -> None:
         """Show the selection as large as it goes; where it is so already, all of the trace."""
-        if self.selected is None:
-            self.whole()
-            return
-        fitted = self.view.fitted(self.selected.start, self.selected.end)
+        fitted = self.view
+        if self.selected is not None:
+            fitted = fitted.fitted(self.selected.start, self.selected.end)
         if fitted == self.view:
             self.whole()
         else:
@@ -231,22 +235,19 @@ class TimelineState(TrackList):
 
     def _track_of_known_gap(self, start: int, end: int) -> TimelineTrack | None:
         """The device that has a gap from ``start`` to ``end``, or the stream that ends it."""
-        for gap in self.analysis.gaps:
-            if (gap.start, gap.end) == (start, end):
-                trace_tracks = self.trace.tracks
-                whole = (track for track in self.tracks if track.kind == WHOLE)
-                device = next(
-                    (w for w in whole if trace_tracks[w.track].device == gap.device), None
-                )
-                return device or navigation.track_of(self.tracks, self.trace, gap.next_row)
-        return None
+        known = (gap for gap in self.analysis.gaps if (gap.start, gap.end) == (start, end))
+        gap = next(known, None)
+        if gap is None:
+            return None
+        for track in self.tracks:
+            if track.kind == WHOLE and self.trace.tracks[track.track].device == gap.device:
+                return track
+        return navigation.track_of(self.tracks, self.trace, gap.next_row)
 
     def _idle_track(self, start: int, end: int) -> TimelineTrack:
         """The track on which the interval is idle: the selected one, or the first that is."""
-        for track in (self.track, *self.tracks):
-            if int(track.index.busy(start, max(end, start + 1), 1)[0]) == 0:
-                return track
-        return self.track
+        every, behind = (self.track, *self.tracks), max(end, start + 1)
+        return next((one for one in every if not one.index.busy(start, behind, 1)[0]), self.track)
 
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""
@@ -266,4 +267,4 @@ class TimelineState(TrackList):
             self.selected = navigation.event(self.trace, track, row)
         else:
             idle = idle_around(track, (start + end) // 2, self.view)
-            self.selected = Selection(idle.start, idle.end, NONE, track)
+            self.selected = Selection(*idle, NONE, track)

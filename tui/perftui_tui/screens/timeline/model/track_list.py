@@ -2,12 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from perftui.analysis.timeline.track import TimelineTrack
+from perftui.analysis.timeline.track import WHOLE, TimelineTrack
 from perftui.trace.model import Trace
 from perftui_tui.screens.timeline.model.track_groups import ShownTrack, shown_tracks
-from perftui_tui.screens.timeline.model.track_order import TrackOrder
+
+GroupKey = tuple[str, str, int, int, bool]
+"""Process, thread, device, stream, whether a whole device: the same in the next window of a run."""
+
+
+class TrackOrder:
+    """Which threads (with all depths), streams and devices a person has hidden, moved or pinned.
+
+    It outlives a single trace.
+    """
+
+    def __init__(self) -> None:
+        self.hidden: set[GroupKey] = set()
+        self.pinned: list[GroupKey] = []
+        self._order: list[GroupKey] = []
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """Differs where anything was changed."""
+        return tuple(sorted(self.hidden)), tuple(self.pinned), tuple(self._order)
+
+    def visible(self, groups: Collection[GroupKey]) -> list[GroupKey]:
+        """Those that are not hidden: pinned ones first, then as they were moved or given."""
+        pinned = [key for key in self.pinned if key in groups]
+        others = [k for k in self._whole_order(groups) if k in groups and k not in pinned]
+        return [key for key in (*pinned, *others) if key not in self.hidden]
+
+    def pin(self, key: GroupKey) -> None:
+        """Keep a group above the others, or no more."""
+        if key in self.pinned:
+            self.pinned.remove(key)
+        else:
+            self.pinned.append(key)
+
+    def move(self, key: GroupKey, groups: Collection[GroupKey], step: int) -> bool:
+        """Exchange a group with the next (1) or previous (-1); False at an edge."""
+        shown = self.visible(groups)
+        place = shown.index(key) + step
+        if not 0 <= place < len(shown):
+            return False
+        other, is_pinned = shown[place], key in self.pinned
+        if (other in self.pinned) != is_pinned:
+            return False
+        order = self.pinned if is_pinned else self._whole_order(groups)
+        one, two = order.index(key), order.index(other)
+        order[one], order[two] = other, key
+        if not is_pinned:
+            self._order = order
+        return True
+
+    def _whole_order(self, groups: Collection[GroupKey]) -> list[GroupKey]:
+        return [*self._order, *(key for key in groups if key not in self._order)]
 
 
 class TrackList:
@@ -18,15 +69,23 @@ class TrackList:
     ) -> None:
         self.trace, self.tracks = trace, tuple(tracks)
         self.order = order or TrackOrder()
+        self._groups: dict[GroupKey, list[TimelineTrack]] = {}
+        for track in tracks:
+            self._groups.setdefault(self._key(track), []).append(track)
         self.top = 0
         self.track_rows = 1
         self._open_trace_tracks: dict[int, bool] = {}
         self._shown: list[ShownTrack] = []
         self._shown_for: object = None
         self._pinned = 0
-        tracks = [shown.track for shown in self.shown()]
         # Keys look for gaps and events: there are none to find among steps.
-        self.track = next((track for track in tracks if not track.is_overview), tracks[0])
+        shown = self._shown_tracks()
+        self.track = next((track for track in shown if not track.is_overview), shown[0])
+
+    def _key(self, track: TimelineTrack) -> GroupKey:
+        """What the track is hidden, moved and pinned with."""
+        one = self.trace.tracks[track.track]
+        return one.process, one.thread, one.device, one.stream, track.kind == WHOLE
 
     def shown(self) -> list[ShownTrack]:
         """Tracks that are neither hidden nor folded away; ``on_screen`` is the part in view."""
@@ -34,13 +93,15 @@ class TrackList:
         if asked != self._shown_for:
             # 0.4 s for 100,000 threads, and every key asks several times.
             self._shown_for = asked
-            trace_tracks = self.trace.tracks
-            tracks = self.order.arranged(self.tracks, trace_tracks)
+            groups = self._groups
+            tracks = [track for key in self.order.visible(groups) for track in groups[key]]
             self._shown = shown_tracks(tracks, self.track_rows, self._open_trace_tracks)
-            pinned = [self.order.is_pinned(shown.track, trace_tracks) for shown in self._shown]
             # However many are pinned, others must be left to scroll.
-            self._pinned = min(sum(pinned), self.track_rows // 2)
+            self._pinned = min(sum(map(self.is_pinned, self._shown)), self.track_rows // 2)
         return self._shown
+
+    def _shown_tracks(self) -> list[TimelineTrack]:
+        return [shown.track for shown in self.shown()]
 
     def on_screen(self) -> list[ShownTrack]:
         """Tracks from top to bottom: pinned ones, and of the others those from ``top`` on."""
@@ -51,12 +112,12 @@ class TrackList:
 
     def is_pinned(self, shown: ShownTrack) -> bool:
         """Whether a track stays above those that scroll."""
-        return self.order.is_pinned(shown.track, self.trace.tracks)
+        return self._key(shown.track) in self.order.pinned
 
     @property
     def hidden_count(self) -> int:
         """Threads, streams and devices that a person has hidden."""
-        return self.order.hidden_count(self.tracks, self.trace.tracks)
+        return len(self.order.hidden & self._groups.keys())
 
     def stay_on(self, before: TrackList) -> None:
         """Select, fold and scroll as ``before``, which has tracks of the same threads."""
@@ -74,7 +135,7 @@ class TrackList:
 
     def move_track(self, steps: int) -> None:
         """Select the track so many rows below."""
-        tracks = [shown.track for shown in self.shown()]
+        tracks = self._shown_tracks()
         place = tracks.index(self.track) + steps
         self.track = tracks[min(max(place, 0), len(tracks) - 1)]
         self._reveal_track()
@@ -84,7 +145,7 @@ class TrackList:
         self.top = min(max(self.top + rows, 0), max(len(self.shown()) - self.track_rows, 0))
 
     def _reveal_track(self) -> None:
-        tracks = [shown.track for shown in self.shown()]
+        tracks = self._shown_tracks()
         if self.track not in tracks:
             beside = [track for track in tracks if track.track == self.track.track]
             self.track = beside[-1] if beside else tracks[0]
@@ -95,30 +156,31 @@ class TrackList:
 
     def hide_track(self) -> bool:
         """Hide the selected thread, stream or device; False where nothing else is shown."""
-        tracks = [shown.track for shown in self.shown()]
-        place = tracks.index(self.track)
-        if not self.order.hide(self.track, self.tracks, self.trace.tracks):
+        if len(self.order.visible(self._groups)) < 2:
             return False
-        kept = [shown.track for shown in self.shown()]
-        below = [track for track in tracks[place:] if track in kept]
+        tracks = self._shown_tracks()
+        self.order.hidden.add(self._key(self.track))
+        kept = self._shown_tracks()
+        below = [track for track in tracks[tracks.index(self.track) :] if track in kept]
         self.track = below[0] if below else kept[-1]
         self._reveal_track()
         return True
 
     def show_hidden(self) -> bool:
         """Show what was hidden; False where nothing was."""
-        done = self.order.show_all()
+        was_hidden = bool(self.order.hidden)
+        self.order.hidden.clear()
         self._reveal_track()
-        return done
+        return was_hidden
 
     def pin_track(self) -> None:
         """Keep the selected thread, stream or device above the others, or no more."""
-        self.order.pin(self.track, self.trace.tracks)
+        self.order.pin(self._key(self.track))
         self._reveal_track()
 
     def reorder(self, step: int) -> bool:
         """Move the selected thread, stream or device down (1) or up (-1)."""
-        done = self.order.move(self.track, self.tracks, self.trace.tracks, step)
+        done = self.order.move(self._key(self.track), self._groups, step)
         self._reveal_track()
         return done
 
@@ -133,8 +195,8 @@ class TrackList:
     def unfold(self, track: TimelineTrack) -> None:
         """Select ``track``, wherever it was hidden or folded away."""
         self.track = track
-        if track not in [shown.track for shown in self.shown()]:
-            self.order.show(track, self.trace.tracks)
-        if track not in [shown.track for shown in self.shown()]:
+        if track not in self._shown_tracks():
+            self.order.hidden.discard(self._key(track))
+        if track not in self._shown_tracks():
             self._open_trace_tracks[track.track] = True
         self._reveal_track()

@@ -18,8 +18,8 @@ from perftui.trace.cache.identity import code_identity, file_identity, joined
 from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
 from perftui.trace.cache.record import Record
 from perftui.trace.cache.store import Store
-from perftui.trace.cache.stretches import StoredArguments, StoredReader, stored_arguments
 from perftui.trace.callbacks import Cancelled, Preview, Progress
+from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
@@ -158,20 +158,18 @@ def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
         document = _Document(
             msgspec.Raw(pack(trace, columns, leave_out=("path", "read_arguments"))),
             msgspec.Raw(pack(tables, columns, leave_out=("trace",))),
-            msgspec.Raw(pack(stored, columns)),
-            not isinstance(stored, StoredArguments),
+            msgspec.Raw(pack(stored, columns, leave_out=("source",))),
+            not isinstance(stored, ArgumentReader),
         )
     except CannotBeKept:
         return None
     return Record(msgspec.json.encode(document), columns)
 
 
-def _stored(trace: Trace, directory: Path) -> StoredArguments | StoredRows | None:
-    from perftui.trace.kineto.arguments import ArgumentReader, StretchTable
-
+def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None:
     reader = trace.read_arguments
-    if isinstance(reader, ArgumentReader) and isinstance(reader.table, StretchTable):
-        return stored_arguments(reader.sequence, reader.table)
+    if isinstance(reader, ArgumentReader):
+        return reader
     if nsys_loader(trace.path) is None:
         return None
     from perftui.trace.nsys.arguments import RowReader
@@ -197,5 +195,4 @@ def _reader(
         from perftui.trace.nsys.stored import StoredRows
 
         return unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
-    stretches = unpack(StoredArguments, document.arguments, found.columns)
-    return StoredReader(Source(path), stretches)
+    return unpack(ArgumentReader, document.arguments, found.columns, source=Source(path))

@@ -13,11 +13,10 @@ from perftui.trace.categories import SPAN, normalise
 from perftui.trace.columns.growable_array import GrowableArray
 from perftui.trace.kineto import identifiers, times
 from perftui.trace.kineto.batches import Batch
-from perftui.trace.kineto.events import TIMES, Event
+from perftui.trace.kineto.events import COMPLETE, TIMES, Event
 from perftui.trace.kineto.tracks import Numbering, Side, TrackTable, label, side_of
 from perftui.trace.model import MEMORY_COLUMNS, NONE, Int32, Int64, Ints
 
-COMPLETE = "X"
 METADATA = "M"
 INSTANT = "i"
 MEMORY = "[memory]"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import OpTable, TraceAnalysis
-from perftui.analysis.ops.arguments import Cancelled
 from perftui.analysis.ops.call_groups import By
-from perftui.trace.errors import TraceError
+from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
@@ -56,7 +55,7 @@ class OpsContent:
         except TraceError:
             # The page of a kernel says so; the table has the columns that it has.
             self._launches_failed = True
-        except Cancelled:
+        except LoadCancelled:
             return False
         return True
 
@@ -97,7 +96,7 @@ class OpsContent:
                 self.facts.paths(by, progress)
         except TraceError as error:
             self._problems[by] = str(error)
-        except Cancelled:
+        except LoadCancelled:
             return False
         return True
 

@@ -26,7 +26,7 @@ _U8 = np.ctypeslib.ndpointer(np.uint8, flags="C")
 class Output(ctypes.Structure):
     """Columns that ``perftui_scan`` fills, with room for ``room`` rows, and what it counted."""
 
-    WIDE = ("start", "duration", "correlation", "external_id", "size")
+    WIDE = ("start", "duration", "correlation", "external_id", "bytes")
     NARROW = ("name", "category", "track", "begin", "stop", "metadata_begin", "metadata_stop")
     MEMORY = tuple(f"memory_{name}" for name in MEMORY_COLUMNS)
     COUNTS = ("room", "rows", "metadata", "memory", "events", "complete")

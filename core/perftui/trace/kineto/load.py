@@ -15,7 +15,7 @@ from perftui.trace.kineto.batches import Batch, Batches
 from perftui.trace.kineto.columns import Columns
 from perftui.trace.kineto.head import LIMIT, start_of_events, unproven_start
 from perftui.trace.kineto.scanned_columns import ScannedColumns
-from perftui.trace.kineto.scanner import Values, open_scanner
+from perftui.trace.kineto.scanner import open_scanner
 from perftui.trace.kineto.source import PIECE, Source
 from perftui.trace.model import Trace
 
@@ -44,7 +44,7 @@ def load_kineto(
         columns = Columns()
         stretches: list[Stretch] = []
         previewed = FIRST_PREVIEW // PREVIEW_GROWTH
-        scanned = ScannedColumns(columns, scanner.values if scanner else Values())
+        scanned = ScannedColumns(columns, scanner.values if scanner else ([], [], []))
         for batch in batches.decode(_chained(first, pieces)):
             rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
             read = len(columns.rows["start"])

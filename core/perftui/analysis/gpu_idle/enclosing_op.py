@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,9 @@ class EnclosingOps:
 
     trace: Trace
     host: Host
+    _waits_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
+    _reach_of: dict[int, Int64] = field(default_factory=dict, init=False)
+    _loose_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
 
     def innermost(self, launch_row: int, start: int, end: int) -> int:
         """The innermost operator or range open over most of ``[start, end)``, or NONE.
@@ -70,10 +73,6 @@ class EnclosingOps:
         return self._waits_of[track]
 
     @cached_property
-    def _waits_of(self) -> dict[int, tuple[Int64, Int64, Int64]]:
-        return {}
-
-    @cached_property
     def _is_operator(self) -> Mask:
         return kinds.operators(self.trace)
 
@@ -108,10 +107,6 @@ class EnclosingOps:
             self._reach_of[track] = _reach(ends)
         return self._reach_of[track]
 
-    @cached_property
-    def _reach_of(self) -> dict[int, Int64]:
-        return {}
-
     def _range_over(self, track: int, start: int, end: int) -> int:
         """The last of the loose ranges to open that covers more than half of a stretch."""
         if track not in self._loose_of:
@@ -125,10 +120,6 @@ class EnclosingOps:
         overlap = np.minimum(closed, end) - np.maximum(opened, start)
         covering = (2 * overlap > end - start).nonzero()[0]
         return int(rows[covering[-1]]) if len(covering) else NONE
-
-    @cached_property
-    def _loose_of(self) -> dict[int, tuple[Int64, Int64, Int64]]:
-        return {}
 
     @cached_property
     def _wanted(self) -> Mask:

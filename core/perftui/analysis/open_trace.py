@@ -14,7 +14,7 @@ import msgspec
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.cache.directory import cache_directory
-from perftui.trace.cache.identity import code_identity, file_identity, joined
+from perftui.trace.cache.identity import code_identity, digest, file_identity
 from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
 from perftui.trace.cache.record import Record
 from perftui.trace.cache.store import Store
@@ -63,7 +63,7 @@ def open_trace(
     identity = file_identity(path) if store else None
     if store is None or identity is None:
         return _read(path, progress, cancelled, preview, exporting)
-    key = joined(identity, _code())
+    key = digest(identity + _code())
     found = store.find(path, key)
     kept = None if found is None else _unpacked(path, found, store.directory)
     if kept is not None:
@@ -134,7 +134,7 @@ def _caching(
         path = analysis.trace.path
         # A file that was written to meanwhile is not the one that was read.
         if record is not None and file_identity(path) == identity:
-            store.keep(path, joined(identity, _code()), record, stopped(deadline))
+            store.keep(path, digest(identity + _code()), record, stopped(deadline))
 
     def stopped(deadline: float) -> Callable[[], bool]:
         return lambda: time.monotonic() > deadline or (cancelled is not None and cancelled())

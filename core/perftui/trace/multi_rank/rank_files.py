@@ -16,7 +16,7 @@ from perftui.trace.find import find_traces
 from perftui.trace.kineto.head import start_of_events, top_level_fields
 from perftui.trace.kineto.repair import fields_behind
 from perftui.trace.kineto.source import Source
-from perftui.trace.multi_rank.file_names import is_rank_directory, parse_name
+from perftui.trace.multi_rank.file_names import NameParts, is_rank_directory, parse_name
 
 HEAD = 4 * 1024 * 1024
 """Bytes of text within which the events begin: the process groups of 300 ranks take 17 KB."""
@@ -42,22 +42,13 @@ class RankFile:
     source: Literal["file", "name"] | None
     """Where the rank is from: ``distributedInfo`` in the file, or the file's or its directory's
     name; None where neither says."""
-    worker: str
-    """Who wrote it, by the file's name: ``worker0``, ``host_1234``."""
-    stamp: str | None
-    """When it was written, as the name spells it."""
-    series: str
-    """The name without its rank and time, empty where it names no rank."""
+    name: NameParts
     world_size: int | None
     """Ranks of the training, None where the file does not say."""
-    backend: str | None
-    """``nccl``, ``gloo``; not yet safe to show."""
     time_ns: int
     """Of writing, since the epoch: by the file's name, else its time of change."""
     changed_ns: int
     """The file's time of change, since the epoch."""
-    size: int
-    """Bytes on disk."""
 
     @property
     def directory(self) -> Path:
@@ -90,19 +81,14 @@ def _rank_file(path: Path) -> RankFile | None:
     told = _whole(info.get("rank"), 0)
     source: Literal["file", "name"] = "name" if told is None else "file"
     rank = named if told is None else told
-    backend = info.get("backend")
     return RankFile(
         path=path,
         rank=rank,
         source=source if rank is not None else None,
-        worker=name.worker,
-        stamp=name.stamp,
-        series=name.series,
+        name=name,
         world_size=_whole(info.get("world_size"), 1),
-        backend=backend if isinstance(backend, str) and backend else None,
         time_ns=status.st_mtime_ns if name.time_ns is None else name.time_ns,
         changed_ns=status.st_mtime_ns,
-        size=status.st_size,
     )
 
 

@@ -15,9 +15,6 @@ from perftui.analysis.timeline.longest import LongestIndex, block_maxima
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64
 
-_BLOCK = 128
-"""Events whose largest gap is kept together; searching for a gap skips whole blocks."""
-
 
 def edges(t0: int, t1: int, columns: int) -> Int64:
     """The ``columns + 1`` times between columns of ``[t0, t1)``; int64, because searching an int64
@@ -70,13 +67,6 @@ class TrackIndex:
         """Idle time before each event but the first."""
         gaps: Int64 = self.start[1:] - self.end[:-1]
         return gaps
-
-    @cached_property
-    def _block_gaps(self) -> Int64:
-        if not len(self._gaps):
-            return self._gaps
-        largest: Int64 = np.maximum.reduceat(self._gaps, np.arange(0, len(self._gaps), _BLOCK))
-        return largest
 
     def busy(self, t0: int, t1: int, columns: int) -> Int64:
         """Nanoseconds covered in each column of ``[t0, t1)``."""
@@ -160,23 +150,14 @@ class TrackIndex:
     def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The first gap of at least ``threshold`` ns that starts after ``t``."""
         first = int(np.searchsorted(self.end[:-1], np.int64(t), side="right"))
-        return self._gap_at(self._search(first, len(self._gaps), threshold, forward=True))
+        found = np.flatnonzero(self._gaps[first:] >= max(threshold, 1))
+        return self._gap_at(first + int(found[0])) if len(found) else None
 
     def previous_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The last gap of at least ``threshold`` ns that starts before ``t``."""
         behind = int(np.searchsorted(self.end[:-1], np.int64(t), side="left"))
-        return self._gap_at(self._search(0, behind, threshold, forward=False))
+        found = np.flatnonzero(self._gaps[:behind] >= max(threshold, 1))
+        return self._gap_at(int(found[-1])) if len(found) else None
 
-    def _gap_at(self, index: int | None) -> tuple[int, int] | None:
-        return None if index is None else (int(self.end[index]), int(self.start[index + 1]))
-
-    def _search(self, begin: int, stop: int, threshold: int, forward: bool) -> int | None:
-        """The first (or last) gap in ``[begin, stop)`` that is large enough."""
-        blocks = np.flatnonzero(self._block_gaps >= max(threshold, 1))
-        blocks = blocks[(blocks >= begin // _BLOCK) & (blocks * _BLOCK < stop)]
-        for block in blocks if forward else blocks[::-1]:
-            low, high = max(begin, int(block) * _BLOCK), min(stop, (int(block) + 1) * _BLOCK)
-            hits = np.flatnonzero(self._gaps[low:high] >= max(threshold, 1))
-            if len(hits):
-                return low + int(hits[0] if forward else hits[-1])
-        return None
+    def _gap_at(self, index: int) -> tuple[int, int]:
+        return int(self.end[index]), int(self.start[index + 1])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from perftui.trace.errors import TraceError
 from perftui.trace.multi_rank import rank_files as ranks
 from perftui.trace.multi_rank.choice import RankChoice, choose_rank
-from perftui.trace.multi_rank.file_names import is_rank_directory, parse_name
+from perftui.trace.multi_rank.file_names import NameParts, is_rank_directory, parse_name
 from perftui.trace.multi_rank.rank_files import RankFile, distributed_info, find_ranks
 from perftui.trace.multi_rank.recordings import Recording, find_recordings
 from tests.traces.events import cpu
@@ -336,7 +336,7 @@ def test_a_single_trace_needs_no_words_and_an_empty_directory_has_none(tmp_path:
 
 def rank_file(rank: int | None, world: int | None) -> RankFile:
     path = Path(f"/x/{rank}.json")
-    return RankFile(path, rank, "file", str(rank), None, "", world, None, 1, 1, 1)
+    return RankFile(path, rank, "file", NameParts(str(rank), None, None, rank, ""), world, 1, 1)
 
 
 @given(st.sets(st.integers(0, 40), min_size=1), st.integers(1, 30))
@@ -356,10 +356,17 @@ def test_missing_ranks_are_those_of_the_world_that_no_file_has(there: set[int], 
 )
 def test_every_file_is_in_one_recording(found: list[tuple[str, int | None, int]]) -> None:
     files = [
-        RankFile(Path(f"/x/{w}.{r}.{t}"), r, None, w, str(t) if t else None, "", None, None,
-                 t * 10**9, 1, 1)
+        RankFile(
+            Path(f"/x/{w}.{r}.{t}"),
+            r,
+            None,
+            NameParts(w, str(t) if t else None, None, r, ""),
+            None,
+            t * 10**9,
+            1,
+        )
         for w, r, t in found
-    ]  # fmt: skip
+    ]
     recordings = find_recordings(files)
     assert sorted(str(f.path) for each in recordings for f in each.files) == sorted(
         str(file.path) for file in files

@@ -22,7 +22,6 @@ from perftui.trace.callbacks import Cancelled, Preview, Progress
 from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace
-from perftui.trace.nsys.choose import nsys_loader
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.exporting import Told
@@ -123,21 +122,19 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def _caching(
-    store: Store,
-    identity: bytes,
-    analysis: TraceAnalysis,
-    cancelled: Cancelled | None,
+    store: Store, identity: bytes, analysis: TraceAnalysis, cancelled: Cancelled | None
 ) -> Work:
     def keep() -> None:
         deadline = time.monotonic() + _LONGEST_S
+
+        def stopped() -> bool:
+            return time.monotonic() > deadline or (cancelled is not None and cancelled())
+
         record = _packed(analysis, store.directory)
         path = analysis.trace.path
         # A file that was written to meanwhile is not the one that was read.
         if record is not None and file_identity(path) == identity:
-            store.keep(path, digest(identity + _code()), record, stopped(deadline))
-
-    def stopped(deadline: float) -> Callable[[], bool]:
-        return lambda: time.monotonic() > deadline or (cancelled is not None and cancelled())
+            store.keep(path, digest(identity + _code()), record, stopped)
 
     return keep
 
@@ -170,8 +167,6 @@ def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):
         return reader
-    if nsys_loader(trace.path) is None:
-        return None
     from perftui.trace.nsys.arguments import RowReader
     from perftui.trace.nsys.stored import stored_rows
 
@@ -181,18 +176,14 @@ def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None
 def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | None:
     """None where the arguments cannot be read any more."""
     document = msgspec.json.decode(found.document, type=_Document)
-    reader = _reader(path, document, found, directory)
+    reader: Callable[[int], Mapping[str, Any]] | None
+    if document.of_database:
+        from perftui.trace.nsys.stored import StoredRows
+
+        reader = unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
+    else:
+        reader = unpack(ArgumentReader, document.arguments, found.columns, source=Source(path))
     if reader is None:
         return None
     trace = unpack(Trace, document.trace, found.columns, path=path, read_arguments=reader)
     return unpack(TraceAnalysis, document.tables, found.columns, trace=trace)
-
-
-def _reader(
-    path: Path, document: _Document, found: Record, directory: Path
-) -> Callable[[int], Mapping[str, Any]] | None:
-    if document.of_database:
-        from perftui.trace.nsys.stored import StoredRows
-
-        return unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
-    return unpack(ArgumentReader, document.arguments, found.columns, source=Source(path))

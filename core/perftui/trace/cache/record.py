@@ -21,6 +21,7 @@ import numpy as np
 
 from perftui.trace.cache.identity import SIZE, digest
 from perftui.trace.cache.packing import Array
+from perftui.trace.errors import LoadCancelled
 from perftui.trace.kineto.inflate import zlib
 
 _MAGIC = b"perftui\1"
@@ -102,16 +103,18 @@ def _array(mapped: mmap.mmap, body: int, place: Place) -> Array:
 
 
 def write_record(
-    file: io.BufferedWriter, key: bytes, record: Record, pause: Callable[[], None]
+    file: io.BufferedWriter, key: bytes, record: Record, stopped: Callable[[], bool]
 ) -> None:
-    """Write all of it; ``pause`` is called between pieces of 256 KiB and may raise to end it."""
+    """Write all of it. Raises LoadCancelled where ``stopped``, which is asked between pieces of
+    256 KiB, says so."""
     arrays = [np.ascontiguousarray(column) for column in record.columns]
     text = msgspec.json.encode(Header(msgspec.Raw(record.document), tuple(_places(arrays))))
     file.write(bytes(_START.size))
     file.write(text)
     checksum = 0
     for piece in _pieces(arrays, _START.size + len(text)):
-        pause()
+        if stopped():
+            raise LoadCancelled
         checksum = zlib.crc32(piece, checksum)
         file.write(piece)
     size = file.tell()

@@ -72,7 +72,7 @@ def test_by_line_of_the_script(training: Trace) -> None:
 
     assert own_times(found) == {"train.py:12 step": 100, NO_LINE: 30}
     assert roots(found) == ["train.py:12 step", "aten::mm"]
-    assert int(found.nested.own.sum()) == 230_000
+    assert int(found.nested.times.own.sum()) == 230_000
 
 
 def test_by_line_where_stacks_are_arguments() -> None:

@@ -56,8 +56,8 @@ class EnclosingOps:
         return [t for t in dict.fromkeys((launching, self.host.main_track)) if t != NONE]
 
     def _operator_around(self, row: int) -> int:
-        operator = row
-        while operator != NONE and not self._is_operator[operator]:
+        operator, is_operator = row, kinds.operators(self.trace)
+        while operator != NONE and not is_operator[operator]:
             operator = int(self.trace.parent[operator])
         return row if operator == NONE else operator
 
@@ -71,10 +71,6 @@ class EnclosingOps:
             rows = rows[outer]
             self._waits_of[track] = rows, self.trace.start[rows], ends[outer]
         return self._waits_of[track]
-
-    @cached_property
-    def _is_operator(self) -> Mask:
-        return kinds.operators(self.trace)
 
     @cached_property
     def _loose_ranges(self) -> Int64:

@@ -89,7 +89,7 @@ def _by_module(trace: Trace, links: Links) -> Grouped | None:
     shown = [kinds.module_of(name) for name in trace.names]
     # A module may be called what an operator is called: they stay two.
     wanted = kinds.module_calls(trace) | kinds.operators(trace)
-    return Grouped(flat, _as_named(trace, links, wanted, shown))
+    return Grouped(flat, Calls.of(trace, links, wanted, trace.name, shown))
 
 
 def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -> Grouped | None:
@@ -105,7 +105,7 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
         name if line is None else str(line) for name, line in zip(trace.names, lines, strict=True)
     ]
     flat = Calls.of_labels(trace, links, operators, group, [*shown, NO_LINE])
-    return Grouped(flat, _as_named(trace, links, frames | operators, shown))
+    return Grouped(flat, Calls.of(trace, links, frames | operators, trace.name, shown))
 
 
 def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
@@ -116,7 +116,3 @@ def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | N
     labels = [*arguments.lines, NO_LINE]
     calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
     return Grouped(calls, calls)
-
-
-def _as_named(trace: Trace, links: Links, wanted: kinds.Mask, shown: list[str]) -> Calls:
-    return Calls.of(trace, links, wanted, trace.name, shown)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -73,7 +74,9 @@ def _rank_file(path: Path) -> RankFile | None:
         status = path.stat()
     except OSError:
         return None
-    info = _told(path)
+    info: Mapping[str, Any] = {}
+    with suppress(TraceError):
+        info = distributed_info(path)
     name = parse_name(path.name, status.st_mtime_ns)
     named = name.rank
     if named is None and is_rank_directory(path.parent.name):
@@ -90,13 +93,6 @@ def _rank_file(path: Path) -> RankFile | None:
         time_ns=status.st_mtime_ns if name.time_ns is None else name.time_ns,
         changed_ns=status.st_mtime_ns,
     )
-
-
-def _told(path: Path) -> Mapping[str, Any]:
-    try:
-        return distributed_info(path)
-    except TraceError:
-        return {}
 
 
 def distributed_info(path: Path) -> Mapping[str, Any]:

@@ -61,11 +61,6 @@ class Recording:
         own = (file for file in self.files if file.rank == rank)
         return tuple(sorted(own, key=lambda file: (file.time_ns, file.changed_ns), reverse=True))
 
-    @property
-    def stamped(self) -> bool:
-        """Whether the names say when it was written."""
-        return all(file.name.stamp is not None for file in self.files)
-
 
 def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     """Group ``files``; newest first.
@@ -86,7 +81,7 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     groups += [group for found in ranked.values() for group in _by_series(found)]
     made = [_recording(group) for group in (*groups, *others)]
     # Times of change say when files were copied: they are compared only with one another.
-    by_name = all(recording.stamped for recording in made)
+    by_name = all(file.name.stamp is not None for each in made for file in each.files)
     return tuple(sorted(made, key=lambda each: _newest(each, by_name), reverse=True))
 
 

@@ -1,8 +1,11 @@
-"""Where the longest of any stretch of values is, for many stretches at once."""
+"""Where the longest of any stretch of values is, for many stretches at once.
+
+Compiled, in time that grows with the number of stretches and hardly with the number of values: by
+maxima of blocks, of blocks of blocks, and so on. Else by looking at every value, which is as fast
+up to a million.
+"""
 
 from __future__ import annotations
-
-from functools import cached_property
 
 import numpy as np
 
@@ -14,38 +17,18 @@ _SHIFT = 4
 that are looked at on each level at each of its ends."""
 
 
-class LongestIndex:
-    """Answers which of ``values[begin:stop]`` is the largest: compiled, in time that grows with the
-    number of questions and hardly with the number of values, by maxima of blocks, of blocks of
-    blocks, and so on. Else by looking at every value, which is as fast up to a million."""
-
-    def __init__(self, values: Int64, places: Int64 | None = None) -> None:
-        self._values = values
-        self._places = places
-
-    def argmax(self, begin: Int64, stop: Int64) -> Int64:
-        """The first position of the largest value in each ``[begin, stop)``, -1 where that is
-        empty."""
-        compiled = native.compiled()
-        if compiled:
-            return native.longest(compiled, self.blocks, begin, stop)
-        found = np.full(len(begin), -1, dtype=np.int64)
-        asked = np.flatnonzero(stop > begin)
-        stretches = zip(begin[asked].tolist(), stop[asked].tolist(), strict=True)
-        found[asked] = [low + int(self._values[low:high].argmax()) for low, high in stretches]
-        return found
-
-    @cached_property
-    def blocks(self) -> native.Blocks:
-        """For the compiled loops."""
-        places = block_maxima(self._values) if self._places is None else self._places
-        levels = _levels(len(self._values))
-        return native.Blocks(_SHIFT, self._values, self._values[places], places, levels)
+def longest(values: Int64, begin: Int64, stop: Int64) -> Int64:
+    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty."""
+    found = np.full(len(begin), -1, dtype=np.int64)
+    asked = np.flatnonzero(stop > begin)
+    stretches = zip(begin[asked].tolist(), stop[asked].tolist(), strict=True)
+    found[asked] = [low + int(values[low:high].argmax()) for low, high in stretches]
+    return found
 
 
 def block_maxima(values: Int64) -> Int64:
     """The first position of the largest value of each block, level after level from the narrow
-    blocks to the wide; ``LongestIndex`` finds them itself where it is not given them."""
+    blocks to the wide."""
     width = 1 << _SHIFT
     levels = [np.zeros(0, dtype=np.int64)]
     places, maxima = np.arange(len(values), dtype=np.int64), values
@@ -58,10 +41,11 @@ def block_maxima(values: Int64) -> Int64:
     return np.concatenate(levels)
 
 
-def _levels(values: int) -> Int64:
-    """Where each level begins in ``block_maxima`` of so many values, and where the last ends."""
-    begins = [0]
-    while values > 1:
-        values = -(-values >> _SHIFT)
-        begins.append(begins[-1] + values)
-    return np.array(begins, dtype=np.int64)
+def blocks(values: Int64, places: Int64) -> native.Blocks:
+    """What the compiled loops search; ``places`` are the ``block_maxima`` of ``values``."""
+    begins, rest = [0], len(values)
+    while rest > 1:
+        rest = -(-rest >> _SHIFT)
+        begins.append(begins[-1] + rest)
+    levels = np.array(begins, dtype=np.int64)
+    return native.Blocks(_SHIFT, values, values[places], places, levels)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.timeline.longest import LongestIndex, block_maxima
+from perftui.analysis.timeline.longest import block_maxima, blocks, longest
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64
 
@@ -51,8 +51,8 @@ class TrackIndex:
 
     def prepared(self) -> TrackIndex:
         """A copy that has worked out all that is searched to draw it as a whole."""
-        duration = self.end - self.start
-        return replace(self, known=Prepared(self._sums, duration, block_maxima(duration)))
+        known = Prepared(self._sums, self._duration, block_maxima(self._duration))
+        return replace(self, known=known)
 
     @cached_property
     def _sums(self) -> Int64:
@@ -87,8 +87,7 @@ class TrackIndex:
         times = edges(t0, t1, columns)
         compiled = native.compiled()
         if compiled:
-            index = self._longest.blocks
-            best = native.dominant(compiled, index, self.start, self.end, times)
+            best = native.dominant(compiled, self._blocks, self.start, self.end, times)
         else:
             best = self._dominant(times)
         found = np.full(columns, NONE, dtype=np.int32)
@@ -115,7 +114,7 @@ class TrackIndex:
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
-        middle = self._longest.argmax(first + 1, last)
+        middle = longest(self._duration, first + 1, last)
         for candidate in (middle, last):
             safe = np.maximum(candidate, 0)
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
@@ -124,10 +123,14 @@ class TrackIndex:
         return best, most
 
     @cached_property
-    def _longest(self) -> LongestIndex:
-        if self.known is not None:
-            return LongestIndex(self.known.duration, self.known.longest)
-        return LongestIndex(self.end - self.start)
+    def _duration(self) -> Int64:
+        return self.end - self.start if self.known is None else self.known.duration
+
+    @cached_property
+    def _blocks(self) -> native.Blocks:
+        known = self.known
+        places = block_maxima(self._duration) if known is None else known.longest
+        return blocks(self._duration, places)
 
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
         """The longest gap that each column touches, whole, in ns.
@@ -140,12 +143,8 @@ class TrackIndex:
         first = np.searchsorted(self.start[1:], times[:-1], side="right")
         behind = np.searchsorted(self.end[:-1], times[1:], side="left")
         touched = (behind > first) & (times[1:] > times[:-1])
-        largest[touched] = self._gaps[self._longest_gap.argmax(first[touched], behind[touched])]
+        largest[touched] = self._gaps[longest(self._gaps, first[touched], behind[touched])]
         return largest
-
-    @cached_property
-    def _longest_gap(self) -> LongestIndex:
-        return LongestIndex(self._gaps)
 
     def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The first gap of at least ``threshold`` ns that starts after ``t``."""

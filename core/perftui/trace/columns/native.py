@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 12
+VERSION = 13
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]
@@ -46,7 +46,7 @@ class Sums(ctypes.Structure):
 
 
 class Blocks(ctypes.Structure):
-    """The largest values of blocks of many widths, as ``LongestIndex`` arranges them."""
+    """The largest values of blocks of many widths, as ``timeline.longest`` arranges them."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("shift", "n_levels")),
@@ -67,7 +67,6 @@ _NUMBER = ctypes.c_int32
 
 _SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "sweep": (_COUNT, _COUNT, _NUMBER, _I64, _I64, _U8, _U8, _I32, _I32),
-    "longest": (None, ctypes.POINTER(Blocks), _COUNT, _I64, _I64, _I64),
     "dominant": (None, ctypes.POINTER(Blocks), _COUNT, _I64, _I64, _COUNT, _I64, _I64),
     "by_track": (None, _COUNT, _I32, _I64, _I64, _COUNT, _I64, _I32, _I32, _U8),
     "sort": (None, _COUNT, _I64, _I64, _I32, _I32),
@@ -114,14 +113,6 @@ def sweep(
     rows = len(start), first, start, duration, ranges, outside
     if compiled.perftui_sweep(*rows, *nesting) < 0:
         raise MemoryError
-
-
-def longest(compiled: ctypes.CDLL, blocks: Blocks, begin: Int64, stop: Int64) -> Int64:
-    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty."""
-    found = np.empty(len(begin), dtype=np.int64)
-    stretches = np.ascontiguousarray(begin), np.ascontiguousarray(stop)
-    compiled.perftui_longest(blocks, len(begin), *stretches, found)
-    return found
 
 
 def dominant(

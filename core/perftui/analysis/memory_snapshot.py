@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.analysis.grouping import sums
 from perftui.trace.memory_snapshot.model import (
     Action,
     BlockState,
@@ -270,8 +271,7 @@ def _held(snapshot: MemorySnapshot, device: int) -> Mask:
 
 def _totals(stack: Int32, size: Int64) -> StackTotals:
     stacks, group = np.unique(stack, return_inverse=True)
-    total = np.zeros(len(stacks), np.int64)
-    np.add.at(total, group, size)
+    total = sums(group, size, len(stacks))
     count = np.bincount(group, minlength=len(stacks)).astype(np.int64)
     order = np.argsort(-total, kind="stable")
     return StackTotals(stacks[order].astype(np.int32), total[order], count[order])

@@ -14,15 +14,14 @@ import msgspec
 
 from perftui.analysis.model import TraceAnalysis
 from perftui.trace.cache.directory import cache_directory
-from perftui.trace.cache.identity import code_identity, file_identity, joined
+from perftui.trace.cache.identity import code_identity, digest, file_identity
 from perftui.trace.cache.packing import Array, CannotBeKept, pack, unpack
 from perftui.trace.cache.record import Record
 from perftui.trace.cache.store import Store
-from perftui.trace.cache.stretches import StoredArguments, StoredReader, stored_arguments
 from perftui.trace.callbacks import Cancelled, Preview, Progress
+from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace
-from perftui.trace.nsys.choose import nsys_loader
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.arguments import StoredRows
@@ -63,7 +62,7 @@ def open_trace(
     identity = file_identity(path) if store else None
     if store is None or identity is None:
         return _read(path, progress, cancelled, preview, exporting)
-    key = joined(identity, _code())
+    key = digest(identity + _code())
     found = store.find(path, key)
     kept = None if found is None else _unpacked(path, found, store.directory)
     if kept is not None:
@@ -123,21 +122,19 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def _caching(
-    store: Store,
-    identity: bytes,
-    analysis: TraceAnalysis,
-    cancelled: Cancelled | None,
+    store: Store, identity: bytes, analysis: TraceAnalysis, cancelled: Cancelled | None
 ) -> Work:
     def keep() -> None:
         deadline = time.monotonic() + _LONGEST_S
+
+        def stopped() -> bool:
+            return time.monotonic() > deadline or (cancelled is not None and cancelled())
+
         record = _packed(analysis, store.directory)
         path = analysis.trace.path
         # A file that was written to meanwhile is not the one that was read.
         if record is not None and file_identity(path) == identity:
-            store.keep(path, joined(identity, _code()), record, stopped(deadline))
-
-    def stopped(deadline: float) -> Callable[[], bool]:
-        return lambda: time.monotonic() > deadline or (cancelled is not None and cancelled())
+            store.keep(path, digest(identity + _code()), record, stopped)
 
     return keep
 
@@ -158,22 +155,18 @@ def _packed(analysis: TraceAnalysis, directory: Path) -> Record | None:
         document = _Document(
             msgspec.Raw(pack(trace, columns, leave_out=("path", "read_arguments"))),
             msgspec.Raw(pack(tables, columns, leave_out=("trace",))),
-            msgspec.Raw(pack(stored, columns)),
-            not isinstance(stored, StoredArguments),
+            msgspec.Raw(pack(stored, columns, leave_out=("source",))),
+            not isinstance(stored, ArgumentReader),
         )
     except CannotBeKept:
         return None
     return Record(msgspec.json.encode(document), columns)
 
 
-def _stored(trace: Trace, directory: Path) -> StoredArguments | StoredRows | None:
-    from perftui.trace.kineto.arguments import ArgumentReader, StretchTable
-
+def _stored(trace: Trace, directory: Path) -> ArgumentReader | StoredRows | None:
     reader = trace.read_arguments
-    if isinstance(reader, ArgumentReader) and isinstance(reader.table, StretchTable):
-        return stored_arguments(reader.sequence, reader.table)
-    if nsys_loader(trace.path) is None:
-        return None
+    if isinstance(reader, ArgumentReader):
+        return reader
     from perftui.trace.nsys.arguments import RowReader, stored_rows
 
     return stored_rows(reader, trace.path, directory) if isinstance(reader, RowReader) else None
@@ -182,19 +175,14 @@ def _stored(trace: Trace, directory: Path) -> StoredArguments | StoredRows | Non
 def _unpacked(path: Path, found: Record, directory: Path) -> TraceAnalysis | None:
     """None where the arguments cannot be read any more."""
     document = msgspec.json.decode(found.document, type=_Document)
-    reader = _reader(path, document, found, directory)
+    reader: Callable[[int], Mapping[str, Any]] | None
+    if document.of_database:
+        from perftui.trace.nsys.arguments import StoredRows
+
+        reader = unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
+    else:
+        reader = unpack(ArgumentReader, document.arguments, found.columns, source=Source(path))
     if reader is None:
         return None
     trace = unpack(Trace, document.trace, found.columns, path=path, read_arguments=reader)
     return unpack(TraceAnalysis, document.tables, found.columns, trace=trace)
-
-
-def _reader(
-    path: Path, document: _Document, found: Record, directory: Path
-) -> Callable[[int], Mapping[str, Any]] | None:
-    if document.of_database:
-        from perftui.trace.nsys.arguments import StoredRows
-
-        return unpack(StoredRows, document.arguments, found.columns).reader(path, directory)
-    stretches = unpack(StoredArguments, document.arguments, found.columns)
-    return StoredReader(Source(path), stretches)

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from perftui.trace.errors import TraceError
+from perftui.trace.errors import LoadCancelled, TraceError
+from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.model import Int64, Trace
 
 MOST_SINGLE = 2_000
 """Rows that are read where each takes a look into the file: 1 ms."""
+
+_TOLD_EVERY = 4096
+
+Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
 
 class TooManyRowsError(TraceError):
     """The arguments are in the file, but to look for each would take too long."""
 
 
-@runtime_checkable
-class _ReadsMany(Protocol):
-    def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]: ...
-
-
-def arguments_of(trace: Trace, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def arguments_of(trace: Trace, rows: Int64, told: Callable[[float], bool] | None = None) -> Rows:
     """Each of ``rows`` with its arguments, in no order that means anything.
 
-    It takes 5 us a row, and as much for each of their neighbours in the file.
+    It takes 5 us a row, and as much for each of their neighbours in the file. ``told`` is told how
+    far that has come, and says whether to go on.
 
     Raises:
         TooManyRowsError: the format takes a look into the file for each, and these are more than
             ``MOST_SINGLE``.
         TraceError: while reading, as reading a single row does.
+        LoadCancelled: while reading, where ``told`` said no.
     """
-    reader: object = trace.read_arguments
-    if isinstance(reader, _ReadsMany):
-        return reader.many(rows)
-    if len(rows) > MOST_SINGLE:
+    reader = trace.read_arguments
+    if isinstance(reader, ArgumentReader):
+        found = reader.many(rows)
+    elif len(rows) > MOST_SINGLE:
         raise TooManyRowsError(
             f"too many rows to read one by one: {len(rows):,}, more than {MOST_SINGLE:,}"
         )
-    return ((row, trace.read_arguments(row)) for row in rows.tolist())
+    else:
+        found = ((row, reader(row)) for row in rows.tolist())
+    return found if told is None else _told(found, len(rows), told)
+
+
+def _told(found: Rows, rows: int, told: Callable[[float], bool]) -> Rows:
+    for done, each in enumerate(found):
+        if done % _TOLD_EVERY == 0 and not told(done / rows):
+            raise LoadCancelled
+        yield each

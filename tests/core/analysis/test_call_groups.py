@@ -7,11 +7,12 @@ import pytest
 from perftui.analysis.analyse import analyse
 from perftui.analysis.kernels.launches import launch_shapes
 from perftui.analysis.links import link
-from perftui.analysis.ops.arguments import Cancelled, OpArguments, op_arguments
+from perftui.analysis.ops.arguments import OpArguments, op_arguments
 from perftui.analysis.ops.call_groups import NO_LINE, By, Grouped, grouped
 from perftui.analysis.ops.call_paths import CallPaths
 from perftui.analysis.ops.frames import is_library, source_line
 from perftui.analysis.ops.modules import OUTSIDE
+from perftui.trace.errors import LoadCancelled
 from perftui.trace.model import Trace
 from tests.traces.events import cpu, frame, gpu, trace_of
 
@@ -71,7 +72,7 @@ def test_by_line_of_the_script(training: Trace) -> None:
 
     assert own_times(found) == {"train.py:12 step": 100, NO_LINE: 30}
     assert roots(found) == ["train.py:12 step", "aten::mm"]
-    assert int(found.nested.own.sum()) == 230_000
+    assert int(found.nested.times.own.sum()) == 230_000
 
 
 def test_by_line_where_stacks_are_arguments() -> None:
@@ -116,7 +117,7 @@ def test_reading_can_be_called_off(training: Trace) -> None:
     told: list[float] = []
     assert isinstance(op_arguments(training, lambda done: told.append(done) or True), OpArguments)
     assert told == [0.0]
-    with pytest.raises(Cancelled):
+    with pytest.raises(LoadCancelled):
         op_arguments(training, lambda _done: False)
 
 

@@ -105,7 +105,7 @@ def test_a_node_is_its_own_time_and_what_it_calls(rows: list[Row], numbers: list
         assert node.calls_others == bool(below)
         assert node.cpu_total == node.cpu_self + sum(each.cpu_total for each in below)
         assert node.device_total == node.device_self + sum(each.device_total for each in below)
-    assert sum(node.cpu_total for node in paths.roots()) == int(calls.own.sum())
+    assert sum(node.cpu_total for node in paths.roots()) == int(calls.times.own.sum())
 
 
 @given(ROWS, GROUPS)

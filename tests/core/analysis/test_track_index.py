@@ -14,6 +14,12 @@ pytestmark = pytest.mark.usefixtures("route")
 Spans = list[tuple[int, int]]
 
 
+@pytest.fixture(params=[1, 2, 4], autouse=True)
+def shift(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Narrow blocks, so that few events have many levels of them."""
+    monkeypatch.setattr("perftui.analysis.timeline.longest._SHIFT", request.param)
+
+
 def spans_of(steps: list[tuple[int, int]]) -> Spans:
     """Events from (idle before, length) pairs."""
     spans, now = [], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,9 @@ class EnclosingOps:
 
     trace: Trace
     host: Host
+    _waits_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
+    _reach_of: dict[int, Int64] = field(default_factory=dict, init=False)
+    _loose_of: dict[int, tuple[Int64, Int64, Int64]] = field(default_factory=dict, init=False)
 
     def innermost(self, launch_row: int, start: int, end: int) -> int:
         """The innermost operator or range open over most of ``[start, end)``, or NONE.
@@ -53,8 +56,8 @@ class EnclosingOps:
         return [t for t in dict.fromkeys((launching, self.host.main_track)) if t != NONE]
 
     def _operator_around(self, row: int) -> int:
-        operator = row
-        while operator != NONE and not self._is_operator[operator]:
+        operator, is_operator = row, kinds.operators(self.trace)
+        while operator != NONE and not is_operator[operator]:
             operator = int(self.trace.parent[operator])
         return row if operator == NONE else operator
 
@@ -68,14 +71,6 @@ class EnclosingOps:
             rows = rows[outer]
             self._waits_of[track] = rows, self.trace.start[rows], ends[outer]
         return self._waits_of[track]
-
-    @cached_property
-    def _waits_of(self) -> dict[int, tuple[Int64, Int64, Int64]]:
-        return {}
-
-    @cached_property
-    def _is_operator(self) -> Mask:
-        return kinds.operators(self.trace)
 
     @cached_property
     def _loose_ranges(self) -> Int64:
@@ -108,10 +103,6 @@ class EnclosingOps:
             self._reach_of[track] = _reach(ends)
         return self._reach_of[track]
 
-    @cached_property
-    def _reach_of(self) -> dict[int, Int64]:
-        return {}
-
     def _range_over(self, track: int, start: int, end: int) -> int:
         """The last of the loose ranges to open that covers more than half of a stretch."""
         if track not in self._loose_of:
@@ -125,10 +116,6 @@ class EnclosingOps:
         overlap = np.minimum(closed, end) - np.maximum(opened, start)
         covering = (2 * overlap > end - start).nonzero()[0]
         return int(rows[covering[-1]]) if len(covering) else NONE
-
-    @cached_property
-    def _loose_of(self) -> dict[int, tuple[Int64, Int64, Int64]]:
-        return {}
 
     @cached_property
     def _wanted(self) -> Mask:

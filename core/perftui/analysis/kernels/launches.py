@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis.model import KernelTable
-from perftui.analysis.ops.arguments import Cancelled
 from perftui.trace.arguments import arguments_of
 from perftui.trace.categories import KERNEL
 from perftui.trace.model import Trace
@@ -18,7 +17,6 @@ from perftui.trace.model import Trace
 OCCUPANCY = "est. achieved occupancy %"
 """As Kineto writes it: from the sizes of the launch and the limits of the device, not measured."""
 
-_TOLD_EVERY = 4096
 _SIDES = ("X", "Y", "Z")
 
 Shape = tuple[int, ...]
@@ -45,20 +43,14 @@ class _Counted:
 def launch_shapes(
     trace: Trace, kernels: KernelTable, told: Callable[[float], bool] | None = None
 ) -> dict[int, LaunchShapes]:
-    """By line of ``kernels``; without those whose launches say nothing.
-
-    Raises:
-        TraceError: the file cannot be read again, or not for so many rows (``TooManyRowsError``).
-        Cancelled: ``told`` said no.
-    """
+    """By line of ``kernels``; without those whose launches say nothing. ``told`` and errors are
+    those of ``arguments_of``."""
     line_of = {
         name: line for line, name in enumerate(kernels.names) if kernels.categories[line] == KERNEL
     }
     rows = np.flatnonzero(trace.in_category(KERNEL))
     counted: dict[int, _Counted] = {}
-    for done, (row, arguments) in enumerate(arguments_of(trace, rows)):
-        if told is not None and done % _TOLD_EVERY == 0 and not told(done / len(rows)):
-            raise Cancelled
+    for row, arguments in arguments_of(trace, rows, told):
         line = line_of.get(trace.name_of(row))
         if line is not None:
             _count(counted.setdefault(line, _Counted()), arguments, int(trace.duration[row]))

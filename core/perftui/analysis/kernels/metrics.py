@@ -88,7 +88,7 @@ def join_kernels(metrics: KernelMetrics, table: KernelTable) -> Joined:
     """
     rows = [row for row, category in enumerate(table.categories) if category == "kernel"]
     names = [canonical(table.names[row]) for row in rows]
-    matchers = [_by(names, rows, key) for key in (_whole, without_arguments, base)]
+    matchers = [_by(names, rows, key) for key in (str, without_arguments, base)]
     measured = _by_name(metrics)
     row_of = {name: _row(name, matchers) for name in measured}
     chosen = _one_name_a_row(row_of, dict(zip(rows, names, strict=True)))
@@ -145,10 +145,6 @@ def limit_of(compute: float | None, memory: float | None) -> Limit | None:
     if abs(compute - memory) < BALANCED_WITHIN:
         return Limit.BOTH
     return Limit.COMPUTE if compute > memory else Limit.MEMORY
-
-
-def _whole(name: str) -> str:
-    return name
 
 
 def _by(

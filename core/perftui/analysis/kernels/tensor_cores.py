@@ -39,20 +39,9 @@ _PRODUCT = re.compile(
 )
 
 
-_HINTS = (
-    *("gemm", "gemv", "conv", "attention", "attn", "fmha", "grad", "fprop", "triton", "cutlass"),
-    *("mma", "matmul", "lstm", "rnn", "cijk", "884", "1688", "16816", "8816", "16832", "16864"),
-    *("tensor", "warpgroup", "nvjet", "tf32", "flash", "_mi", "_xdl", "_gtcx", "simt", "cudnn"),
-)
-"""A name without any of them matches none of the patterns, which take 20 times as long to ask."""
-
-
 @lru_cache(maxsize=4096)
 def tensor_cores(name: str) -> TensorCores:
     """What the name of a kernel, as a trace has it, says of tensor cores."""
-    low = name.lower()
-    if not any(hint in low for hint in _HINTS):
-        return TensorCores.NONE
     if _ORDINARY.search(name):
         return TensorCores.NO if _PRODUCT.search(name) or "gemv" in name else TensorCores.NONE
     if _TENSOR.search(name):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from perftui.analysis.analyse import without_tables
-from perftui.analysis.model import Gap, Step, TraceAnalysis
+from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
 from perftui.analysis.multi_rank.clocks import Evidence, RankClock
-from perftui.analysis.multi_rank.overview import Overview, rank_overview
+from perftui.analysis.multi_rank.overview import rank_overview
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.model import NONE, Int64, Ints, Trace, Track
+
+_Timed = TypeVar("_Timed", Step, Gap, DeviceActivity)
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,12 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
         ),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         steps=tuple(
-            _step(step, segment)
+            _moved_in_time(step, segment.shift, row=step.row + segment.row)
             for overview, segment in zip(overviews, told, strict=True)
             for step in overview.steps
         ),
         activity=tuple(
-            replace(
-                each,
-                device=devices[segment.rank, each.device],
-                start=each.start + segment.shift,
-                end=each.end + segment.shift,
-            )
+            _moved_in_time(each, segment.shift, device=devices[segment.rank, each.device])
             for part, segment in zip(parts, recorded, strict=True)
             for each in part.analysis.activity
         ),
@@ -92,13 +89,14 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
 
 
 def _segments(
-    parts: Sequence[RankAnalysis], overviews: Sequence[Overview], shifts: Sequence[int]
+    parts: Sequence[RankAnalysis], overviews: Sequence[TraceAnalysis], shifts: Sequence[int]
 ) -> list[_Segment]:
     segments, row, track = [], 0, 0
     for part, overview, shift in zip(parts, overviews, shifts, strict=True):
         recorded = part.analysis.trace
         drawn = part.analysis.timeline_tracks or timeline_tracks(recorded)
-        for trace, its in ((overview.trace, overview.tracks), (recorded, drawn)):
+        told = overview.trace, overview.timeline_tracks
+        for trace, its in (told, (recorded, drawn)):
             segments.append(_Segment(part.rank, trace, its, shift, row, track))
             row, track = row + len(trace), track + len(trace.tracks)
     return segments
@@ -223,11 +221,10 @@ def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
     def moved(row: int) -> int:
         return NONE if row == NONE else row + rows
 
-    return replace(
+    return _moved_in_time(
         gap,
+        shift,
         device=device,
-        start=gap.start + shift,
-        end=gap.end + shift,
         previous_row=moved(gap.previous_row),
         next_row=moved(gap.next_row),
         launch_row=moved(gap.launch_row),
@@ -236,6 +233,5 @@ def _gap(gap: Gap, shift: int, rows: int, device: int) -> Gap:
     )
 
 
-def _step(step: Step, segment: _Segment) -> Step:
-    start, end = step.start + segment.shift, step.end + segment.shift
-    return replace(step, start=start, end=end, row=step.row + segment.row)
+def _moved_in_time(what: _Timed, shift: int, **others: Any) -> _Timed:
+    return replace(what, start=what.start + shift, end=what.end + shift, **others)

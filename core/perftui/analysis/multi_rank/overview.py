@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from perftui.analysis.gpu_idle.host import Host
-from perftui.analysis.model import Step, TraceAnalysis
+from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import find_phases
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
@@ -19,20 +19,9 @@ from perftui.trace.model import NONE, Int32, Int64, Ints, Trace, Track
 _TRACK = Track("", "overview", "", "steps and phases")
 
 
-@dataclass(frozen=True, eq=False)
-class Overview:
-    """A trace of one track, on the clock of the rank's own: a row for each step and each stretch of
-    a phase."""
-
-    trace: Trace
-    steps: tuple[Step, ...]
-    """Their rows are those of ``trace``."""
-    tracks: tuple[TimelineTrack, ...]
-    """First the steps, then the phases; those of which there are none are left out."""
-
-
-def rank_overview(analysis: TraceAnalysis) -> Overview:
-    """What the steps and ``find_phases`` say of one rank, without a row where they say nothing."""
+def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
+    """What the steps and ``find_phases`` say of one rank, as a trace of one track on its own clock:
+    a row for each step and each stretch of a phase."""
     steps = analysis.steps
     phases = find_phases(analysis.trace, Host(analysis.trace))
     words = [*(f"step {step.index}" for step in steps), *phases]
@@ -49,7 +38,7 @@ def rank_overview(analysis: TraceAnalysis) -> Overview:
     trace = _trace(analysis.trace, start[order], end[order], name[order], kind[order], names)
     place = np.argsort(order, kind="stable")
     moved = tuple(replace(step, row=int(place[at])) for at, step in enumerate(steps))
-    return Overview(trace, moved, _tracks(trace))
+    return TraceAnalysis(trace, moved, timeline_tracks=_tracks(trace))
 
 
 def _column(parts: Sequence[Sequence[int] | Int64]) -> Int64:

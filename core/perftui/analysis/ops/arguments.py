@@ -16,11 +16,6 @@ from perftui.trace.text import printable
 
 _SHAPES = ("Input Dims", "Input dims")
 _STACK = "Call stack"
-_TOLD_EVERY = 4096
-
-
-class Cancelled(Exception):  # noqa: N818 - it is no error
-    """Nobody waits any more for what is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +31,14 @@ class OpArguments:
 
 
 def op_arguments(trace: Trace, told: Callable[[float], bool] | None = None) -> OpArguments:
-    """Read the arguments of all operators.
-
-    ``told`` is told how far that has come, and says whether to go on.
-
-    Raises:
-        TraceError: the file cannot be read again, or not for so many rows (``TooManyRowsError``).
-        Cancelled: ``told`` said no.
-    """
+    """Read the arguments of all operators; ``told`` and errors are those of ``arguments_of``."""
     rows = np.flatnonzero(kinds.operators(trace))
     shape = np.full(len(trace), NONE, np.int32)
     line = shape.copy()
     shapes: dict[str, int] = {}
     lines: dict[str, int] = {}
     stacks: dict[str, str] = {}
-    for done, (row, arguments) in enumerate(arguments_of(trace, rows)):
-        if told is not None and done % _TOLD_EVERY == 0 and not told(done / len(rows)):
-            raise Cancelled
+    for row, arguments in arguments_of(trace, rows, told):
         text = _shapes(arguments)
         if text is not None:
             shape[row] = shapes.setdefault(text, len(shapes))

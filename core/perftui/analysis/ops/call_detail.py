@@ -122,7 +122,7 @@ def groups_of(calls: Calls, rows: Int64) -> tuple[Part, ...]:
 def _callers(calls: Calls, rows: Int64) -> tuple[Part, ...]:
     above = calls.callers[rows]
     group = np.where(above == NONE, len(calls.labels), calls.trace.name[above])
-    return parts_of(group, calls.lasting[rows], rows, (*calls.labels, NOBODY))
+    return parts_of(group, calls.times.lasting[rows], rows, (*calls.labels, NOBODY))
 
 
 def _kernels(trace: Trace, calls: Calls, mask: Mask) -> tuple[Part, ...]:

@@ -46,7 +46,6 @@ class By(enum.Enum):
 class Grouped:
     """One grouping, as a table and as a tree."""
 
-    by: By
     flat: Calls
     """Whose own times sum to those of all operators; by module, to the time spent in modules and
     operators."""
@@ -60,7 +59,7 @@ def grouped(
     """The calls told apart by ``by``; None where the trace does not tell."""
     if by is By.NAME:
         calls = op_calls(trace, links)
-        return Grouped(by, calls, calls)
+        return Grouped(calls, calls)
     if by is By.SHAPE:
         return _by_shape(trace, links, arguments())
     if by is By.MODULE:
@@ -80,7 +79,7 @@ def _by_shape(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | N
         f"{trace.names[pair // width]}  {shapes[pair % width]}".rstrip() for pair in found.tolist()
     ]
     calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
-    return Grouped(By.SHAPE, calls, calls)
+    return Grouped(calls, calls)
 
 
 def _by_module(trace: Trace, links: Links) -> Grouped | None:
@@ -90,7 +89,7 @@ def _by_module(trace: Trace, links: Links) -> Grouped | None:
     shown = [kinds.module_of(name) for name in trace.names]
     # A module may be called what an operator is called: they stay two.
     wanted = kinds.module_calls(trace) | kinds.operators(trace)
-    return Grouped(By.MODULE, flat, _as_named(trace, links, wanted, shown))
+    return Grouped(flat, Calls.of(trace, links, wanted, trace.name, shown))
 
 
 def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -> Grouped | None:
@@ -106,7 +105,7 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
         name if line is None else str(line) for name, line in zip(trace.names, lines, strict=True)
     ]
     flat = Calls.of_labels(trace, links, operators, group, [*shown, NO_LINE])
-    return Grouped(By.LINE, flat, _as_named(trace, links, frames | operators, shown))
+    return Grouped(flat, Calls.of(trace, links, frames | operators, trace.name, shown))
 
 
 def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | None:
@@ -116,8 +115,4 @@ def _by_stack(trace: Trace, links: Links, arguments: OpArguments) -> Grouped | N
     group = np.where(arguments.line == NONE, len(arguments.lines), arguments.line)
     labels = [*arguments.lines, NO_LINE]
     calls = Calls.of_labels(trace, links, kinds.operators(trace), group.astype(np.int32), labels)
-    return Grouped(By.LINE, calls, calls)
-
-
-def _as_named(trace: Trace, links: Links, wanted: kinds.Mask, shown: list[str]) -> Calls:
-    return Calls.of(trace, links, wanted, trace.name, shown)
+    return Grouped(calls, calls)

@@ -72,7 +72,7 @@ class CallPaths:
         groups, group = np.unique(calls.trace.name[rows], return_inverse=True)
         columns = [
             sums(group, column[rows], len(groups)).tolist()
-            for column in (calls.lasting, calls.own, calls.under, calls.launched)
+            for column in (*calls.times, calls.launched)
         ]
         order = np.argsort(group, kind="stable")
         counts = np.bincount(group, minlength=len(groups))

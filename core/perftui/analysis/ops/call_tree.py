@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from perftui.analysis.grouping import first_longest, sums
@@ -35,7 +37,7 @@ def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]
     callers = callers_of(trace, around)
     rows = np.flatnonzero(around == np.arange(len(trace)))
     outermost = rows[~recursive(trace, rows, callers)]
-    lasting, own, under = times(trace, rows, callers, device)
+    lasting, own, under = call_times(trace, rows, callers, device)
 
     def summed(values: Int64, of: Int64) -> Int64:
         return sums(trace.name[of], values[of], len(trace.names))
@@ -69,9 +71,19 @@ def recursive(trace: Trace, rows: Int64, callers: Int32) -> Mask:
     return found
 
 
-def times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> tuple[Int64, Int64, Int64]:
-    """By row: how long it lasts, what of that no callee covers, and what it and its callees
-    launched."""
+class CallTimes(NamedTuple):
+    """Nanoseconds by row."""
+
+    lasting: Int64
+    """Until its caller ends, at the latest."""
+    own: Int64
+    """What of that no callee covers."""
+    under: Int64
+    """Device time that it and its callees launched."""
+
+
+def call_times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> CallTimes:
+    """Times of ``rows``; ``device`` is the device time that each row launched itself."""
     end, lasting = trace.end, np.zeros(len(trace), dtype=np.int64)
     own, under = lasting.copy(), device.copy()
     chosen = np.zeros(len(trace), dtype=bool)
@@ -86,7 +98,7 @@ def times(trace: Trace, rows: Int64, callers: Int32, device: Int64) -> tuple[Int
     for level in reversed(levels):
         called = level[callers[level] != NONE]
         np.add.at(under, callers[called], under[called])
-    return lasting, own, under
+    return CallTimes(lasting, own, under)
 
 
 def _longest(trace: Trace, rows: Int64) -> Int64:

@@ -13,7 +13,13 @@ from perftui.analysis.grouping import sums
 from perftui.analysis.kinds import Mask
 from perftui.analysis.links import Links
 from perftui.analysis.model import OpTable
-from perftui.analysis.ops.call_tree import callers_of, innermost, sums_by_name, times
+from perftui.analysis.ops.call_tree import (
+    CallTimes,
+    call_times,
+    callers_of,
+    innermost,
+    sums_by_name,
+)
 from perftui.trace.model import NONE, Int32, Int64, Trace
 
 
@@ -82,23 +88,9 @@ class Calls:
         return sums(self.launchers[linked], lasting, len(self.trace))
 
     @cached_property
-    def _times(self) -> tuple[Int64, Int64, Int64]:
-        return times(self.trace, self.rows, self.callers, self.launched)
-
-    @property
-    def lasting(self) -> Int64:
-        """By row how long it lasts: until its caller ends, at the latest."""
-        return self._times[0]
-
-    @property
-    def own(self) -> Int64:
-        """By row what no call that it made covers."""
-        return self._times[1]
-
-    @property
-    def under(self) -> Int64:
-        """By row the device time that it and all that it called launched."""
-        return self._times[2]
+    def times(self) -> CallTimes:
+        """Of each row."""
+        return call_times(self.trace, self.rows, self.callers, self.launched)
 
     def table(self) -> OpTable:
         """One line for each group that has calls, most self time first (device, then CPU)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from perftui.run.columns import PHASES
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
 from perftui.trace.categories import ANNOTATION
-from perftui.trace.model import NONE, Int64, Trace, Track
+from perftui.trace.model import NONE, Trace, Track
 
 ONLY_STEPS = "perftui.onlySteps"
 """Key of the metadata of such a trace: how many steps there are."""
@@ -37,30 +38,27 @@ def recorded_steps(run: RunSnapshot) -> TraceAnalysis | None:
     if not ranks:
         return None
     origin = min(int(rank.steps["start"].min()) for rank in ranks)
-    parts = [_rows(rank.steps, origin, track) for track, rank in enumerate(ranks)]
+    rows: list[_Row] = []
+    for track, rank in enumerate(ranks):
+        rows += _rows(rank.steps, origin, track, len(rows))
     names: dict[str, int] = {}
-    label = np.array(
-        [names.setdefault(name, len(names)) for _, _, words in parts for name in words], np.int32
+    label = np.array([names.setdefault(row.name, len(names)) for row in rows], np.int32)
+    start, duration, of_track, parent = (
+        np.array(column, dtype=np.int64) for column in list(zip(*rows, strict=True))[:-1]
     )
-    spans = np.concatenate([each for each, _, _ in parts])
-    parents, base = [], 0
-    for rows, parent, _ in parts:
-        parents.append(np.where(parent == NONE, NONE, parent + base))
-        base += len(rows)
-    nested = np.concatenate(parents).astype(np.int32)
-    none = np.full(len(spans), NONE, dtype=np.int64)
+    none = np.full(len(rows), NONE, dtype=np.int64)
     trace = Trace(
         path=run.root,
-        start=spans[:, 0],
-        duration=spans[:, 1],
+        start=start,
+        duration=duration,
         name=label,
-        category=np.zeros(len(spans), dtype=np.int16),
-        track=spans[:, 2].astype(np.int32),
+        category=np.zeros(len(rows), dtype=np.int16),
+        track=of_track.astype(np.int32),
         correlation=none,
         external_id=none,
         bytes=none,
-        parent=nested,
-        depth=(nested != NONE).astype(np.int16),
+        parent=parent.astype(np.int32),
+        depth=(parent != NONE).astype(np.int16),
         names=tuple(names),
         categories=(ANNOTATION,),
         tracks=tuple(
@@ -84,27 +82,30 @@ def _tracks(trace: Trace) -> Iterator[TimelineTrack]:
         yield from overview_tracks(trace, track, steps, phases)
 
 
-def _rows(steps: Table, origin: int, track: int) -> tuple[Int64, Int64, list[str]]:
-    """Start, duration and track of each row, its parent, and its name, in the trace's order."""
+class _Row(NamedTuple):
+    start: int
+    duration: int
+    track: int
+    parent: int
+    name: str
+
+
+def _rows(steps: Table, origin: int, track: int, first: int) -> list[_Row]:
+    """The rows of one rank, of which the first is row ``first``, in the trace's order."""
     starts = (steps["start"] - origin).tolist()
     numbers, lengths = steps["index"].tolist(), steps["duration"].tolist()
     whole = consistent_rows(steps).tolist()
     phases = [steps[phase].tolist() for phase in PHASES]
-    rows: list[tuple[int, int, int]] = []
-    parents: list[int] = []
-    names: list[str] = []
+    rows: list[_Row] = []
     for at in np.argsort(steps["start"], kind="stable").tolist():
-        step, begin = len(rows), starts[at]
-        rows.append((begin, lengths[at], track))
-        parents.append(NONE)
-        names.append(_name(str(steps["kind"][at]), numbers[at]))
+        step, begin = first + len(rows), starts[at]
+        name = _name(str(steps["kind"][at]), numbers[at])
+        rows.append(_Row(begin, lengths[at], track, NONE, name))
         for phase, times in zip(PHASES, phases, strict=True):
             if whole[at] and times[at] > 0:
-                rows.append((begin, times[at], track))
-                parents.append(step)
-                names.append(f"{OWN_MARK}{phase}")
+                rows.append(_Row(begin, times[at], track, step, f"{OWN_MARK}{phase}"))
                 begin += times[at]
-    return np.array(rows, dtype=np.int64), np.array(parents, dtype=np.int64), names
+    return rows
 
 
 def _name(kind: str, number: int) -> str:

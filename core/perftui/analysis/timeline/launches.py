@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.kinds import Mask
 from perftui.trace.model import NONE, Int64, Ints, Trace
-
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _AT_ONCE = 1 << 14
 """Rows inside a call that are looked at in one go: the first launch is mostly among the first."""

@@ -11,12 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.timeline.longest import LongestIndex, block_maxima
+from perftui.analysis.timeline.longest import block_maxima, blocks, longest
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64
-
-_BLOCK = 128
-"""Events whose largest gap is kept together; searching for a gap skips whole blocks."""
 
 
 def edges(t0: int, t1: int, columns: int) -> Int64:
@@ -54,8 +51,8 @@ class TrackIndex:
 
     def prepared(self) -> TrackIndex:
         """A copy that has worked out all that is searched to draw it as a whole."""
-        duration = self.end - self.start
-        return replace(self, known=Prepared(self._sums, duration, block_maxima(duration)))
+        known = Prepared(self._sums, self._duration, block_maxima(self._duration))
+        return replace(self, known=known)
 
     @cached_property
     def _sums(self) -> Int64:
@@ -70,13 +67,6 @@ class TrackIndex:
         """Idle time before each event but the first."""
         gaps: Int64 = self.start[1:] - self.end[:-1]
         return gaps
-
-    @cached_property
-    def _block_gaps(self) -> Int64:
-        if not len(self._gaps):
-            return self._gaps
-        largest: Int64 = np.maximum.reduceat(self._gaps, np.arange(0, len(self._gaps), _BLOCK))
-        return largest
 
     def busy(self, t0: int, t1: int, columns: int) -> Int64:
         """Nanoseconds covered in each column of ``[t0, t1)``."""
@@ -97,8 +87,7 @@ class TrackIndex:
         times = edges(t0, t1, columns)
         compiled = native.compiled()
         if compiled:
-            index = self._longest.blocks
-            best = native.dominant(compiled, index, self.start, self.end, times)
+            best = native.dominant(compiled, self._blocks, self.start, self.end, times)
         else:
             best = self._dominant(times)
         found = np.full(columns, NONE, dtype=np.int32)
@@ -125,7 +114,7 @@ class TrackIndex:
         last = behind - 1
         best: Int64 = first.copy()
         most: Int64 = np.minimum(self.end[first], high) - np.maximum(self.start[first], low)
-        middle = self._longest.argmax(first + 1, last)
+        middle = longest(self._duration, first + 1, last)
         for candidate in (middle, last):
             safe = np.maximum(candidate, 0)
             covered = np.minimum(self.end[safe], high) - np.maximum(self.start[safe], low)
@@ -134,10 +123,14 @@ class TrackIndex:
         return best, most
 
     @cached_property
-    def _longest(self) -> LongestIndex:
-        if self.known is not None:
-            return LongestIndex(self.known.duration, self.known.longest)
-        return LongestIndex(self.end - self.start)
+    def _duration(self) -> Int64:
+        return self.end - self.start if self.known is None else self.known.duration
+
+    @cached_property
+    def _blocks(self) -> native.Blocks:
+        known = self.known
+        places = block_maxima(self._duration) if known is None else known.longest
+        return blocks(self._duration, places)
 
     def largest_gap(self, t0: int, t1: int, columns: int) -> Int64:
         """The longest gap that each column touches, whole, in ns.
@@ -150,33 +143,20 @@ class TrackIndex:
         first = np.searchsorted(self.start[1:], times[:-1], side="right")
         behind = np.searchsorted(self.end[:-1], times[1:], side="left")
         touched = (behind > first) & (times[1:] > times[:-1])
-        largest[touched] = self._gaps[self._longest_gap.argmax(first[touched], behind[touched])]
+        largest[touched] = self._gaps[longest(self._gaps, first[touched], behind[touched])]
         return largest
-
-    @cached_property
-    def _longest_gap(self) -> LongestIndex:
-        return LongestIndex(self._gaps)
 
     def next_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The first gap of at least ``threshold`` ns that starts after ``t``."""
         first = int(np.searchsorted(self.end[:-1], np.int64(t), side="right"))
-        return self._gap_at(self._search(first, len(self._gaps), threshold, forward=True))
+        found = np.flatnonzero(self._gaps[first:] >= max(threshold, 1))
+        return self._gap_at(first + int(found[0])) if len(found) else None
 
     def previous_gap(self, t: int, threshold: int) -> tuple[int, int] | None:
         """The last gap of at least ``threshold`` ns that starts before ``t``."""
         behind = int(np.searchsorted(self.end[:-1], np.int64(t), side="left"))
-        return self._gap_at(self._search(0, behind, threshold, forward=False))
+        found = np.flatnonzero(self._gaps[:behind] >= max(threshold, 1))
+        return self._gap_at(int(found[-1])) if len(found) else None
 
-    def _gap_at(self, index: int | None) -> tuple[int, int] | None:
-        return None if index is None else (int(self.end[index]), int(self.start[index + 1]))
-
-    def _search(self, begin: int, stop: int, threshold: int, forward: bool) -> int | None:
-        """The first (or last) gap in ``[begin, stop)`` that is large enough."""
-        blocks = np.flatnonzero(self._block_gaps >= max(threshold, 1))
-        blocks = blocks[(blocks >= begin // _BLOCK) & (blocks * _BLOCK < stop)]
-        for block in blocks if forward else blocks[::-1]:
-            low, high = max(begin, int(block) * _BLOCK), min(stop, (int(block) + 1) * _BLOCK)
-            hits = np.flatnonzero(self._gaps[low:high] >= max(threshold, 1))
-            if len(hits):
-                return low + int(hits[0] if forward else hits[-1])
-        return None
+    def _gap_at(self, index: int) -> tuple[int, int]:
+        return int(self.end[index]), int(self.start[index + 1])

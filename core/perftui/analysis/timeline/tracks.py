@@ -9,13 +9,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.kinds import Mask
-from perftui.analysis.timeline.track import (
-    DEVICE,
-    MARKS,
-    THREAD,
-    WHOLE,
-    TimelineTrack,
-)
+from perftui.analysis.timeline.track import DEVICE, MARKS, THREAD, WHOLE, TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
 from perftui.trace.model import NONE, Int64, Trace, Track
 
@@ -80,7 +74,8 @@ def _whole_device(trace: Trace, number: int, streams: list[Int64]) -> TimelineTr
 def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterator[TimelineTrack]:
     track = trace.tracks[number]
     label = track_label(track)
-    if track.is_device and track.stream == NONE and _streams(trace, track.device):
+    numbered = {each.device for each in trace.tracks if each.stream != NONE}
+    if track.is_device and track.stream == NONE and track.device in numbered:
         # By the name of the device goes the track of all its streams.
         label += " no stream"
     if track.is_device:
@@ -91,11 +86,6 @@ def _tracks_of(trace: Trace, number: int, rows: Int64, activity: Mask) -> Iterat
         depths = trace.depth[rows]
         levels = [rows[depths == depth] for depth in range(int(depths.max()) + 1)]
         yield from _stack(trace, number, label, THREAD, levels)
-
-
-def _streams(trace: Trace, device: int) -> set[int]:
-    """The streams of ``device`` that have a number."""
-    return {track.stream for track in trace.tracks if track.device == device} - {NONE}
 
 
 def _stack(

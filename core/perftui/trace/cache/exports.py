@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.trace.cache.directory import cache_directory, is_private, make_private
+from perftui.trace.cache.record import checksum_of_rest
 from perftui.trace.cache.room import EXPORT, MOST_BYTES, PARTIAL, has_room, make_room
 from perftui.trace.cache.store import place_of
-from perftui.trace.kineto.inflate import zlib
 
-_PIECE = 256 * 1024
 _IDENTITY_DIGITS = 32
 
 
@@ -87,9 +86,5 @@ def _state(identity: bytes) -> str:
 
 
 def _checksum(path: Path) -> int:
-    value: int = 0
-    buffer = memoryview(bytearray(_PIECE))
     with path.open("rb") as file:
-        while count := file.readinto(buffer):
-            value = zlib.crc32(buffer[:count], value)
-    return value
+        return checksum_of_rest(file)

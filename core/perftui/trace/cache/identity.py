@@ -41,7 +41,7 @@ def file_identity(path: Path) -> bytes | None:
         return None
     times = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
     journals = " ".join(str(_size(each)) for each in journals_of(path))
-    return _digest(f"{times}{journals} ".encode() + ends)
+    return digest(f"{times}{journals} ".encode() + ends)
 
 
 def journals_of(path: Path) -> tuple[Path, ...]:
@@ -73,10 +73,6 @@ def code_identity(*rooms: Path) -> bytes:
     return state.digest()
 
 
-def joined(*identities: bytes) -> bytes:
-    """One identity of several."""
-    return _digest(b"".join(identities))
-
-
-def _digest(text: bytes) -> bytes:
+def digest(text: bytes) -> bytes:
+    """A checksum of ``SIZE`` bytes that two texts do not share."""
     return hashlib.blake2b(text, digest_size=SIZE).digest()

@@ -7,7 +7,6 @@ are in memory, each at a multiple of 64 bytes.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import mmap
 import os
@@ -20,8 +19,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from perftui.trace.cache.identity import SIZE
+from perftui.trace.cache.identity import SIZE, digest
 from perftui.trace.cache.packing import Array
+from perftui.trace.errors import LoadCancelled
 from perftui.trace.kineto.inflate import zlib
 
 _MAGIC = b"perftui\1"
@@ -74,11 +74,11 @@ def _read(file: io.BufferedReader, key: bytes) -> Record | None:
     is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
     if not is_ours or len(start) < _START.size:
         return None
-    magic, its_key, digest, length, size, checksum = _START.unpack(start)
+    magic, its_key, header_digest, length, size, checksum = _START.unpack(start)
     if (magic, its_key, size) != (_MAGIC, key, status.st_size) or length > size:
         return None
     text = file.read(length)
-    if _digest(text) != digest or _checksum_of_rest(file) != checksum:
+    if digest(text) != header_digest or checksum_of_rest(file) != checksum:
         return None
     header = msgspec.json.decode(text, type=Header)
     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -86,7 +86,8 @@ def _read(file: io.BufferedReader, key: bytes) -> Record | None:
     return Record(header.document, [_array(mapped, body, place) for place in header.places])
 
 
-def _checksum_of_rest(file: io.BufferedReader) -> int:
+def checksum_of_rest(file: io.BufferedReader) -> int:
+    """The CRC-32 of what follows in the file, read in pieces."""
     value: int = 0
     buffer = memoryview(bytearray(_PIECE))
     while count := file.readinto(buffer):
@@ -102,21 +103,23 @@ def _array(mapped: mmap.mmap, body: int, place: Place) -> Array:
 
 
 def write_record(
-    file: io.BufferedWriter, key: bytes, record: Record, pause: Callable[[], None]
+    file: io.BufferedWriter, key: bytes, record: Record, stopped: Callable[[], bool]
 ) -> None:
-    """Write all of it; ``pause`` is called between pieces of 256 KiB and may raise to end it."""
+    """Write all of it. Raises LoadCancelled where ``stopped``, which is asked between pieces of
+    256 KiB, says so."""
     arrays = [np.ascontiguousarray(column) for column in record.columns]
     text = msgspec.json.encode(Header(msgspec.Raw(record.document), tuple(_places(arrays))))
     file.write(bytes(_START.size))
     file.write(text)
     checksum = 0
     for piece in _pieces(arrays, _START.size + len(text)):
-        pause()
+        if stopped():
+            raise LoadCancelled
         checksum = zlib.crc32(piece, checksum)
         file.write(piece)
     size = file.tell()
     file.seek(0)
-    file.write(_START.pack(_MAGIC, key, _digest(text), len(text), size, checksum))
+    file.write(_START.pack(_MAGIC, key, digest(text), len(text), size, checksum))
 
 
 def size_of(record: Record) -> int:
@@ -144,7 +147,3 @@ def _pieces(arrays: Sequence[Array], position: int) -> Iterator[bytes | memoryvi
 
 def _aligned(position: int) -> int:
     return -(-position // _ALIGN) * _ALIGN
-
-
-def _digest(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=SIZE).digest()

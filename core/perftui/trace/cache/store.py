@@ -55,14 +55,10 @@ class Store:
         return self.directory / (place_of(source) + COLUMNS)
 
     def _write(self, place: Path, key: bytes, record: Record, stopped: Callable[[], bool]) -> None:
-        def pause() -> None:
-            if stopped():
-                raise LoadCancelled
-
         handle, temporary = tempfile.mkstemp(dir=self.directory, suffix=PARTIAL)
         try:
             with os.fdopen(handle, "wb") as file:
-                write_record(file, key, record, pause)
+                write_record(file, key, record, stopped)
             # Not forced to the disk: a file that a crash leaves torn does not have its checksum.
             Path(temporary).replace(place)
         except BaseException:

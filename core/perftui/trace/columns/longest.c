@@ -29,13 +29,6 @@ static int64_t longest(const blocks *of, int64_t begin, int64_t stop) {
     return best;
 }
 
-/* `longest` of n stretches. */
-void perftui_longest(const blocks *of, int64_t n, const int64_t *begin, const int64_t *stop,
-                     int64_t *found) {
-    for (int64_t i = 0; i < n; i++)
-        found[i] = longest(of, begin[i], stop[i]);
-}
-
 /* How many of the ascending values from `begin` to `stop` are below `limit`, or equal to it if so
    asked, counted from the first of all. */
 static int64_t below(const int64_t *values, int64_t begin, int64_t stop, int64_t limit, int equal) {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 12
+VERSION = 13
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]
@@ -26,7 +28,7 @@ _U8 = np.ctypeslib.ndpointer(np.uint8, flags="C")
 class Output(ctypes.Structure):
     """Columns that ``perftui_scan`` fills, with room for ``room`` rows, and what it counted."""
 
-    WIDE = ("start", "duration", "correlation", "external_id", "size")
+    WIDE = ("start", "duration", "correlation", "external_id", "bytes")
     NARROW = ("name", "category", "track", "begin", "stop", "metadata_begin", "metadata_stop")
     MEMORY = tuple(f"memory_{name}" for name in MEMORY_COLUMNS)
     COUNTS = ("room", "rows", "metadata", "memory", "events", "complete")
@@ -44,7 +46,7 @@ class Sums(ctypes.Structure):
 
 
 class Blocks(ctypes.Structure):
-    """The largest values of blocks of many widths, as ``LongestIndex`` arranges them."""
+    """The largest values of blocks of many widths, as ``timeline.longest`` arranges them."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("shift", "n_levels")),
@@ -59,6 +61,26 @@ class Blocks(ctypes.Structure):
         self._kept_alive = columns
 
 
+_SCANNER = ctypes.c_void_p
+_COUNT = ctypes.c_int64
+_NUMBER = ctypes.c_int32
+
+_SIGNATURES: Mapping[str, tuple[Any, ...]] = {
+    "sweep": (_COUNT, _COUNT, _NUMBER, _I64, _I64, _U8, _U8, _I32, _I32),
+    "dominant": (None, ctypes.POINTER(Blocks), _COUNT, _I64, _I64, _COUNT, _I64, _I64),
+    "by_track": (None, _COUNT, _I32, _I64, _I64, _COUNT, _I64, _I32, _I32, _U8),
+    "sort": (None, _COUNT, _I64, _I64, _I32, _I32),
+    "innermost": (None, _COUNT, _I32, _U8, _I32),
+    "calls": (_NUMBER, _COUNT, _I64, _I64, _I32, _COUNT, _I32, _I32, _I64, ctypes.POINTER(Sums)),
+    "scanner_open": (_SCANNER,),
+    "scanner_close": (None, _SCANNER),
+    "scanner_count": (_COUNT, _SCANNER, _NUMBER),
+    "scanner_text": (ctypes.c_void_p, _SCANNER, _NUMBER, _COUNT, ctypes.POINTER(_COUNT)),
+    "scan": (_NUMBER, _SCANNER, ctypes.c_char_p, _COUNT, ctypes.POINTER(Output)),
+}
+"""What each function gives, and what it takes."""
+
+
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled library; None where there is none, and Python does its work."""
@@ -68,38 +90,9 @@ def compiled() -> ctypes.CDLL | None:
         return None
     if loaded.perftui_native_version() != VERSION:
         return None
-    loaded.perftui_sweep.restype = ctypes.c_int64
-    loaded.perftui_sweep.argtypes = [
-        ctypes.c_int64, ctypes.c_int32, _I64, _I64, _U8, _U8, _I32, _I32
-    ]  # fmt: skip
-    loaded.perftui_longest.restype = None
-    loaded.perftui_longest.argtypes = [ctypes.POINTER(Blocks), ctypes.c_int64, _I64, _I64, _I64]
-    loaded.perftui_dominant.restype = None
-    loaded.perftui_dominant.argtypes = [
-        ctypes.POINTER(Blocks), ctypes.c_int64, _I64, _I64, ctypes.c_int64, _I64, _I64
-    ]  # fmt: skip
-    loaded.perftui_by_track.restype = None
-    loaded.perftui_by_track.argtypes = [
-        ctypes.c_int64, _I32, _I64, _I64, ctypes.c_int64, _I64, _I32, _I32, _U8
-    ]  # fmt: skip
-    loaded.perftui_sort.restype = None
-    loaded.perftui_sort.argtypes = [ctypes.c_int64, _I64, _I64, _I32, _I32]
-    loaded.perftui_innermost.restype = None
-    loaded.perftui_innermost.argtypes = [ctypes.c_int64, _I32, _U8, _I32]
-    loaded.perftui_calls.argtypes = [
-        ctypes.c_int64, _I64, _I64, _I32, ctypes.c_int64, _I32, _I32, _I64, ctypes.POINTER(Sums)
-    ]  # fmt: skip
-    loaded.perftui_scanner_open.restype = ctypes.c_void_p
-    loaded.perftui_scanner_close.argtypes = [ctypes.c_void_p]
-    loaded.perftui_scanner_count.restype = ctypes.c_int64
-    loaded.perftui_scanner_count.argtypes = [ctypes.c_void_p, ctypes.c_int32]
-    loaded.perftui_scanner_text.restype = ctypes.c_void_p
-    loaded.perftui_scanner_text.argtypes = [
-        ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
-    ]  # fmt: skip
-    loaded.perftui_scan.argtypes = [
-        ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(Output)
-    ]  # fmt: skip
+    for name, (gives, *takes) in _SIGNATURES.items():
+        function = getattr(loaded, f"perftui_{name}")
+        function.restype, function.argtypes = gives, takes
     return loaded
 
 
@@ -120,14 +113,6 @@ def sweep(
     rows = len(start), first, start, duration, ranges, outside
     if compiled.perftui_sweep(*rows, *nesting) < 0:
         raise MemoryError
-
-
-def longest(compiled: ctypes.CDLL, blocks: Blocks, begin: Int64, stop: Int64) -> Int64:
-    """The first position of the largest value in each ``[begin, stop)``, -1 where that is empty."""
-    found = np.empty(len(begin), dtype=np.int64)
-    stretches = np.ascontiguousarray(begin), np.ascontiguousarray(stop)
-    compiled.perftui_longest(blocks, len(begin), *stretches, found)
-    return found
 
 
 def dominant(
@@ -152,11 +137,7 @@ def by_track(
     begins = np.cumsum(counts) - counts
     rows = np.empty(len(track), dtype=np.int32)
     last, mixed = np.empty(len(counts), dtype=np.int32), np.empty(len(counts), dtype=np.uint8)
-    columns = (
-        np.ascontiguousarray(track),
-        np.ascontiguousarray(start),
-        np.ascontiguousarray(duration),
-    )
+    columns = [np.ascontiguousarray(each) for each in (track, start, duration)]
     compiled.perftui_by_track(len(track), *columns, len(counts), begins.copy(), rows, last, mixed)
     return rows, begins, mixed.view(np.bool_)
 

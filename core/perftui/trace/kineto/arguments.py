@@ -1,24 +1,20 @@
 """Arguments of single events, read from the file again when they are asked for.
 
 Nothing is kept per event: a table with one entry per stretch of text finds the stretch, which is
-decoded anew.
+decoded anew. What decodes is imported then: a cached trace is opened without it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from perftui.trace.categories import SPAN
 from perftui.trace.errors import TraceError
-from perftui.trace.kineto.batches import Batch, objects_of
-from perftui.trace.kineto.columns import COMPLETE
-from perftui.trace.kineto.recover import recover
-from perftui.trace.kineto.scanner import Scanned
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Int32, Int64
 
@@ -26,9 +22,10 @@ _AT_ONCE = 8 * 1024 * 1024
 """Bytes of text that are read in one go where many rows are asked for: compressed text is inflated
 from the last place that was remembered, 16 MiB back at most."""
 
+_FIRST = attrgetter("first")
 
-@dataclass(frozen=True)
-class Stretch:
+
+class Stretch(NamedTuple):
     """Text of the file that holds ``rows`` rows, from ``first`` (in file order) on."""
 
     first: int
@@ -38,44 +35,12 @@ class Stretch:
     strict: bool
 
 
-class Stretches(Protocol):
-    """Where each row's text is."""
-
-    def of(self, sequence: int) -> Stretch:
-        """The stretch of the row that came as number ``sequence`` in the file."""
-        ...
-
-
-@dataclass
-class StretchTable:
-    """``Stretches`` of a file that is being read."""
-
-    stretches: list[Stretch] = field(default_factory=list)
-    rows: int = 0
-
-    def add(self, batch: Batch | Scanned, rows: int) -> None:
-        """Note a batch that gave this many rows."""
-        if rows:
-            self.stretches.append(
-                Stretch(self.rows, rows, batch.offset, batch.length, batch.strict)
-            )
-        self.rows += rows
-
-    def of(self, sequence: int) -> Stretch:
-        """The stretch of the row that came as number ``sequence`` in the file."""
-        return self.stretches[bisect_right(self.stretches, sequence, key=_first) - 1]
-
-
-def _first(stretch: Stretch) -> int:
-    return stretch.first
-
-
 @dataclass(frozen=True, eq=False)
 class ArgumentReader:
     """Reads the arguments of a row. Raises TraceError if the file is gone or has changed."""
 
     source: Source
-    table: Stretches
+    stretches: tuple[Stretch, ...]
     sequence: Int32
     """Number in the file of each row of the trace."""
 
@@ -86,47 +51,49 @@ class ArgumentReader:
 
     def many(self, rows: Int64) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Each of ``rows`` with its ``args``, in the order of the file, which is read once."""
+        from perftui.trace.kineto.batches import is_row, objects_of
+
         order = np.argsort(self.sequence[rows], kind="stable")
         rows, sequences = rows[order], self.sequence[rows][order]
         begin, text, offset = 0, b"", 0
         while begin < len(rows):
-            stretch = self.table.of(int(sequences[begin]))
+            stretch = self._stretch(int(sequences[begin]))
             stop = int(np.searchsorted(sequences, stretch.first + stretch.rows))
             if not offset <= stretch.offset <= offset + len(text) - stretch.length:
                 offset = stretch.offset
                 text = self.source.read_at(offset, self._piece(stretch, int(sequences[-1])))
             at = stretch.offset - offset
             events = objects_of(text[at : at + stretch.length], stretch.strict)
-            found = [fields.get("args") for fields in events if _is_row(fields)]
+            found = [fields.get("args") for fields in events if is_row(fields)]
             for place in range(begin, stop):
                 arguments = found[self._place(int(sequences[place]), stretch, len(found))]
                 yield int(rows[place]), arguments if isinstance(arguments, dict) else {}
             begin = stop
 
+    def _stretch(self, sequence: int) -> Stretch:
+        """The stretch of the row that came as number ``sequence`` in the file."""
+        return self.stretches[bisect_right(self.stretches, sequence, key=_FIRST) - 1]
+
     def _piece(self, stretch: Stretch, last: int) -> int:
         """How much to read from ``stretch`` on, up to the one of row number ``last``: what follows
         that may be damaged."""
-        end = self.table.of(last)
+        end = self._stretch(last)
         return max(stretch.length, min(_AT_ONCE, end.offset + end.length - stretch.offset))
 
     def first_offset(self, rows: Int64) -> int:
         """Where in the file (inflated) the event begins that comes first of these rows."""
+        from perftui.trace.kineto.batches import is_row
+        from perftui.trace.kineto.recover import recover
+
         sequence = int(self.sequence[rows].min())
-        stretch = self.table.of(sequence)
+        stretch = self._stretch(sequence)
         text = self.source.read_at(stretch.offset, stretch.length)
         found = recover(text, last=True)
         events = zip(found.objects, found.starts, strict=True)
-        starts = [start for fields, start in events if _is_row(fields)]
+        starts = [start for fields, start in events if is_row(fields)]
         return stretch.offset + starts[self._place(sequence, stretch, len(starts))]
 
     def _place(self, sequence: int, stretch: Stretch, rows: int) -> int:
         if rows != stretch.rows:
             raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
         return sequence - stretch.first
-
-
-def _is_row(fields: Mapping[str, Any]) -> bool:
-    """What ``becomes_row`` says of the event, without making one: a stretch holds a thousand."""
-    category = fields.get("cat")
-    is_span = category is not None and str(category).lower() == SPAN
-    return fields.get("ph") == COMPLETE and not is_span

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from perftui.trace.kineto.events import EVENTS, NOT_STRICT, OBJECTS, Event, event_of
+from perftui.trace.categories import SPAN
+from perftui.trace.kineto.events import COMPLETE, EVENTS, NOT_STRICT, OBJECTS, Event, event_of
 from perftui.trace.kineto.recover import holds_event, recover
 from perftui.trace.kineto.repair import fields_behind
 from perftui.trace.kineto.scanner import Scanned, Scanner
@@ -163,3 +164,10 @@ def objects_of(text: bytes, strict: bool) -> list[dict[str, Any]]:
             # Arguments that are no columns were skipped before without looking into them.
             pass
     return recover(text, last=True, fraction=float).objects
+
+
+def is_row(fields: dict[str, Any]) -> bool:
+    """What ``becomes_row`` says of the event, without making one: a stretch holds a thousand."""
+    category = fields.get("cat")
+    is_span = category is not None and str(category).lower() == SPAN
+    return fields.get("ph") == COMPLETE and not is_span

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ from perftui.trace.categories import SPAN, normalise
 from perftui.trace.columns.growable_array import GrowableArray
 from perftui.trace.kineto import identifiers, times
 from perftui.trace.kineto.batches import Batch
-from perftui.trace.kineto.events import TIMES, Event
+from perftui.trace.kineto.events import COMPLETE, TIMES, Event
 from perftui.trace.kineto.tracks import Numbering, Side, TrackTable, label, side_of
 from perftui.trace.model import MEMORY_COLUMNS, NONE, Int32, Int64, Ints
 
-COMPLETE = "X"
 METADATA = "M"
 INSTANT = "i"
 MEMORY = "[memory]"
@@ -48,21 +47,8 @@ class Tally:
         self.count += len(faulty)
 
 
-@dataclass
-class Part:
-    """Rows of one batch, in file order."""
-
-    start: Int64
-    duration: Int64
-    name: Int32
-    category: Ints
-    track: Ints
-    correlation: Ints
-    external_id: Ints
-    bytes: Ints
-
-
-_COLUMNS = tuple(each.name for each in fields(Part))
+COLUMNS = ("start", "duration", "name", "category", "track", "correlation", "external_id", "bytes")
+"""What is kept of each row, as in ``Trace``."""
 
 
 @dataclass
@@ -70,7 +56,7 @@ class Columns:
     """What has been read so far."""
 
     rows: dict[str, GrowableArray] = field(
-        default_factory=lambda: {name: GrowableArray() for name in _COLUMNS}
+        default_factory=lambda: {name: GrowableArray() for name in COLUMNS}
     )
     """In file order, by name."""
     memory: dict[str, GrowableArray] = field(
@@ -127,13 +113,15 @@ class Columns:
         for name, column in self.memory.items():
             column.extend(columns[name])
 
-    def append(self, part: Part, sides: Int32, event_of: Callable[[int], Event]) -> None:
-        """Take a part; ``event_of`` gives the event of one of its rows."""
+    def append(
+        self, rows: Mapping[str, Ints], sides: Int32, event_of: Callable[[int], Event]
+    ) -> None:
+        """Take ``COLUMNS`` of a batch; ``event_of`` gives the event of one of its rows."""
         for name, column in self.rows.items():
-            column.extend(getattr(part, name))
-        self._place(part, sides == Side.DEVICE, event_of)
+            column.extend(rows[name])
+        self._place(rows["category"], rows["track"], sides == Side.DEVICE, event_of)
 
-    def sides(self, category: Int32) -> Int32:
+    def sides(self, category: Ints) -> Int32:
         """Where events of each category run, as numbers of ``Side``."""
         if len(self._sides) < len(self.categories):
             known = [side_of(normalise(*key)) for key in self.categories]
@@ -148,17 +136,17 @@ class Columns:
         legacy = identifiers.column([each.legacy_external_id for each in arguments])
         category = self._categories(rows)
         sides = self.sides(category)
-        part = Part(
-            start=start,
-            duration=duration,
-            name=_numbers(self.names, [event.name for event in rows]),
-            category=category,
-            track=self._tracks(rows, sides),
-            correlation=identifiers.column([each.correlation for each in arguments]),
-            external_id=np.where(external == NONE, legacy, external),
-            bytes=identifiers.column([each.bytes for each in arguments]),
-        )
-        self.append(part, sides, rows.__getitem__)
+        columns: dict[str, Ints] = {
+            "start": start,
+            "duration": duration,
+            "name": _numbers(self.names, [event.name for event in rows]),
+            "category": category,
+            "track": self._tracks(rows, sides),
+            "correlation": identifiers.column([each.correlation for each in arguments]),
+            "external_id": np.where(external == NONE, legacy, external),
+            "bytes": identifiers.column([each.bytes for each in arguments]),
+        }
+        self.append(columns, sides, rows.__getitem__)
 
     def _categories(self, rows: list[Event]) -> Int32:
         return _numbers(
@@ -171,14 +159,18 @@ class Columns:
         return _numbers(self.tracks.index, [(event.pid, event.tid, side) for event, side in pairs])
 
     def _place(
-        self, part: Part, on_device: npt.NDArray[np.bool_], event_of: Callable[[int], Event]
+        self,
+        categories: Ints,
+        tracks: Ints,
+        on_device: npt.NDArray[np.bool_],
+        event_of: Callable[[int], Event],
     ) -> None:
         """Tell the tracks' table of rows on devices, as long as it does not know their place."""
-        for track in _distinct(part.track[on_device]):
+        for track in _distinct(tracks[on_device]):
             if self.tracks.is_placed(track):
                 continue
-            rows = np.flatnonzero(on_device & (part.track == track))
-            here = part.category[rows]
+            rows = np.flatnonzero(on_device & (tracks == track))
+            here = categories[rows]
             for category in _distinct(here):
                 first = int(rows[np.argmax(here == category)])
                 name = normalise(*list(self.categories)[category])

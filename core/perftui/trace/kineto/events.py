@@ -10,6 +10,9 @@ import msgspec
 from perftui.trace.model import NONE
 from perftui.trace.text import encodable
 
+COMPLETE = "X"
+"""Kind of an event with a duration."""
+
 
 class Arguments(msgspec.Struct, gc=False, frozen=True):
     """The few arguments that become columns; numbers may be spelled as text."""

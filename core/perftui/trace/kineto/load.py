@@ -9,13 +9,13 @@ from pathlib import Path
 
 from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
 from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.kineto.arguments import StretchTable
+from perftui.trace.kineto.arguments import Stretch
 from perftui.trace.kineto.assemble import arrange, assemble
 from perftui.trace.kineto.batches import Batch, Batches
 from perftui.trace.kineto.columns import Columns
 from perftui.trace.kineto.head import LIMIT, start_of_events, unproven_start
 from perftui.trace.kineto.scanned_columns import ScannedColumns
-from perftui.trace.kineto.scanner import Values, open_scanner
+from perftui.trace.kineto.scanner import open_scanner
 from perftui.trace.kineto.source import PIECE, Source
 from perftui.trace.model import Trace
 
@@ -41,21 +41,25 @@ def load_kineto(
         head, first = _head(path, pieces)
         scanner = open_scanner()
         batches = Batches(len(head), scanner)
-        columns, table = Columns(), StretchTable()
+        columns = Columns()
+        stretches: list[Stretch] = []
         previewed = FIRST_PREVIEW // PREVIEW_GROWTH
-        scanned = ScannedColumns(columns, scanner.values if scanner else Values())
+        scanned = ScannedColumns(columns, scanner.values if scanner else ([], [], []))
         for batch in batches.decode(_chained(first, pieces)):
             rows = columns.add(batch) if isinstance(batch, Batch) else scanned.add(batch)
-            table.add(batch, rows)
-            if table.rows > MOST_ROWS:
+            read = len(columns.rows["start"])
+            if rows:
+                place = batch.offset, batch.length, batch.strict
+                stretches.append(Stretch(read - rows, rows, *place))
+            if read > MOST_ROWS:
                 raise TraceError(
                     f"{path} holds more than {MOST_ROWS:,} events with a duration, which is more "
                     "than can be numbered: record fewer steps"
                 )
-            if preview is not None and table.rows >= previewed * PREVIEW_GROWTH:
-                previewed = table.rows
-                preview(arrange(source, columns.so_far(), table, {}))
-        return assemble(source, head, batches, columns, table)
+            if preview is not None and read >= previewed * PREVIEW_GROWTH:
+                previewed = read
+                preview(arrange(source, columns.so_far(), stretches, {}))
+        return assemble(source, head, batches, columns, stretches)
 
 
 def _watched(

@@ -93,14 +93,11 @@ class _Walk:
         self._found.consumed = self._offset(at)
         return self._found
 
-    def starts(self, at: int) -> Iterator[re.Match[str]]:
-        """Everything from ``at`` on that looks like the start of an event."""
-        return _START.finditer(self._text, at)
-
     def candidates(self, at: int) -> Iterator[re.Match[str]]:
-        """The ``starts`` up to where no event can follow: fields behind the array can be long."""
+        """What looks like the start of an event, from ``at`` on up to where no event can follow:
+        fields behind the array can be long."""
         kind = -1
-        for match in self.starts(at):
+        for match in _START.finditer(self._text, at):
             if kind < match.end():
                 kind = self._text.find(f'"{_KIND}"', match.end())
             if kind < 0:
@@ -217,7 +214,8 @@ class _Walk:
 
     def _ends(self, at: int) -> Iterator[int]:
         """The first start behind ``at``, then the second, the fourth...: a list may be long."""
-        following = (match for match in self.starts(at + 1) if not match.group("nested"))
+        starts = _START.finditer(self._text, at + 1)
+        following = (match for match in starts if not match.group("nested"))
         wanted = 1
         for number, match in enumerate(following, 1):
             if number == wanted:

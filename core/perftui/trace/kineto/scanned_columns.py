@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from perftui.trace.kineto.columns import Columns, Part
+from perftui.trace.kineto.columns import Columns
 from perftui.trace.kineto.scanner import Scanned, Values
 from perftui.trace.kineto.tracks import Side
-from perftui.trace.model import Int32
+from perftui.trace.model import Int32, Ints
 
 
 class ScannedColumns:
@@ -17,14 +17,14 @@ class ScannedColumns:
 
     def __init__(self, columns: Columns, values: Values) -> None:
         self._columns = columns
-        self._names = _Translation(lambda n: columns.names[values.names[n]])
-        self._categories = _Translation(lambda n: columns.categories[values.categories[n], ""])
+        names, categories, self._ids = values
+        self._names = _Translation(lambda n: columns.names[names[n]])
+        self._categories = _Translation(lambda n: columns.categories[categories[n], ""])
         self._tracks = _Translation(self._track_number)
-        self._values = values
 
     def _track_number(self, number: int) -> int:
         ids, side = divmod(number, len(Side))
-        process, thread = self._values.tracks[ids]
+        process, thread = self._ids[ids]
         return self._columns.tracks.index[process, thread, side]
 
     def add(self, scanned: Scanned) -> int:
@@ -34,22 +34,18 @@ class ScannedColumns:
         self._columns.events += scanned.events
         self._columns.complete_events += scanned.complete
         self._columns.add_memory(scanned.memory)
-        if not len(scanned.start):
+        columns = scanned.columns
+        if not len(columns["start"]):
             return 0
-        category = self._categories.of(scanned.category)
+        category = self._categories.of(columns["category"])
         sides = self._columns.sides(category)
-        part = Part(
-            start=scanned.start,
-            duration=scanned.duration,
-            name=self._names.of(scanned.name),
-            category=category,
-            track=self._tracks.of(scanned.track * len(Side) + sides),
-            correlation=scanned.correlation,
-            external_id=scanned.external_id,
-            bytes=scanned.size,
-        )
-        self._columns.append(part, sides, scanned.event_at)
-        return len(scanned.start)
+        numbers = {
+            "name": self._names.of(columns["name"]),
+            "category": category,
+            "track": self._tracks.of(columns["track"] * len(Side) + sides),
+        }
+        self._columns.append({**columns, **numbers}, sides, scanned.event_at)
+        return len(category)
 
 
 class _Translation:
@@ -59,7 +55,7 @@ class _Translation:
         self._number_of = number_of
         self._known = np.full(64, -1, dtype=np.int32)
 
-    def of(self, numbers: Int32) -> Int32:
+    def of(self, numbers: Ints) -> Int32:
         """The columns' numbers."""
         largest = int(numbers.max())
         if largest >= len(self._known):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,41 +12,26 @@ import numpy as np
 
 from perftui.trace.columns import native
 from perftui.trace.kineto.events import EVENTS, NOT_STRICT, Event, Id
-from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64
+from perftui.trace.model import MEMORY_COLUMNS, Int64, Ints
 
 _TEXT = msgspec.json.Decoder(str)
 _IDS = msgspec.json.Decoder(tuple[Id, Id])
 
+Values = tuple[list[Any], list[Any], list[Any]]
+"""What the scanner's texts mean, by their numbers: names, categories, and tracks as process and
+thread; None for one that is no valid text."""
 
-@dataclass
-class Values:
-    """What the scanner's texts mean, by their numbers; None for one that is no valid text."""
-
-    names: list[Any] = field(default_factory=list)
-    categories: list[Any] = field(default_factory=list)
-    tracks: list[Any] = field(default_factory=list)
-    """Process and thread."""
+_TABLES = ("name", "category", "track")
 
 
 @dataclass(frozen=True, eq=False)
 class Scanned:
-    """Events that follow one another in the file, as columns of those that are rows.
+    """Events that follow one another in the file."""
 
-    ``name``, ``category`` and ``track`` are indices into the scanner's ``Values``.
-    """
-
-    start: Int64
-    duration: Int64
-    correlation: Int64
-    external_id: Int64
-    size: Int64
-    """Of copies and sets, bytes."""
-    name: Int32
-    category: Int32
-    track: Int32
-    begin: Int32
-    """Where in ``text`` each row's event begins, and where it ends."""
-    stop: Int32
+    columns: dict[str, Ints]
+    """``perftui.trace.kineto.columns.COLUMNS`` of the rows, with indices into the scanner's
+    ``Values`` for ``name``, ``category`` and ``track``; where in ``text`` each row's event begins
+    and where it ends."""
     memory: dict[str, Int64]
     """Columns of ``MemoryEvents``, times as in the file."""
     metadata: list[Event]
@@ -62,7 +47,8 @@ class Scanned:
 
     def event_at(self, row: int) -> Event:
         """One row's event."""
-        (event,) = EVENTS.decode(b"[" + self.text[self.begin[row] : self.stop[row]] + b"]")
+        begin, stop = self.columns["begin"][row], self.columns["stop"][row]
+        (event,) = EVENTS.decode(b"[" + self.text[begin:stop] + b"]")
         return event
 
 
@@ -76,7 +62,7 @@ class Scanner:
     """Numbers texts from the first stretch to the last; holds memory of C until it is let go."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self.values = Values()
+        self.values: Values = ([], [], [])
         self._bad: tuple[list[int], list[int], list[int]] = ([], [], [])
         """Numbers of the texts, by table, that are not valid."""
         self._library = library
@@ -99,8 +85,10 @@ class Scanner:
         output = self._output
         if not self._library.perftui_scan(self._handle, text, len(text), output):
             return None
+        begins, stops = self._columns["metadata_begin"], self._columns["metadata_stop"]
+        spans = [slice(begins[at], stops[at]) for at in range(output.metadata)]
         try:
-            metadata = EVENTS.decode(b"[" + b",".join(self._metadata(text)) + b"]")
+            metadata = EVENTS.decode(b"[" + b",".join(text[span] for span in spans) + b"]")
         except NOT_STRICT:
             return None
         names = (*native.Output.WIDE, *native.Output.NARROW[:5])
@@ -108,7 +96,7 @@ class Scanner:
         if not self._understood(columns):
             return None
         return Scanned(
-            **columns,
+            columns,
             memory={
                 name: self._columns[f"memory_{name}"][: output.memory].copy()
                 for name in MEMORY_COLUMNS
@@ -123,42 +111,27 @@ class Scanner:
 
     def _understood(self, columns: Mapping[str, Any]) -> bool:
         """Take new texts into ``values``; whether all that the rows have are valid."""
-        values = self.values
-        tables: list[tuple[str, list[Any]]] = [
-            ("name", values.names),
-            ("category", values.categories),
-            ("track", values.tracks),
-        ]
         understood = True
-        for table, (column, known) in enumerate(tables):
+        for table, column in enumerate(_TABLES):
+            known, bad = self.values[table], self._bad[table]
             count = self._library.perftui_scanner_count(self._handle, table)
             for number in range(len(known), count):
                 known.append(self._value(table, number))
                 if known[number] is None:
-                    self._bad[table].append(number)
-            bad = self._bad[table]
+                    bad.append(number)
             understood &= not bad or not np.isin(columns[column], bad).any()
         return understood
 
     def _value(self, table: int, number: int) -> Any:
-        text = self._text(table, number)
-        try:
-            return (
-                _IDS.decode(b"[" + text + b"]") if table == 2 else _TEXT.decode(b'"' + text + b'"')
-            )
-        except NOT_STRICT:
-            return None
-
-    def _text(self, table: int, number: int) -> bytes:
-        """One text, as the file spells it."""
         length = ctypes.c_int64()
         address = self._library.perftui_scanner_text(self._handle, table, number, length)
-        return ctypes.string_at(address, length.value)
-
-    def _metadata(self, text: bytes) -> Iterator[bytes]:
-        for index in range(self._output.metadata):
-            begin, stop = (self._columns[f"metadata_{name}"][index] for name in ("begin", "stop"))
-            yield text[begin:stop]
+        text = ctypes.string_at(address, length.value)
+        try:
+            if _TABLES[table] == "track":
+                return _IDS.decode(b"[" + text + b"]")
+            return _TEXT.decode(b'"' + text + b'"')
+        except NOT_STRICT:
+            return None
 
     def _make_room(self, room: int) -> None:
         if room <= self._output.room:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from perftui.trace.find import find_traces
 from perftui.trace.kineto.head import start_of_events, top_level_fields
 from perftui.trace.kineto.repair import fields_behind
 from perftui.trace.kineto.source import Source
-from perftui.trace.multi_rank.file_names import is_rank_directory, parse_name
+from perftui.trace.multi_rank.file_names import NameParts, is_rank_directory, parse_name
 
 HEAD = 4 * 1024 * 1024
 """Bytes of text within which the events begin: the process groups of 300 ranks take 17 KB."""
@@ -42,22 +43,13 @@ class RankFile:
     source: Literal["file", "name"] | None
     """Where the rank is from: ``distributedInfo`` in the file, or the file's or its directory's
     name; None where neither says."""
-    worker: str
-    """Who wrote it, by the file's name: ``worker0``, ``host_1234``."""
-    stamp: str | None
-    """When it was written, as the name spells it."""
-    series: str
-    """The name without its rank and time, empty where it names no rank."""
+    name: NameParts
     world_size: int | None
     """Ranks of the training, None where the file does not say."""
-    backend: str | None
-    """``nccl``, ``gloo``; not yet safe to show."""
     time_ns: int
     """Of writing, since the epoch: by the file's name, else its time of change."""
     changed_ns: int
     """The file's time of change, since the epoch."""
-    size: int
-    """Bytes on disk."""
 
     @property
     def directory(self) -> Path:
@@ -82,7 +74,9 @@ def _rank_file(path: Path) -> RankFile | None:
         status = path.stat()
     except OSError:
         return None
-    info = _told(path)
+    info: Mapping[str, Any] = {}
+    with suppress(TraceError):
+        info = distributed_info(path)
     name = parse_name(path.name, status.st_mtime_ns)
     named = name.rank
     if named is None and is_rank_directory(path.parent.name):
@@ -90,27 +84,15 @@ def _rank_file(path: Path) -> RankFile | None:
     told = _whole(info.get("rank"), 0)
     source: Literal["file", "name"] = "name" if told is None else "file"
     rank = named if told is None else told
-    backend = info.get("backend")
     return RankFile(
         path=path,
         rank=rank,
         source=source if rank is not None else None,
-        worker=name.worker,
-        stamp=name.stamp,
-        series=name.series,
+        name=name,
         world_size=_whole(info.get("world_size"), 1),
-        backend=backend if isinstance(backend, str) and backend else None,
         time_ns=status.st_mtime_ns if name.time_ns is None else name.time_ns,
         changed_ns=status.st_mtime_ns,
-        size=status.st_size,
     )
-
-
-def _told(path: Path) -> Mapping[str, Any]:
-    try:
-        return distributed_info(path)
-    except TraceError:
-        return {}
 
 
 def distributed_info(path: Path) -> Mapping[str, Any]:

@@ -61,11 +61,6 @@ class Recording:
         own = (file for file in self.files if file.rank == rank)
         return tuple(sorted(own, key=lambda file: (file.time_ns, file.changed_ns), reverse=True))
 
-    @property
-    def stamped(self) -> bool:
-        """Whether the names say when it was written."""
-        return all(file.stamp is not None for file in self.files)
-
 
 def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     """Group ``files``; newest first.
@@ -76,7 +71,7 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     """
     stamped, ranked, others = defaultdict(list), defaultdict(list), []
     for file in files:
-        if file.stamp is not None:
+        if file.name.stamp is not None:
             stamped[file.directory].append(file)
         elif file.rank is not None:
             ranked[file.directory].append(file)
@@ -86,7 +81,7 @@ def find_recordings(files: Iterable[RankFile]) -> tuple[Recording, ...]:
     groups += [group for found in ranked.values() for group in _by_series(found)]
     made = [_recording(group) for group in (*groups, *others)]
     # Times of change say when files were copied: they are compared only with one another.
-    by_name = all(recording.stamped for recording in made)
+    by_name = all(file.name.stamp is not None for each in made for file in each.files)
     return tuple(sorted(made, key=lambda each: _newest(each, by_name), reverse=True))
 
 
@@ -114,7 +109,7 @@ def _by_time(files: Sequence[RankFile]) -> list[list[RankFile]]:
 
 def _comes_again(file: RankFile, group: Sequence[RankFile]) -> bool:
     for other in group:
-        if file.worker == other.worker and file.stamp != other.stamp:
+        if file.name.worker == other.name.worker and file.name.stamp != other.name.stamp:
             return True
         same = file.rank is not None and file.rank == other.rank
         if same and file.time_ns - other.time_ns > SAME_TIME_NS:
@@ -125,7 +120,7 @@ def _comes_again(file: RankFile, group: Sequence[RankFile]) -> bool:
 def _by_series(files: Sequence[RankFile]) -> list[list[RankFile]]:
     series = defaultdict(list)
     for file in files:
-        series[file.series].append(file)
+        series[file.name.series].append(file)
     groups = list(series.values())
     if all(1 < len(group) == len({file.rank for file in group}) for group in groups):
         return groups

@@ -52,7 +52,7 @@ class CallFacts:
     def table(self, by: By, progress: Progress) -> OpTable:
         """The calls grouped by ``by``; without rows where the trace has no such data.
 
-        Raises TraceError and Cancelled as ``op_arguments`` does.
+        Raises TraceError and LoadCancelled as ``op_arguments`` does.
         """
         with self._lock:
             if by not in self.known_tables:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from perftui.analysis.kernels.metrics import join_kernels
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.ops.arguments import Cancelled
 from perftui.analysis.ops.call_groups import By
-from perftui.trace.errors import TraceError
+from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.ncu.model import KernelMetrics
 from perftui.trace.text import printable
 from perftui_tui.look.units import format_ns
@@ -98,7 +97,7 @@ class OpsContent:
             read()
         except TraceError as error:
             self._problems[what] = str(error)
-        except Cancelled:
+        except LoadCancelled:
             return False
         return True
 

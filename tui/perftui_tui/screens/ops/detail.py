@@ -13,10 +13,9 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from perftui.analysis.ops.arguments import Cancelled
 from perftui.analysis.ops.call_detail import Detail
 from perftui.analysis.ops.call_groups import By
-from perftui.trace.errors import TraceError
+from perftui.trace.errors import LoadCancelled, TraceError
 from perftui.trace.text import printable
 from perftui_tui.look.rows import row
 from perftui_tui.screens.ops.call_detail_lines import Further, group_lines, kernel_lines
@@ -137,7 +136,7 @@ class OpsDetail(Vertical):
         try:
             for further in _read_further(facts, detail, known, progress):
                 show(further)
-        except Cancelled:
+        except LoadCancelled:
             return
 
     def _found(self, page: Page, detail: Detail | None, further: Further) -> None:

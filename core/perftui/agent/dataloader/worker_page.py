@@ -22,7 +22,7 @@ from ...wire.worker_page import ENDED, IDLE, PAGE, RECORD, RECORD_OFFSET, VERSIO
 from ..native.compiled import CompiledPage
 
 if TYPE_CHECKING:
-    from .plain_page import PlainPage as Page
+    from ..native.plain import PlainPage as Page
 else:
     # Either kind of page comes after it.
     Page = object

@@ -85,7 +85,7 @@ class Lifetime:
         self.reset()
         if recording is not None:
             recording.silence()
-            if recording.has_profiled:
+            if recording.windows is not None and recording.windows.has_profiled:
                 leave_without_destructors()
 
     def guards(self, error: BaseException) -> bool:

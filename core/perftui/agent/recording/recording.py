@@ -92,8 +92,8 @@ class Recording(StepWriter):
         fast_path.usual_until = self._usual_until
         fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
-            fast_path.slow_after = self.windows.slow_after
-            fast_path.plan, fast_path.planned = self.windows.rank_plan
+            fast_path.slow_after = self.windows.plan.slow_after
+            fast_path.plan, fast_path.planned = self.windows.plan.rank_plan
 
     def take_back(self, fast_path: CompiledFastPath) -> None:
         """Go on where ``fast_path`` has come to."""
@@ -108,11 +108,6 @@ class Recording(StepWriter):
         self.thread = thread
         if self.pauses is not None:
             self.pauses.thread = thread
-
-    @property
-    def has_profiled(self) -> bool:
-        """Whether a window has been prepared in this process."""
-        return self.windows is not None and self.windows.has_profiled
 
     def foreign_profiler(self, profiler: Any, begins: bool) -> None:
         """The script starts ``profiler``, or has ended it; one runs at a time, so ours ends."""
@@ -145,7 +140,8 @@ def start_recording(
     ring = create_ring(Spool(spool).ring(os.getpid()), header)
     notes.begin(facts, ring.lose_notes)
     recording = Recording(ring, steps, meter, thread, options.max_steps)
-    recording.windows = Windows(torch, spool, options, notes)
+    if options.profile:
+        recording.windows = Windows(torch, spool, options, notes)
     recording.device = Device(torch, ring, meter)
     recording.pauses = GcPauses(thread)
     calibrate(meter)

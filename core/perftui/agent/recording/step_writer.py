@@ -168,7 +168,7 @@ class StepWriter:
         mark = self._meter.mark()
         if snapshots.observe(reading.peak_allocated, self.index - 1, mark.wall):
             if self.windows is not None:
-                self.windows.pay(perf_counter_ns() - mark.wall)
+                self.windows.plan.pay(perf_counter_ns() - mark.wall)
             self._write_profiler(mark)
             self._was_profiled = True
 
@@ -176,7 +176,8 @@ class StepWriter:
         windows = self.windows
         if windows is None:
             return
-        windows.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
+        if self._usual_steps:
+            windows.plan.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
         self._usual_steps = self._usual_ns = self._usual_hooks = 0
         mark, saved = self._meter.mark(), windows.number
         if windows.boundary(boundary, duration, hooks, self.index):

@@ -14,7 +14,7 @@ from ..gpu.device import Device
 from ..native.compiled import CompiledFastPath
 from ..output.notes import Notes
 from ..output.ring import create_ring
-from ..overhead.hook_cost import calibrate, inner_call_ns
+from ..overhead.hook_cost import calibrate
 from ..overhead.meter import Meter
 from ..startup.process import declare, process_facts
 from ..steps.detection import StepMachine
@@ -145,5 +145,4 @@ def start_recording(
     recording.device = Device(torch, ring, meter)
     recording.pauses = GcPauses(thread)
     calibrate(meter)
-    recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)
     return recording

@@ -125,7 +125,7 @@ class Session(FastPathOpening):
         if modules is None:
             modules = self._count_modules(module)
         if self.inner_calls_cost:
-            self.meter.estimated += modules * recording.inner_call_ns
+            self.meter.estimated += modules * self.meter.frame_ns
         recording.called(modules)
         return recording.begin(rings.FORWARD, module)
 

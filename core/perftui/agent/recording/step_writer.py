@@ -58,8 +58,6 @@ class StepWriter:
         self.snapshots: MemorySnapshots | None = None
         self.device: Device | None = None
         self.pauses: GcPauses | None = None
-        self.inner_call_ns = 0
-        """Cost of the hook on a module inside another."""
         self.index = 0
         """Of the step that is going on."""
         self.ring = ring

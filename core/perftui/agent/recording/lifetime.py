@@ -79,7 +79,7 @@ class Lifetime:
     def after_fork(self) -> None:
         """This is a new child of the process that recorded."""
         recording = self.recording
-        if recording is not None and recording.device is not None:
+        if recording is not None:
             never_destroy(recording.device.phases)
         self.reset()
         if recording is not None:

@@ -47,8 +47,7 @@ class Recording(StepWriter):
             windows.marks.begin(PHASES[kind])
             if windows.modules is not None and module is not None:
                 windows.modules.begin_root(module)
-        if self.device is not None:
-            self.device.begin(kind, self._step_start)
+        self.device.begin(kind, self._step_start)
         now = perf_counter_ns()
         if not self._step_start:
             self._step_start = now
@@ -59,8 +58,7 @@ class Recording(StepWriter):
         now = perf_counter_ns()
         self.ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
-        if self.device is not None:
-            self.device.end(kind)
+        self.device.end(kind)
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.end(PHASES[kind])
@@ -78,9 +76,8 @@ class Recording(StepWriter):
 
         Asked when a step has just ended.
         """
-        if self._is_marked or self._max_steps is not None or self._was_profiled:
-            return False
-        return self.device is None or not self.device.is_timing
+        is_marked = self._is_marked or self._was_profiled
+        return not (is_marked or self._max_steps is not None or self.device.phases.is_timing)
 
     def lend(self, fast_path: CompiledFastPath) -> None:
         """Let ``fast_path`` write steps and phases for a while."""
@@ -139,10 +136,10 @@ def start_recording(
     header = {name: facts[name] for name in ("pid", "rank", "world_size")}
     ring = create_ring(Spool(spool).ring(os.getpid()), header)
     notes.begin(facts, ring.lose_notes)
-    recording = Recording(ring, steps, meter, thread, options.max_steps)
+    device = Device(torch, ring, meter)
+    recording = Recording(ring, steps, meter, thread, device, options.max_steps)
     if options.profile:
         recording.windows = Windows(torch, spool, options, notes)
-    recording.device = Device(torch, ring, meter)
     recording.pauses = GcPauses(thread)
     calibrate(meter)
     return recording

@@ -48,15 +48,16 @@ class StepWriter:
         steps: StepMachine,
         meter: Meter,
         thread: int,
+        device: Device,
         max_steps: int | None = None,
     ) -> None:
         self.steps = steps
         self.thread = thread
+        self.device = device
         self.has_stepped = False
         """Whether this thread has run an optimizer: then it is the one that trains."""
         self.windows: Windows | None = None
         self.snapshots: MemorySnapshots | None = None
-        self.device: Device | None = None
         self.pauses: GcPauses | None = None
         self.index = 0
         """Of the step that is going on."""
@@ -98,8 +99,7 @@ class StepWriter:
             self._write_step(boundary, is_last=True)
         self.end_window()
         self._write_pauses()
-        if self.device is not None:
-            self.device.write_times(self._step_start)
+        self.device.write_times(self._step_start)
         if self.snapshots is not None:
             self.snapshots.close()
         self.silence()
@@ -128,10 +128,11 @@ class StepWriter:
         if is_open or self._was_profiled:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
-        device = self.device if self.device is not None and self.device.is_used() else None
-        reading, is_timed = None, False
-        if device is not None:
-            reading, is_timed = device.write_memory(self.index, boundary.end), device.is_timing
+        device, reading, is_timed = self.device, None, False
+        is_used = device.phases.is_used()
+        if is_used:
+            reading = device.write_memory(self.index, boundary.end)
+            is_timed = device.phases.is_timing
             is_mixed = boundary.end < self.steps.last_activity
             if device.end_step(self.index, self._step_start, is_mixed=is_mixed):
                 flag |= rings.DEVICE_FLAG
@@ -148,13 +149,13 @@ class StepWriter:
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
-        if device is None:
-            self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
-        else:
+        if is_used:
             self._usual_until = device.pay(boundary.end, hooks)
+        else:
+            self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
-        if device is not None:
+        if is_used:
             device.begin_step(is_recorded=self._is_marked)
         if reading is not None and self.snapshots is not None:
             self._snapshot_memory(self.snapshots, reading)

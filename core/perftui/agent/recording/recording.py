@@ -89,8 +89,8 @@ class Recording(StepWriter):
         fast_path.usual_until = self._usual_until
         fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
-            fast_path.slow_after = self.windows.plan.slow_after
-            fast_path.plan, fast_path.planned = self.windows.plan.rank_plan
+            fast_path.slow_after = self.windows.plan.triggers.slow_after
+            fast_path.plan, fast_path.planned = self.windows.plan.rank_sync.plan
 
     def take_back(self, fast_path: CompiledFastPath) -> None:
         """Go on where ``fast_path`` has come to."""
@@ -112,9 +112,7 @@ class Recording(StepWriter):
             return
         if begins:
             self.end_window()
-            self.windows.foreign_begins()
-        else:
-            self.windows.foreign_ends()
+        self.windows.foreign_profiler(begins)
 
 
 def start_recording(

@@ -38,7 +38,7 @@ class Windows(WindowStages):
         if self._unsaved is not None:
             return self._save_unsaved()
         if self._window is None and not self.plan.is_due(next_step):
-            if self.plan.is_postponed:
+            if self.plan.triggers.is_postponed:
                 self._notes.warn(POSTPONED)
             return False
         if self.marks is None and not self._may_open():
@@ -77,18 +77,13 @@ class Windows(WindowStages):
         self._hold_up(lambda: self._end(is_last))
         return True
 
-    def foreign_begins(self) -> None:
-        """The script starts a profiler of its own: no window opens until it has ended.
-
-        A window that is not closed by now belongs to another thread.
-        """
-        self._is_taken_over = self._window is not None
-        self._foreign += 1
-        self._notes.warn(FOREIGN)
-
-    def foreign_ends(self) -> None:
-        """A profiler of the script has ended."""
-        self._foreign = max(self._foreign - 1, 0)
+    def foreign_profiler(self, begins: bool) -> None:
+        """The script starts a profiler of its own, or has ended it: no window opens meanwhile."""
+        if begins:
+            # A window that is not closed by now belongs to another thread.
+            self._is_taken_over = self._window is not None
+            self._notes.warn(FOREIGN)
+        self._foreign = max(self._foreign + (1 if begins else -1), 0)
 
     def is_ours(self, profiler: Any) -> bool:
         """Whether ``profiler`` is that of the window."""

@@ -102,14 +102,11 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
     base = torch.optim.Optimizer
     sites = Sites(requests)
 
-    def goes_on(*_: Any) -> bool:
-        return True
-
     def made(args: Any, _: Any, __: Any, arrived: bool) -> None:
         if arrived:
             session.constructed(sites.end, args[0])
 
-    base.__init__ = put_around(torch, base.__init__, goes_on, made)
+    base.__init__ = put_around(torch, base.__init__, lambda *_: True, made)
     for kind in _own_constructors(torch) if requests else ():
         _watch_kind(torch, session, kind, sites)
 

@@ -45,23 +45,19 @@ static PyObject *failed(FastPath *path)
         /* By where it came through it is known for a handler's. */
         PyException_SetTraceback(error, trace);
     kept = PyObject_CallFunctionObjArgs(path->guards, error, NULL);
-    if (kept == Py_True) {
+    if (kept != NULL && kept != Py_True) {
         Py_DECREF(kept);
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(trace);
-        return PyLong_FromLong(0);
-    }
-    if (kept == NULL) {
-        /* A handler has raised meanwhile. */
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(trace);
+        PyErr_Restore(type, error, trace);
         return NULL;
     }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+    if (kept == NULL)
+        /* A handler has raised meanwhile. */
+        return NULL;
     Py_DECREF(kept);
-    PyErr_Restore(type, error, trace);
-    return NULL;
+    return PyLong_FromLong(0);
 }
 
 /* iterator: it is asked for a batch. When, or 0 where that is for the session. */

@@ -41,21 +41,15 @@ class PlainPage:
     batch_bytes: Callable[[Any], int]
     """How many bytes a batch holds, -1 where that is not known."""
 
+    may_be_brief = is_brief = False
+    stage = IDLE
+    number = 0
+    """Of the record that was stored last."""
+    since = began = 0
+    """When the stage began, and when the batch did."""
+    batches = sized = bytes = fetch = collate = address = 0
+
     def __init__(self) -> None:
-        self.may_be_brief = False
-        self.is_brief = False
-        self.stage = IDLE
-        self.number = 0
-        """Of the record that was stored last."""
-        self.since = 0
-        """When the stage began, and ``began`` the batch."""
-        self.began = 0
-        self.batches = 0
-        self.sized = 0
-        self.bytes = 0
-        self.fetch = 0
-        self.collate = 0
-        self.address = 0
         self._lock = TryLock()
 
     def enter(self, whose: object, /) -> bool:

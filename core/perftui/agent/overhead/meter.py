@@ -55,10 +55,6 @@ class Meter:
     Work that is rare and may really wait (files, facts about loaders) is timed apart, each time,
     by the wall clock, and counts in full in its own step only. Windows are not counted here: they
     have a phase of their own.
-
-    What the training loses because the hooks push its code out of the caches is not seen here. With
-    steps of 1 ms on a busy machine it lost 100 to 125 us a step where 70 were counted
-    (``tests/benchmarks/bench_agent_step.py`` compares whole steps).
     """
 
     def __init__(self) -> None:

@@ -43,12 +43,12 @@ class Overrides:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The loader's arguments with what may be overridden; remembers where it is made."""
         args, kwargs, outcome = self.apply(site, made, args, kwargs)
-        session.loaders.constructed(made, site, outcome)
+        session.loaders.origins[made] = site, outcome
         return args, kwargs
 
     def end(self, session: Session, made: Any) -> None:
         """Tell what became of each override that is meant for the loader."""
-        site, outcome = session.loaders.origin(made)
+        site, outcome = session.loaders.origins.get(made, (None, None))
         if outcome is None:
             return
         for request in outcome.requests:

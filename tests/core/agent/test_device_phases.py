@@ -285,8 +285,7 @@ def test_what_a_recording_writes_of_a_gpu(
     ring = rings.create_ring(tmp_path / "ring-1", {"pid": 1, "rank": 0, "world_size": 1}, 100)
     machine = StepMachine(lambda: True, lambda: False)
     meter = Meter()
-    recording = Recording(ring, machine, meter, 0)
-    recording.device = Device(torch, ring, meter)
+    recording = Recording(ring, machine, meter, 0, Device(torch, ring, meter))
     gpu = torch.cuda
     gpu.stats = {
         "allocated_bytes": {"all": {"current": 5, "peak": 9}},

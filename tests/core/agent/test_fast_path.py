@@ -27,6 +27,7 @@ from perftui.agent.fast_path.fast_path import (
     FastPath,
     report_event,
 )
+from perftui.agent.gpu.device import Device
 from perftui.agent.native.compiled import IS_COMPILED
 from perftui.agent.output.ring import RingWriter
 from perftui.agent.overhead.meter import Meter
@@ -74,6 +75,11 @@ class Torch:
     class optim:  # noqa: N801 - as torch calls it
         Optimizer = Optimizer
 
+    class cuda:  # noqa: N801 - as torch calls it
+        is_initialized = bool
+
+    _C = None
+
     def __init__(self) -> None:
         self.has_gradients = True
 
@@ -92,7 +98,8 @@ class OnFastPath:
         self.torch = Torch()
         self.meter = Meter()
         ring = RingWriter(mmap.mmap(-1, PAGE + CAPACITY * RECORD.size), CAPACITY)
-        self.recording = Recording(ring, machine(), self.meter, get_ident())
+        device = Device(self.torch, ring, self.meter)
+        self.recording = Recording(ring, machine(), self.meter, get_ident(), device)
         self.recording.now()
         self.optimizers = Optimizers(self.torch)
         self.all_optimizers = [Optimizer(), Optimizer()]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from perftui.agent.native.compiled import IS_COMPILED
+from perftui.agent.native.plain import PlainPauses
 from perftui.agent.recording.pauses import GcPauses
-from perftui.agent.recording.plain_pauses import PlainPauses
 
 MANY = 400_000
 """Objects that take the collector some 20 ms."""

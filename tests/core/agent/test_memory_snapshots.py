@@ -250,8 +250,8 @@ def test_a_spool_that_is_gone_stops_no_training(cuda: Cuda, tmp_path: Path) -> N
 def test_a_step_that_was_held_up_says_so(cuda: Cuda, tmp_path: Path) -> None:
     ring = rings.create_ring(tmp_path / "ring-1", {"pid": 1, "rank": 0, "world_size": 1})
     meter = Meter()
-    recording = Recording(ring, StepMachine(lambda: True, lambda: False), meter, thread=1)
-    recording.device = Device(cuda, ring, meter)
+    device = Device(cuda, ring, meter)
+    recording = Recording(ring, StepMachine(lambda: True, lambda: False), meter, 1, device)
     recording.snapshots = armed(cuda, tmp_path)
     cuda.use()
     cuda.peak = GIB

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.dataloader.plain_page import PlainPage
 from perftui.agent.dataloader.worker_page import batch_bytes
 from perftui.agent.native.compiled import IS_COMPILED, CompiledPage
+from perftui.agent.native.plain import PlainPage
 from perftui.wire.worker_page import COLLATE, FETCH, IDLE, RECORD
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the page is not compiled here")

@@ -10,10 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from perftui.agent.dataloader.dataset import length
 from perftui.agent.dataloader.loader import batches_ready
 from perftui.agent.recording.lifetime import Lifetime
-from perftui.agent.safety.signal_handlers import raised_by_handler
+from perftui.agent.safety.signal_handlers import attempt, raised_by_handler
 from perftui.wire.options import read_options
 
 
@@ -93,7 +92,7 @@ def test_it_passes_through_the_question_how_many_batches_wait() -> None:
 def test_it_passes_through_the_question_how_long_a_dataset_is() -> None:
     signal.signal(signal.SIGUSR1, function)
     with pytest.raises(TimeoutError, match="in a function"):
-        length(Sized())
+        attempt(len, Sized())
 
 
 def lifetime(spool: Path, is_initialized: Callable[[], Any]) -> Lifetime:

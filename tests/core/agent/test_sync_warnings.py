@@ -134,7 +134,7 @@ def hunt(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncCounter, Cuda]]:
 
 
 def counts(hunt: SyncCounter) -> dict[str, int]:
-    return {site["call"]: site["count"] for site in hunt.found()}
+    return {site["call"]: site["count"] for site in hunt.sites.found()}
 
 
 def test_only_tensors_of_the_gpu_count_where_there_is_one(hunt: tuple[SyncCounter, Cuda]) -> None:
@@ -159,7 +159,7 @@ def test_copies_count_where_they_cross_and_wait(hunt: tuple[SyncCounter, Cuda]) 
 
 def test_operations_that_no_name_tells_count_without_a_time(hunt: tuple[SyncCounter, Cuda]) -> None:
     hunt[1].unique()
-    (site,) = hunt[0].found()
+    (site,) = hunt[0].sites.found()
     assert (site["call"], site["count"], site["time"]) == (OPERATION, 1, -1)
     assert site["file"] == __file__
 

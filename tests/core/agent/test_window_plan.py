@@ -255,12 +255,12 @@ def test_a_first_window_that_would_be_dear_is_earned_first() -> None:
     run = training()
     run.calls, run.slowed, run.stall = 5_000, 200 * MS, 250 * MS
     run.run(1_600)
-    assert run.plan.is_postponed
+    assert run.plan.triggers.is_postponed
     assert run.plan.can_wait
     assert run.windows == []
     run.run(2_000)
 
-    assert not run.plan.is_postponed
+    assert not run.plan.triggers.is_postponed
     assert [(steps, reason) for _, steps, reason in run.windows] == [(1, WARM), (1, REGULAR)]
     assert run.cost <= 0.01 * run.now
 

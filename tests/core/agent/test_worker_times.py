@@ -201,12 +201,12 @@ def test_a_worker_that_fails_fails_as_it_would_and_keeps_its_counts(train: Any, 
 
 NO_ROOM = """
 import os, pathlib
-real = os.pwrite
-def full(file, data, offset):
+real = os.posix_fallocate
+def full(file, *args):
     if "loader-" in os.readlink(f"/proc/self/fd/{file}"):
         raise OSError(28, "No space left on device")
-    return real(file, data, offset)
-os.pwrite = full
+    return real(file, *args)
+os.posix_fallocate = full
 """
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.agent.dataloader.plain_page import PlainPage
 from perftui.agent.dataloader.worker_page import PageFile
+from perftui.agent.native.plain import PlainPage
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.spool import loader_workers
 from perftui.recorder.spool.loader_workers import LoaderWorkers
@@ -36,7 +36,7 @@ class Clock:
         monkeypatch.setattr(
             "perftui.agent.dataloader.worker_page.perf_counter_ns", lambda: self.now
         )
-        monkeypatch.setattr("perftui.agent.dataloader.plain_page.perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr("perftui.agent.native.plain.perf_counter_ns", lambda: self.now)
         monkeypatch.setattr(loader_workers.time, "perf_counter_ns", lambda: self.now)
 
 

@@ -7,8 +7,6 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ..safety.signal_handlers import raised_by_handler
-
 FILE_PACKAGES = frozenset({"h5py", "lmdb", "sqlite3", "zarr", "tables", "rasterio"})
 """Packages whose objects are handles: forked workers would share one file position or lock."""
 
@@ -45,17 +43,6 @@ def is_local(thing: Any) -> bool:
     """Whether a function or class cannot be found by its name, and so cannot be pickled."""
     name = getattr(thing, "__qualname__", "")
     return isinstance(name, str) and ("<locals>" in name or "<lambda>" in name)
-
-
-def length(dataset: Any) -> int | None:
-    """Number of samples of a map-style dataset, None where it has none."""
-    try:
-        return len(dataset)
-    except Exception as error:
-        if raised_by_handler(error):
-            raise
-        # It is the user's code: without a length it is unknown.
-        return None
 
 
 def _attributes(dataset: Any) -> list[Any]:

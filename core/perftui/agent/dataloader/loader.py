@@ -7,7 +7,7 @@ from typing import Any
 from ..hooks.call_site import CallSite
 from ..overrides.dataloader import start_method
 from ..overrides.request import Outcome
-from ..safety.signal_handlers import raised_by_handler
+from ..safety.signal_handlers import attempt, raised_by_handler
 from . import dataset as datasets
 
 UNKNOWN = -1
@@ -87,8 +87,8 @@ def _dataset_facts(torch: Any, dataset: Any) -> dict[str, Any]:
         "shards": datasets.shards_itself(dataset) if iterable else None,
         "holds_files": datasets.holds_handles(dataset),
         "holds_cuda": datasets.holds_cuda_tensors(torch, dataset),
-        # The length of an iterable dataset may be computed by reading all of it.
-        "length": None if iterable else datasets.length(dataset),
+        # That of an iterable dataset may be computed by reading all of it.
+        "length": None if iterable else attempt(len, dataset),
     }
 
 

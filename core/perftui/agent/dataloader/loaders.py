@@ -29,11 +29,11 @@ class Loaders:
     """
 
     def __init__(self, torch: Any, notes: Notes, origins: Origins) -> None:
-        """``origins`` is kept up here; a forked child takes it over from its parent."""
+        """``origins`` is what constructors tell; a forked child takes it over from its parent."""
         self._torch = torch
         self._notes = notes
         self._next = count(1)
-        self._origins = origins
+        self.origins = origins
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._alike: dict[str, list[int]] = {}
         """The numbers of loaders by everything that is known of them."""
@@ -45,14 +45,6 @@ class Loaders:
         self._in_use: set[int] = set()
         self._workers: dict[int, list[int]] = {}
         """Processes of each loader's newest workers."""
-
-    def constructed(self, loader: Any, site: CallSite | None, outcome: Outcome) -> None:
-        """``loader`` was made at ``site``."""
-        self._origins[loader] = (site, outcome)
-
-    def origin(self, loader: Any) -> tuple[CallSite | None, Outcome | None]:
-        """Where ``loader`` was made, and what became of its overrides, as far as is known."""
-        return self._origins.get(loader, (None, None))
 
     def started(self, loader: Any, iterator: Any) -> None:
         """``iterator`` begins an epoch of ``loader``."""
@@ -68,7 +60,7 @@ class Loaders:
         self._live[iterator] = None
 
     def _number(self, loader: Any) -> int:
-        site, outcome = self.origin(loader)
+        site, outcome = self.origins.get(loader, (None, None))
         facts = loader_facts(self._torch, loader, 0, site, outcome)
         if len(self._alike) > MOST_ALIKE:
             self._alike.clear()

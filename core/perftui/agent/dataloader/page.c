@@ -173,32 +173,6 @@ static PyObject *count(Page *page, PyObject *batch)
     return counted(Py_None);
 }
 
-static int traverse(Page *page, visitproc visit, void *arg)
-{
-    Py_VISIT(page->whose);
-    Py_VISIT(page->tensor);
-    Py_VISIT(page->strided);
-    Py_VISIT(page->modes);
-    Py_VISIT(page->batch_bytes);
-    Py_VISIT(Py_TYPE(page));
-    return 0;
-}
-
-static int clear(Page *page)
-{
-    Py_CLEAR(page->whose);
-    Py_CLEAR(page->tensor);
-    Py_CLEAR(page->strided);
-    Py_CLEAR(page->modes);
-    Py_CLEAR(page->batch_bytes);
-    return 0;
-}
-
-static void dealloc(Page *page)
-{
-    let_go((PyObject *)page, (inquiry)clear);
-}
-
 static PyMethodDef methods[] = {
     {"mark", (PyCFunction)mark, METH_O, NULL},
     {"count", (PyCFunction)count, METH_O, NULL},
@@ -221,6 +195,7 @@ static PyMemberDef members[] = {
     MEMBER(Page, fetch, T_LONGLONG),
     MEMBER(Page, collate, T_LONGLONG),
     MEMBER(Page, address, T_ULONGLONG),
+    MEMBER(Page, whose, T_OBJECT_EX),
     MEMBER(Page, tensor, T_OBJECT_EX),
     MEMBER(Page, strided, T_OBJECT_EX),
     MEMBER(Page, modes, T_OBJECT_EX),
@@ -228,24 +203,8 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
-    {Py_tp_dealloc, dealloc},
-    {0, NULL},
-};
+COLLECTED
 
-static PyType_Spec spec = {
-    "perftui.agent.native._compiled.CompiledPage",
-    sizeof(Page),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+static PyType_Slot slots[] = {SLOTS, {Py_tp_methods, methods}, {0, NULL}};
 
-PyObject *page_type(void)
-{
-    return PyType_FromSpec(&spec);
-}
+PyType_Spec page_spec = SPEC("CompiledPage", Page, Py_TPFLAGS_BASETYPE);

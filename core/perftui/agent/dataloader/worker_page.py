@@ -7,11 +7,8 @@ format.
 from __future__ import annotations
 
 import ctypes
-import json
-import mmap
 import os
 import sys
-import time
 from collections import UserDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire.worker_page import ENDED, IDLE, PAGE, RECORD, RECORD_OFFSET, VERSION
 from ..native.compiled import CompiledPage
+from ..output.ring import create_file
 
 if TYPE_CHECKING:
-    from .plain_page import PlainPage as Page
+    from ..native.plain import PlainPage as Page
 else:
     # Either kind of page comes after it.
     Page = object
@@ -113,20 +111,12 @@ class PageFile(Page):
         """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.
 
         Raises:
-            OSError: no room. A file that is not fully allocated would let a later store kill the
-                process with SIGBUS on a full memory file system.
+            OSError: no room.
         """
-        pid, now = os.getpid(), perf_counter_ns()
-        header = {
-            "version": VERSION,
-            "record": RECORD.format,
-            "record_offset": RECORD_OFFSET,
-            "pid": pid,
-            **facts,
-            "wall_ns": time.time_ns(),
-            "monotonic_ns": now,
-        }
-        memory = _create(spool, f"loader-{facts['owner']}-{pid}-{now}", header)
+        pid = os.getpid()
+        header = {"version": VERSION, "record": RECORD.format, "record_offset": RECORD_OFFSET}
+        path = spool / f"loader-{facts['owner']}-{pid}-{perf_counter_ns()}"
+        memory = create_file(path, PAGE, {**header, "pid": pid, **facts}, RECORD_OFFSET)
         self._memory = (ctypes.c_char * PAGE).from_buffer(memory)
         self.stage, self.number = IDLE, 0
         self.may_be_brief, self.is_brief = facts["worker"] < 0, False
@@ -158,23 +148,3 @@ class WorkerPage(PageFile, CompiledPage):
         self.tensor, self.strided = torch.Tensor, torch.strided
         self.modes = torch._C._len_torch_function_stack
         self.batch_bytes = lambda batch: batch_bytes(torch, batch)
-
-
-def _create(spool: Path, name: str, header: dict[str, Any]) -> mmap.mmap:
-    text = json.dumps(header).encode()
-    temporary = spool / f"{name}.new"
-    file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        # All of it: these bytes are allocated, whatever the file system does for a size alone.
-        os.pwrite(file, text.ljust(PAGE, b"\0"), 0)
-        if os.fstat(file).st_size < PAGE:
-            raise OSError(f"no room for {temporary}")
-        memory = mmap.mmap(file, PAGE)
-        temporary.rename(spool / name)
-    except BaseException:
-        # What a signal handler raises may come when it has its name already.
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(file)
-    return memory

@@ -70,24 +70,23 @@ def worker_pids(iterator: Any) -> list[int]:
 def _watch_fetcher(torch: Any, kind: Any, times: WorkerTimes) -> None:
     # The arguments of a call are an object that no other call has: they stand for the batch.
     def enter(args: Any, _: Any) -> WorkerPage | None:
-        fetcher = args[0]
-        page = None if times.is_off else getattr(fetcher, PAGE, None) or times.page(fetcher)
-        if page is None:
-            return None
+        fetcher, page, is_counted = args[0], None, False
         try:
-            if page.enter(args) and (page.address or times.open(page, fetcher)):
-                return page
-        except BaseException:
-            page.leave(args)
-            raise
-        page.leave(args)
-        return None
+            page = None if times.is_off else getattr(fetcher, PAGE, None) or times.page(fetcher)
+            if page is not None and page.enter(args):
+                is_counted = bool(page.address) or times.open(page, fetcher)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
+            times.fail(error)
+        finally:
+            if page is not None and not is_counted:
+                page.leave(args)
+        return page if is_counted else None
 
     def leave(args: Any, page: WorkerPage, batch: Any, arrived: bool) -> None:
         try:
             if arrived:
                 page.count(batch)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
+        except Exception as error:  # noqa: BLE001 - as above
             times.fail(error)
         finally:
             page.leave(args)
@@ -108,26 +107,6 @@ class WorkerTimes:
         self.is_off = False
         """Whether nothing is counted any more."""
 
-    def page(self, fetcher: Any) -> WorkerPage | None:
-        """The page of ``fetcher``, which from now on times its collate function too; None where
-        that fails."""
-        try:
-            return self._page(fetcher)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with us, loading goes on
-            self.fail(error)
-            return None
-
-    def open(self, page: WorkerPage, fetcher: Any) -> bool:
-        """Whether ``fetcher`` is one that is followed; then ``page`` begins, with a batch."""
-        try:
-            is_followed = self._open(page, fetcher)
-            if is_followed:
-                page.mark(FETCH)
-        except Exception as error:  # noqa: BLE001 - as above
-            self.fail(error)
-            return False
-        return is_followed
-
     def fail(self, error: Exception) -> None:
         """Count no more because of ``error``, and warn; one of the script's handlers is raised."""
         if raised_by_handler(error):
@@ -147,7 +126,8 @@ class WorkerTimes:
         self._pages.clear()
         self.is_off = self._torch.utils.data.get_worker_info() is not None
 
-    def _page(self, fetcher: Any) -> WorkerPage:
+    def page(self, fetcher: Any) -> WorkerPage:
+        """The page of ``fetcher``, which from now on times its collate function too."""
         page = self._pages.get(self._loader(fetcher)) or WorkerPage(self._torch)
         collate = fetcher.collate_fn
 
@@ -169,8 +149,8 @@ class WorkerTimes:
             return NO_LOADER
         return int(number) if process == os.getpid() else UNFOLLOWED
 
-    def _open(self, page: WorkerPage, fetcher: Any) -> bool:
-        """Begin ``page`` in this process; whether ``fetcher`` is one that is followed."""
+    def open(self, page: WorkerPage, fetcher: Any) -> bool:
+        """Begin ``page`` with a batch, if ``fetcher`` is one that is followed; whether it is."""
         number = self._loader(fetcher)
         if number == UNFOLLOWED:
             return False
@@ -185,6 +165,7 @@ class WorkerTimes:
         self._pages[number] = page
         if len(self._pages) > MOST_PAGES:
             self._pages.popitem(last=False)[1].close()
+        page.mark(FETCH)
         return True
 
 

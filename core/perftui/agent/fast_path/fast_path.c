@@ -87,37 +87,6 @@ static int set_optimizers(FastPath *path, PyObject *list, void *unused)
     return 0;
 }
 
-static int traverse(FastPath *path, visitproc visit, void *arg)
-{
-    int i;
-    for (i = 0; i < path->n_optimizers; i++)
-        Py_VISIT(path->optimizers[i].reference);
-    Py_VISIT(path->iterator);
-    Py_VISIT(path->pauses);
-    Py_VISIT(path->is_grad_enabled);
-    Py_VISIT(path->batches_ready);
-    Py_VISIT(path->guards);
-    Py_VISIT(Py_TYPE(path));
-    return 0;
-}
-
-static int clear(FastPath *path)
-{
-    path->is_open = 0;
-    forget_optimizers(path);
-    Py_CLEAR(path->iterator);
-    Py_CLEAR(path->pauses);
-    Py_CLEAR(path->is_grad_enabled);
-    Py_CLEAR(path->batches_ready);
-    Py_CLEAR(path->guards);
-    return 0;
-}
-
-static void dealloc(FastPath *path)
-{
-    let_go((PyObject *)path, (inquiry)clear);
-}
-
 static PyMemberDef members[] = {
     {"inside", T_BOOL, offsetof(FastPath, head.inside), 0, NULL},
     {"is_off", T_BOOL, offsetof(FastPath, head.is_off), 0, NULL},
@@ -168,25 +137,28 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_methods, fast_path_hooks},
-    {Py_tp_members, members},
-    {Py_tp_getset, properties},
-    {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
-    {Py_tp_dealloc, dealloc},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    "perftui.agent.native._compiled.CompiledFastPath",
-    sizeof(FastPath),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
-
-PyObject *fast_path_type(void)
+static int traverse(FastPath *path, visitproc visit, void *arg)
 {
-    return PyType_FromSpec(&spec);
+    int i;
+    for (i = 0; i < path->n_optimizers; i++)
+        Py_VISIT(path->optimizers[i].reference);
+    return visit_members((PyObject *)path, members, visit, arg);
 }
+
+static int clear(FastPath *path)
+{
+    path->is_open = 0;
+    forget_optimizers(path);
+    return clear_members((PyObject *)path, members);
+}
+
+static void dealloc(PyObject *path)
+{
+    let_go(path, (inquiry)clear);
+}
+
+static PyType_Slot slots[] = {
+    SLOTS, {Py_tp_methods, fast_path_hooks}, {Py_tp_getset, properties}, {0, NULL},
+};
+
+PyType_Spec fast_path_spec = SPEC("CompiledFastPath", FastPath, Py_TPFLAGS_BASETYPE);

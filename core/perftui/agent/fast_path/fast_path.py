@@ -130,18 +130,10 @@ class FastPath(CompiledFastPath):
             report_event(self._recording.steps, event, self.is_fed)
             self.n_reported += 1
 
-    def begin_sample(self) -> None:
-        """The step that begins is to be measured."""
-        self._update_meter()
-
-    def end_sample(self) -> None:
-        """The measured step ends."""
+    def update_meter(self, ending: int) -> None:
+        """A measured step begins, or so many are just ``ending`` that were."""
         self._meter.learn_compiled(self.sampled_ns, self.sampled_calls)
-        self._update_meter(and_steps=1)
-
-    def _update_meter(self, and_steps: int = 0) -> None:
-        """How many steps have ended, with some that are just about to."""
-        ended = self.steps + and_steps
+        ended = self.steps + ending
         self._meter.pass_by(ended - self._known_steps)
         self._known_steps = ended
         self._follow(self._meter)

@@ -35,14 +35,6 @@ static int is_broken_off(FastPath *path)
     return path->is_fetching && !path->head.inside;
 }
 
-static int takes(Py_ssize_t n_args, Py_ssize_t n)
-{
-    if (n_args == n)
-        return 1;
-    PyErr_Format(PyExc_TypeError, "%zd arguments are taken, not %zd", n, n_args);
-    return 0;
-}
-
 /* An error of ours ends the recording; one of the script's signal handlers is passed on. */
 static PyObject *failed(FastPath *path)
 {
@@ -53,30 +45,24 @@ static PyObject *failed(FastPath *path)
         /* By where it came through it is known for a handler's. */
         PyException_SetTraceback(error, trace);
     kept = PyObject_CallFunctionObjArgs(path->guards, error, NULL);
-    if (kept == Py_True) {
+    if (kept != NULL && kept != Py_True) {
         Py_DECREF(kept);
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(trace);
-        return PyLong_FromLong(0);
-    }
-    if (kept == NULL) {
-        /* A handler has raised meanwhile. */
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(trace);
+        PyErr_Restore(type, error, trace);
         return NULL;
     }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+    if (kept == NULL)
+        /* A handler has raised meanwhile. */
+        return NULL;
     Py_DECREF(kept);
-    PyErr_Restore(type, error, trace);
-    return NULL;
+    return PyLong_FromLong(0);
 }
 
 /* iterator: it is asked for a batch. When, or 0 where that is for the session. */
-static PyObject *enter_fetch(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_fetch(FastPath *path, PyObject *const *args)
 {
-    if (!takes(n_args, 1))
-        return NULL;
     if (!is_here(path) || !path->is_fed || referent(path->iterator) != args[0])
         return PyLong_FromLong(0);
     if (path->is_usual && path->n_events == path->n_usual) {
@@ -109,11 +95,9 @@ static PyObject *enter_fetch(FastPath *path, PyObject *const *args, Py_ssize_t n
 }
 
 /* iterator, start: it has given a batch. Whether that is all. */
-static PyObject *leave_fetch(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *leave_fetch(FastPath *path, PyObject *const *args)
 {
     int64_t start, end;
-    if (!takes(n_args, 2))
-        return NULL;
     start = PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
@@ -132,12 +116,10 @@ static PyObject *leave_fetch(FastPath *path, PyObject *const *args, Py_ssize_t n
 }
 
 /* The outermost module is called. When, or 0 where that is for the session. */
-static PyObject *enter_forward(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_forward(FastPath *path, PyObject *const *args)
 {
     PyObject *enabled;
     (void)args;
-    if (!takes(n_args, 0))
-        return NULL;
     if (!is_here(path) || !has_room(path) || is_broken_off(path))
         return PyLong_FromLong(0);
     enabled = PyObject_CallObject(path->is_grad_enabled, NULL);
@@ -149,11 +131,9 @@ static PyObject *enter_forward(FastPath *path, PyObject *const *args, Py_ssize_t
 }
 
 /* The autograd engine is called. */
-static PyObject *enter_backward(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_backward(FastPath *path, PyObject *const *args)
 {
     (void)args;
-    if (!takes(n_args, 0))
-        return NULL;
     if (!is_here(path) || !has_room(path) || is_broken_off(path))
         return PyLong_FromLong(0);
     push(path, WENT_BACK);
@@ -161,12 +141,10 @@ static PyObject *enter_backward(FastPath *path, PyObject *const *args, Py_ssize_
 }
 
 /* kind, start: a forward or backward pass has returned or raised. Whether that is all. */
-static PyObject *leave(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *leave(FastPath *path, PyObject *const *args)
 {
     long kind;
     int64_t start;
-    if (!takes(n_args, 2))
-        return NULL;
     kind = PyLong_AsLong(args[0]);
     start = PyErr_Occurred() ? -1 : PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
@@ -179,11 +157,9 @@ static PyObject *leave(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
 }
 
 /* optimizer: its step begins. Whether it is known, and no other's goes on. */
-static PyObject *enter_optimizer(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *enter_optimizer(FastPath *path, PyObject *const *args)
 {
     int i;
-    if (!takes(n_args, 1))
-        return NULL;
     if (!is_here(path) || path->going_on >= 0 || is_broken_off(path))
         return counted(Py_False);
     for (i = 0; i < path->n_optimizers; i++)
@@ -207,13 +183,11 @@ static void write_optimizer(FastPath *path, int64_t end, int event)
 }
 
 /* optimizer: its step is done. Whether it began here, and all was as usual where that may end a step. */
-static PyObject *leave_optimizer(FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *leave_optimizer(FastPath *path, PyObject *const *args)
 {
     Optimizer *optimizer;
     int64_t end;
     int event, was_sampling = path->is_sampling, taken;
-    if (!takes(n_args, 1))
-        return NULL;
     if (!is_here(path) || !has_room(path))
         return counted(Py_False);
     if (path->going_on < 0 || path->going_on >= path->n_optimizers)
@@ -243,15 +217,15 @@ static PyObject *leave_optimizer(FastPath *path, PyObject *const *args, Py_ssize
     return counted(Py_True);
 }
 
-typedef PyObject *Hook(FastPath *path, PyObject *const *args, Py_ssize_t n_args);
+typedef PyObject *Hook(FastPath *path, PyObject *const *args);
 
 /* The hook, with what it costs added up. The one that ends a measured step is not counted, nor the one
    that begins it: both do more than the others. */
-static PyObject *measured(Hook *hook, FastPath *path, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *measured(Hook *hook, FastPath *path, PyObject *const *args)
 {
     int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     long long steps = path->steps;
-    PyObject *result = hook(path, args, n_args);
+    PyObject *result = hook(path, args);
     if (path->is_sampling && path->steps == steps) {
         int64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         path->sampled_ns += end - start - (start - before);
@@ -260,29 +234,31 @@ static PyObject *measured(Hook *hook, FastPath *path, PyObject *const *args, Py_
     return result;
 }
 
-#define MEASURED(name) \
+#define HOOK(name, takes) \
     static PyObject *name##_hook(FastPath *path, PyObject *const *args, Py_ssize_t n_args) \
     { \
-        return path->is_sampling ? measured(name, path, args, n_args) : name(path, args, n_args); \
+        if (n_args != takes) \
+            return PyErr_Format(PyExc_TypeError, "%d arguments are taken, not %zd", takes, n_args); \
+        return path->is_sampling ? measured(name, path, args) : name(path, args); \
     }
 
-MEASURED(enter_fetch)
-MEASURED(leave_fetch)
-MEASURED(enter_forward)
-MEASURED(enter_backward)
-MEASURED(leave)
-MEASURED(enter_optimizer)
-MEASURED(leave_optimizer)
+HOOK(enter_fetch, 1)
+HOOK(leave_fetch, 2)
+HOOK(enter_forward, 0)
+HOOK(enter_backward, 0)
+HOOK(leave, 2)
+HOOK(enter_optimizer, 1)
+HOOK(leave_optimizer, 1)
 
-#define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name##_hook, METH_FASTCALL, NULL}
+#define METHOD(name) {#name, (PyCFunction)(void (*)(void))name##_hook, METH_FASTCALL, NULL}
 
 PyMethodDef fast_path_hooks[] = {
-    FUNCTION(enter_fetch),
-    FUNCTION(leave_fetch),
-    FUNCTION(enter_forward),
-    FUNCTION(enter_backward),
-    FUNCTION(leave),
-    FUNCTION(enter_optimizer),
-    FUNCTION(leave_optimizer),
+    METHOD(enter_fetch),
+    METHOD(leave_fetch),
+    METHOD(enter_forward),
+    METHOD(enter_backward),
+    METHOD(leave),
+    METHOD(enter_optimizer),
+    METHOD(leave_optimizer),
     {NULL, NULL, 0, NULL},
 };

@@ -39,9 +39,10 @@ static int is_planned(FastPath *path)
     return path->plan != NULL && __atomic_load_n(path->plan, __ATOMIC_RELAXED) != path->planned;
 }
 
-static int call_method(FastPath *path, const char *name)
+/* A measured step begins or, as one more that has ended, ends. */
+static int update_meter(FastPath *path, int ended)
 {
-    PyObject *result = PyObject_CallMethod((PyObject *)path, name, NULL);
+    PyObject *result = PyObject_CallMethod((PyObject *)path, "update_meter", "i", ended);
     Py_XDECREF(result);
     return result == NULL ? -1 : 0;
 }
@@ -57,7 +58,7 @@ int may_end(FastPath *path, int64_t end, int n_left)
         return 0;
     if (!path->is_sampling)
         return 1;
-    if (call_method(path, "end_sample") < 0)
+    if (update_meter(path, 1) < 0)
         return -1;
     /* Somebody may have closed the fast path meanwhile, and opened it in another step. */
     if (!path->is_open || path->step_start != start || path->going_on != going_on)
@@ -79,6 +80,6 @@ int end_step(FastPath *path, int64_t end, int was_sampling)
     path->n_events = path->n_reported = path->optimizer_steps = 0;
     path->is_usual = 1;
     if (!was_sampling && --path->until_sample == 0)
-        return call_method(path, "begin_sample");
+        return update_meter(path, 0);
     return 0;
 }

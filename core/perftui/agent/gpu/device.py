@@ -79,15 +79,6 @@ class Device:
         self._ring = ring
         self._meter = meter
 
-    def is_used(self) -> bool:
-        """Whether the script uses CUDA by now."""
-        return self.phases.is_used()
-
-    @property
-    def is_timing(self) -> bool:
-        """Whether the phases of this step are timed."""
-        return self.phases.is_timing
-
     def begin(self, kind: int, step_start: int) -> None:
         """The phase ``kind`` begins."""
         phases = self.phases

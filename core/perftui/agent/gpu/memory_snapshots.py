@@ -61,7 +61,7 @@ class MemorySnapshots:
         self._not_before = 0
         self._failures = 0
         self._number = 0
-        self._warned: set[str] = set()
+        self._notes = Notes(spool)
 
     def arm(self) -> None:
         """Begin as soon as the script uses CUDA, at once if it does."""
@@ -89,14 +89,14 @@ class MemorySnapshots:
             return
         self._is_over = True
         if not self._is_recording:
-            self._warn("there is no GPU memory to snapshot: the script has not used CUDA")
+            self._notes.warn("there is no GPU memory to snapshot: the script has not used CUDA")
 
     def _begin(self) -> None:
         # torch runs this within the script's first use of CUDA, which must succeed.
         try:
             if self._is_over:
                 return
-            self._owner = os.getpid()
+            self._owner, self._notes = os.getpid(), Notes(self._spool)
             self._torch.cuda.memory._record_memory_history(
                 enabled="all", stacks="python", max_entries=MOST_EVENTS
             )
@@ -104,7 +104,7 @@ class MemorySnapshots:
             self._is_recording = True
         except Exception as error:  # noqa: BLE001 - see above
             self._is_over = True
-            self._try_to_warn(f"no GPU memory is snapshot: {type(error).__name__}: {error}")
+            self._notes.warn(f"no GPU memory is snapshot: {type(error).__name__}: {error}")
 
     def _ran_out(self, device: int, asked: int, *_: Any) -> None:
         """torch calls this before it raises: whoever catches that must find all as it was."""
@@ -116,7 +116,7 @@ class MemorySnapshots:
 
     def _keep(self, reason: str, peak: int, **more: int) -> None:
         if sum(1 for _ in self._spool.glob(f"memory-{self._owner}-*.pickle")) >= MOST_WAITING:
-            self._try_to_warn(
+            self._notes.warn(
                 "a snapshot of GPU memory was left out: the last ones were not taken yet"
             )
             return
@@ -130,19 +130,10 @@ class MemorySnapshots:
         except Exception as error:  # noqa: BLE001 - pickle and torch raise what they like
             with suppress(OSError):
                 partial.unlink()
-            self._try_to_warn(f"a snapshot of GPU memory was lost: {type(error).__name__}: {error}")
+            self._notes.warn(f"a snapshot of GPU memory was lost: {type(error).__name__}: {error}")
             return
         data = {"file": name, "reason": reason, "peak": peak or None, "bytes": size, **more}
-        Notes(self._spool).write("memory_snapshot", data, step=self._step)
-
-    def _try_to_warn(self, message: str) -> None:
-        with suppress(OSError):
-            self._warn(message)
-
-    def _warn(self, message: str) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
-            Notes(self._spool).write("warning", {"message": message})
+        self._notes.write("memory_snapshot", data, step=self._step)
 
 
 class _Limited:

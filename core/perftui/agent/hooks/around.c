@@ -158,6 +158,14 @@ static PyObject *call(Around *around, PyObject *args, PyObject *named)
 /* ``types.MethodType``, which is not in the stable part. */
 static PyObject *bound_method;
 
+int find_bound_method(void)
+{
+    PyObject *types = PyImport_ImportModule("types");
+    bound_method = types == NULL ? NULL : PyObject_GetAttrString(types, "MethodType");
+    Py_XDECREF(types);
+    return bound_method == NULL ? -1 : 0;
+}
+
 static PyObject *bind(PyObject *around, PyObject *object, PyObject *type)
 {
     (void)type;
@@ -198,41 +206,6 @@ static PyObject *reduce(PyObject *around, PyObject *unused)
     return PyObject_GetAttrString(around, "__qualname__");
 }
 
-static int traverse(Around *around, visitproc visit, void *arg)
-{
-    Py_VISIT(around->original);
-    Py_VISIT(around->enter);
-    Py_VISIT(around->leave);
-    Py_VISIT(around->fast_enter);
-    Py_VISIT(around->fast_leave);
-    Py_VISIT(around->phase);
-    Py_VISIT(around->fast_path);
-    Py_VISIT(around->names);
-    Py_VISIT(Py_TYPE(around));
-    return 0;
-}
-
-static int clear(Around *around)
-{
-    Py_CLEAR(around->original);
-    Py_CLEAR(around->enter);
-    Py_CLEAR(around->leave);
-    Py_CLEAR(around->fast_enter);
-    Py_CLEAR(around->fast_leave);
-    Py_CLEAR(around->phase);
-    Py_CLEAR(around->fast_path);
-    Py_CLEAR(around->names);
-    return 0;
-}
-
-static void dealloc(Around *around)
-{
-    PyObject_GC_UnTrack(around);
-    if (around->weak != NULL)
-        PyObject_ClearWeakRefs((PyObject *)around);
-    let_go((PyObject *)around, (inquiry)clear);
-}
-
 static PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -260,37 +233,36 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static int traverse(Around *around, visitproc visit, void *arg)
+{
+    Py_VISIT(around->names);
+    return visit_members((PyObject *)around, members, visit, arg);
+}
+
+static int clear(Around *around)
+{
+    Py_CLEAR(around->names);
+    return clear_members((PyObject *)around, members);
+}
+
+static void dealloc(Around *around)
+{
+    PyObject_GC_UnTrack(around);
+    if (around->weak != NULL)
+        PyObject_ClearWeakRefs((PyObject *)around);
+    let_go((PyObject *)around, (inquiry)clear);
+}
+
 static PyType_Slot slots[] = {
+    SLOTS,
+    {Py_tp_methods, methods},
     {Py_tp_call, call},
     {Py_tp_descr_get, bind},
     {Py_tp_getattro, get},
     {Py_tp_repr, represent},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
     {Py_tp_getset, properties},
-    {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
-    {Py_tp_dealloc, dealloc},
     {0, NULL},
 };
 
-static PyType_Spec spec = {
-    "perftui.agent.native._compiled.CompiledAround",
-    sizeof(Around),
-    0,
-    /* Found in a class it is called with the object, not bound to it first. */
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR,
-    slots,
-};
-
-PyObject *around_type(void)
-{
-    if (bound_method == NULL) {
-        PyObject *types = PyImport_ImportModule("types");
-        bound_method = types == NULL ? NULL : PyObject_GetAttrString(types, "MethodType");
-        Py_XDECREF(types);
-    }
-    if (bound_method == NULL)
-        return NULL;
-    return PyType_FromSpec(&spec);
-}
+/* Found in a class it is called with the object, not bound to it first. */
+PyType_Spec around_spec = SPEC("CompiledAround", Around, Py_TPFLAGS_METHOD_DESCRIPTOR);

@@ -31,7 +31,8 @@ class CallSite(NamedTuple):
 
     def covers(self, file: str, line: int) -> bool:
         """Whether the call at ``file:line`` is this one."""
-        return self.line <= line <= self.end_line and _same_file(self.file, file)
+        has_line = self.line <= line <= self.end_line
+        return has_line and os.path.realpath(self.file) == os.path.realpath(file)
 
 
 def find_call_site() -> CallSite | None:
@@ -65,7 +66,3 @@ def _site(frame: FrameType) -> CallSite:
                 line, end = first or line, last or end
                 break
     return CallSite(os.path.realpath(code.co_filename), line, end, code.co_name)
-
-
-def _same_file(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)

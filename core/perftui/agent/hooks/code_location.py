@@ -73,7 +73,8 @@ def _table(code: Any, lines: dict[int, tuple[int, int]], first: int) -> bytes:
         there, shift = lines.get(line, (first, 0))
         is_known = line in lines and None not in (end_line, column, end_column)
         table.append(0x80 | (COLUMNS if is_known else NO_COLUMNS))
-        _add_signed(table, there - now)
+        delta = there - now
+        _add(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
         if is_known:
             for number in (end_line - line, column + shift + 1, end_column + shift + 1):
                 _add(table, number)
@@ -86,10 +87,6 @@ def _add(table: bytearray, number: int) -> None:
         table.append(0x40 | number & 63)
         number >>= 6
     table.append(number)
-
-
-def _add_signed(table: bytearray, number: int) -> None:
-    _add(table, number << 1 if number >= 0 else -number << 1 | 1)
 
 
 def _table_of_lines(code: CodeType, lines: dict[int, tuple[int, int]], first: int) -> bytes:

@@ -107,18 +107,11 @@ def watch_backward(torch: Any, session: Session) -> None:
         return
 
     path = session.fast_path
-
-    def enter(*_: Any) -> int | None:
-        return session.enter_backward() or None
-
-    def leave(_: Any, start: int, *__: Any) -> None:
-        session.leave(BACKWARD, start)
-
     torch.autograd._engine_run_backward = put_around(
         torch,
         original,
-        enter,
-        leave,
+        lambda *_: session.enter_backward() or None,
+        lambda _, start, *__: session.leave(BACKWARD, start),
         fast_path=path,
         fast=(path.enter_backward, path.leave),
         phase=BACKWARD,
@@ -161,39 +154,23 @@ def _watch_scaler(torch: Any, session: Session) -> None:
 
 def watch_loaders(torch: Any, session: Session) -> None:
     """Time the wait for each batch and the start of each epoch."""
-    loader_module = torch.utils.data.dataloader
-    _watch_next(torch, loader_module._BaseDataLoaderIter, session)
-    _watch_iter(torch, loader_module.DataLoader, session)
-
-
-def _watch_next(torch: Any, iterator_class: Any, session: Session) -> None:
     path = session.fast_path
-
-    def enter(args: Any, _: Any) -> int | None:
-        return session.enter_fetch(args[0]) or None
-
-    def leave(args: Any, start: int, _: Any, arrived: bool) -> None:
-        session.leave_fetch(args[0], start, arrived)
-
+    iterator_class = torch.utils.data.dataloader._BaseDataLoaderIter
     iterator_class.__next__ = put_around(
         torch,
         iterator_class.__next__,
-        enter,
-        leave,
+        lambda args, _: session.enter_fetch(args[0]) or None,
+        lambda args, start, _, arrived: session.leave_fetch(args[0], start, arrived),
         fast_path=path,
         fast=(path.enter_fetch, path.leave_fetch),
     )
-
-
-def _watch_iter(torch: Any, loader_class: Any, session: Session) -> None:
-    def enter(*_: Any) -> int | None:
-        return session.enter_loader_start() or None
-
-    def leave(args: Any, start: int, iterator: Any, _: bool) -> None:
-        session.leave_loader_start(args[0], iterator, start)
-
+    loader_class = torch.utils.data.DataLoader
     loader_class.__iter__ = put_around(
-        torch, loader_class.__iter__, enter, leave, fast_path=session.fast_path
+        torch,
+        loader_class.__iter__,
+        lambda *_: session.enter_loader_start() or None,
+        lambda args, start, iterator, _: session.leave_loader_start(args[0], iterator, start),
+        fast_path=path,
     )
 
 
@@ -208,14 +185,12 @@ def watch_profilers(torch: Any, session: Session) -> None:
 
 
 def _watch_profiler(torch: Any, kind: Any, begin_name: str, session: Session) -> None:
-    def begins(args: Any, _: Any) -> None:
-        session.foreign_profiler(args[0], True)
-
-    def goes_on(*_: Any) -> bool:
-        return True
-
-    def ends(args: Any, *_: Any) -> None:
-        session.foreign_profiler(args[0], False)
-
-    setattr(kind, begin_name, put_around(torch, getattr(kind, begin_name), begins))
-    kind.__exit__ = put_around(torch, kind.__exit__, goes_on, ends)
+    begin = getattr(kind, begin_name)
+    begins = put_around(torch, begin, lambda args, _: session.foreign_profiler(args[0], True))
+    setattr(kind, begin_name, begins)
+    kind.__exit__ = put_around(
+        torch,
+        kind.__exit__,
+        lambda *_: True,
+        lambda args, *_: session.foreign_profiler(args[0], False),
+    )

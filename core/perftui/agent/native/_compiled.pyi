@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .plain import PlainPage, PlainPauses
+
 class CompiledAround:
     """What ``plain_around`` makes, without a frame.
 
@@ -131,7 +133,7 @@ class CompiledFastPath:
     def leave_optimizer(self, optimizer: Any, /) -> bool:
         """Its step is done; whether nobody else has to see it."""
 
-class CompiledPage:
+class CompiledPage(PlainPage):
     """What ``PlainPage`` is, with the size of plain batches found without ``batch_bytes``."""
 
     tensor: type
@@ -139,28 +141,6 @@ class CompiledPage:
     strided: Any
     modes: Callable[[], int]
     """How many modes of the script see what torch does."""
-    batch_bytes: Callable[[Any], int]
-    may_be_brief: bool
-    is_brief: bool
-    stage: int
-    number: int
-    since: int
-    began: int
-    batches: int
-    sized: int
-    bytes: int
-    fetch: int
-    collate: int
-    address: int
-    def mark(self, stage: int, /) -> None: ...
-    def count(self, batch: Any, /) -> None: ...
-    def enter(self, whose: object, /) -> bool: ...
-    def leave(self, whose: object, /) -> None: ...
-    def forget(self) -> None: ...
 
-class CompiledPauses:
+class CompiledPauses(PlainPauses):
     """What ``PlainPauses`` is, but that no signal is handled in it."""
-
-    thread: int
-    found: list[tuple[int, int, int]]
-    def on_phase(self, phase: str, info: dict[str, Any], /) -> None: ...

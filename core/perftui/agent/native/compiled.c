@@ -2,6 +2,32 @@
 
 #include "compiled.h"
 
+static PyObject **reference(PyObject *object, const PyMemberDef *member)
+{
+    return member->type == T_OBJECT_EX ? (PyObject **)((char *)object + member->offset) : NULL;
+}
+
+int visit_members(PyObject *object, const PyMemberDef *members, visitproc visit, void *arg)
+{
+    for (; members->name != NULL; members++) {
+        PyObject **found = reference(object, members);
+        if (found != NULL)
+            Py_VISIT(*found);
+    }
+    Py_VISIT(Py_TYPE(object));
+    return 0;
+}
+
+int clear_members(PyObject *object, const PyMemberDef *members)
+{
+    for (; members->name != NULL; members++) {
+        PyObject **found = reference(object, members);
+        if (found != NULL)
+            Py_CLEAR(*found);
+    }
+    return 0;
+}
+
 void let_go(PyObject *object, inquiry clear)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -12,26 +38,18 @@ void let_go(PyObject *object, inquiry clear)
     Py_DECREF(type);
 }
 
-static int add(PyObject *module, const char *name, PyObject *type)
-{
-    if (type == NULL)
-        return -1;
-    if (PyModule_AddObject(module, name, type) < 0) {
-        Py_DECREF(type);
-        return -1;
-    }
-    return 0;
-}
-
 static int execute(PyObject *module)
 {
-    if (add(module, "CompiledAround", around_type()) < 0)
-        return -1;
-    if (add(module, "CompiledFastPath", fast_path_type()) < 0)
-        return -1;
-    if (add(module, "CompiledPage", page_type()) < 0)
-        return -1;
-    return add(module, "CompiledPauses", pauses_type());
+    PyType_Spec *specs[] = {&around_spec, &fast_path_spec, &page_spec, &pauses_spec};
+    size_t i;
+    for (i = 0; i < sizeof specs / sizeof *specs; i++) {
+        PyObject *type = PyType_FromSpec(specs[i]);
+        int added = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
+        Py_XDECREF(type);
+        if (added < 0)
+            return -1;
+    }
+    return find_bound_method();
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};

@@ -40,11 +40,36 @@ typedef struct {
 /* A row of a type's table of members. */
 #define MEMBER(kind, name, type) {#name, type, offsetof(kind, name), 0, NULL}
 
+/* For the functions of a type whose objects refer to others by T_OBJECT_EX ``members``. */
+int visit_members(PyObject *object, const PyMemberDef *members, visitproc visit, void *arg);
+int clear_members(PyObject *object, const PyMemberDef *members);
+
 /* Frees ``object``, whose references ``clear`` gives up. */
 void let_go(PyObject *object, inquiry clear);
 
-/* New types, or NULL with an error. */
-PyObject *around_type(void);
-PyObject *fast_path_type(void);
-PyObject *page_type(void);
-PyObject *pauses_type(void);
+/* These functions, of a type whose objects refer to nothing else. */
+#define COLLECTED \
+    static int traverse(PyObject *object, visitproc visit, void *arg) \
+    { \
+        return visit_members(object, members, visit, arg); \
+    } \
+    static int clear(PyObject *object) \
+    { \
+        return clear_members(object, members); \
+    } \
+    static void dealloc(PyObject *object) \
+    { \
+        let_go(object, clear); \
+    }
+
+/* The slots of every type, and what a type is made of. */
+#define SLOTS \
+    {Py_tp_members, members}, {Py_tp_traverse, traverse}, {Py_tp_clear, clear}, {Py_tp_dealloc, dealloc}
+#define SPEC(name, kind, flags) \
+    {"perftui.agent.native._compiled." name, sizeof(kind), 0, \
+     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | flags, slots}
+
+extern PyType_Spec around_spec, fast_path_spec, page_spec, pauses_spec;
+
+/* Has what ``around.c`` needs; -1 with an error. */
+int find_bound_method(void);

@@ -7,7 +7,7 @@ The C files lie beside the Python files that use them, and use the Python API th
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._compiled import CompiledAround as CompiledAround
@@ -21,23 +21,9 @@ else:
             raise ImportError
         from ._compiled import CompiledAround, CompiledFastPath, CompiledPage, CompiledPauses
     except ImportError:
-        from ..dataloader.plain_page import PlainPage
-        from ..recording.plain_pauses import PlainPauses
+        from .plain import PlainFastPath, PlainPage, PlainPauses
 
-        CompiledAround = None
+        CompiledAround, CompiledFastPath = None, PlainFastPath
         CompiledPage, CompiledPauses = PlainPage, PlainPauses
 
-        class CompiledFastPath:
-            """Is never opened: every step goes the slow path."""
-
-            is_open = is_off = is_fetching = inside = goes_back = False
-
-            def nowhere(self, *_: Any) -> int:
-                """What happens is for the session."""
-                return 0
-
-            enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
-            enter_optimizer = leave_optimizer = nowhere
-
-
-IS_COMPILED = hasattr(CompiledFastPath, "own_thread")
+IS_COMPILED = CompiledAround is not None

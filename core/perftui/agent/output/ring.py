@@ -67,19 +67,40 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
     ``facts`` are ``pid``, ``rank`` and ``world_size`` for the header.
 
     Raises:
+        OSError: no room.
+    """
+    facts = {
+        "version": VERSION,
+        "record": RECORD.format,
+        "capacity": capacity,
+        "data_offset": PAGE,
+        "head_offset": HEAD_OFFSET,
+        "lost_notes_offset": LOST_NOTES_OFFSET,
+        "kinds": {name: number for number, name in enumerate(KINDS)},
+        **facts,
+        "rings_before": _rings_before(path),
+    }
+    return RingWriter(create_file(path, PAGE + capacity * SIZE, facts, LOST_NOTES_OFFSET), capacity)
+
+
+def create_file(path: Path, size: int, facts: dict[str, Any], room: int) -> mmap.mmap:
+    """Create the file at ``path``, which others see only once it is whole, and map it.
+
+    It begins with ``facts`` and both clocks as JSON in less than ``room`` bytes.
+
+    Raises:
         OSError: no room. A file that is not fully allocated would let a later store kill the
             training with SIGBUS on a full memory file system, hence ``posix_fallocate``.
     """
-    size = PAGE + capacity * SIZE
-    temporary = path.with_name(path.name + ".new")
+    facts = {**facts, "wall_ns": time.time_ns(), "monotonic_ns": time.perf_counter_ns()}
+    header = json.dumps(facts).encode()
+    if len(header) >= room:
+        raise OSError(f"the header of {path} does not fit")
+    temporary = path.with_name(f"{path.name}.new")
     file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         _allocate(file, size)
         memory = mmap.mmap(file, size)
-        before = _rings_before(path)
-        header = json.dumps({**_header(facts, capacity), "rings_before": before}).encode()
-        if len(header) >= LOST_NOTES_OFFSET:
-            raise OSError(f"the header of {path} does not fit")
         memory[: len(header)] = header
         temporary.rename(path)
     except BaseException:
@@ -88,7 +109,7 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
         raise
     finally:
         os.close(file)
-    return RingWriter(memory, capacity)
+    return memory
 
 
 def _allocate(file: int, size: int) -> None:
@@ -113,18 +134,3 @@ def _rings_before(path: Path) -> int:
     except ValueError:
         return 1
     return int(header.get("rings_before", 0)) + any(page[HEAD_OFFSET:])
-
-
-def _header(facts: dict[str, Any], capacity: int) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "record": RECORD.format,
-        "capacity": capacity,
-        "data_offset": PAGE,
-        "head_offset": HEAD_OFFSET,
-        "lost_notes_offset": LOST_NOTES_OFFSET,
-        "kinds": {name: number for number, name in enumerate(KINDS)},
-        **facts,
-        "wall_ns": time.time_ns(),
-        "monotonic_ns": time.perf_counter_ns(),
-    }

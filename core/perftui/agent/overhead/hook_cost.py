@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
 
 from ..safety.guarded import guarded
 from .meter import Meter
@@ -12,15 +11,6 @@ from .meter import Meter
 ROUNDS = 5
 CALLS = 40
 """The least of five rounds of 40: 0.1 ms in all; interruptions only make a round longer."""
-
-
-def inner_call_ns(is_compiling: Callable[[], bool]) -> int:
-    """Nanoseconds added to each call of a module inside another, measured here and now.
-
-    Machines differ threefold.
-    """
-    asked = _least(lambda: _ask(is_compiling, None))
-    return max(asked - _least(lambda: _dispatch(is_compiling, None)), 0)
 
 
 def calibrate(meter: Meter) -> None:
@@ -42,26 +32,12 @@ class _Hooked:
     def hook(self) -> None:
         """Do nothing."""
 
-    def fail(self, error: Exception) -> None:
-        """Nothing can fail."""
-        raise error
-
 
 def _measured(hooked: _Hooked) -> int:
     hooked.meter.is_sampling = True
     for _ in range(CALLS):
         hooked.hook()
     return hooked.meter.take() // CALLS
-
-
-def _dispatch(is_compiling: Callable[[], bool], module: Any) -> None:
-    """What torch does to a call before it dispatches it."""
-
-
-def _ask(is_compiling: Callable[[], bool], module: Any) -> None:
-    """What the hook asks before it dispatches the same call."""
-    if is_compiling() or module is None:
-        return
 
 
 def _least(call: Callable[[], object]) -> int:

@@ -55,10 +55,6 @@ class Meter:
     Work that is rare and may really wait (files, facts about loaders) is timed apart, each time,
     by the wall clock, and counts in full in its own step only. Windows are not counted here: they
     have a phase of their own.
-
-    What the training loses because the hooks push its code out of the caches is not seen here. With
-    steps of 1 ms on a busy machine it lost 100 to 125 us a step where 70 were counted
-    (``tests/benchmarks/bench_agent_step.py`` compares whole steps).
     """
 
     def __init__(self) -> None:
@@ -155,28 +151,19 @@ class Meter:
         Hooks in a step that is not ``is_usual`` teach nothing of those in others. Of steps of 50 ms
         that timed the GPU six times hooks took 450 us, of the others 100.
         """
-        if not self._sampled_calls:
-            # Most steps: nothing was measured, hence nothing is learned.
-            taken = self.calls * self.call_ns
-            cost = round(taken) + self._apart + self.estimated + self._sampled
-            self.calls = self.estimated = self._apart = self._sampled = 0
-        else:
-            cost = self._take_measured(is_usual)
+        if self._sampled_calls:
+            if is_usual:
+                self._learn()
+            self._sampled += self._sampled_calls * (self.frame_ns + self.clock_ns)
+            self._sampled_calls = 0
+        cost = self._sampled + round(self.calls * self.call_ns) + self._apart + self.estimated
+        self.calls = self.estimated = self._apart = self._sampled = 0
         self._steps += 1
         self._update_sampling()
         return max(cost, 0)
 
     def _update_sampling(self) -> None:
         self.is_sampling = self._steps < ALWAYS_UNTIL or self._steps % EVERY == 0
-
-    def _take_measured(self, is_usual: bool) -> int:
-        if is_usual:
-            self._learn()
-        measured = self._sampled + self._sampled_calls * (self.frame_ns + self.clock_ns)
-        taken = self.calls * self.call_ns
-        cost = measured + round(taken) + self._apart + self.estimated
-        self.calls = self.estimated = self._sampled = self._sampled_calls = self._apart = 0
-        return cost
 
     def _learn(self) -> None:
         if self._steps < LEARN_FROM:

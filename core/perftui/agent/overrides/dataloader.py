@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..dataloader import dataset as datasets
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite
-from .request import Arguments, Outcome, Request, arguments_of, wanted
+from .request import Outcome, Request, arguments_of, wanted
 
 if TYPE_CHECKING:
     from ..recording.session import Session
@@ -38,14 +38,17 @@ class Overrides:
         self._signature = inspect.signature(initialise)
         self._requests = requests
 
-    def begin(self, session: Session, made: Any, passed: Arguments, site: CallSite | None) -> None:
-        """Give the loader what may be overridden, and remember where it is made."""
-        passed.args, passed.kwargs, outcome = self.apply(site, made, passed.args, passed.kwargs)
-        session.loaders.constructed(made, site, outcome)
+    def begin(
+        self, session: Session, made: Any, args: Any, kwargs: Any, site: CallSite | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The loader's arguments with what may be overridden; remembers where it is made."""
+        args, kwargs, outcome = self.apply(site, made, args, kwargs)
+        session.loaders.origins[made] = site, outcome
+        return args, kwargs
 
     def end(self, session: Session, made: Any) -> None:
         """Tell what became of each override that is meant for the loader."""
-        site, outcome = session.loaders.origin(made)
+        site, outcome = session.loaders.origins.get(made, (None, None))
         if outcome is None:
             return
         for request in outcome.requests:
@@ -130,12 +133,12 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
 
     def enter(args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         loader, *others = args
-        passed = session.construct(overrides, loader, tuple(others), named or {})
-        return (loader, *passed.args), passed.kwargs
+        passed, named = session.construct(overrides.begin, loader, tuple(others), named or {})
+        return (loader, *passed), named
 
     def leave(args: Any, _: Any, __: Any, arrived: bool) -> None:
         if arrived:
-            session.constructed(overrides, args[0])
+            session.constructed(overrides.end, args[0])
 
     loader_class.__init__ = put_around(torch, original, enter, leave if requests else None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..hooks.around import put_around
 from ..hooks.call_site import CallSite, find_call_site
 from ..settings.model import in_force
-from .request import Arguments, Outcome, Request, arguments_of, wanted
+from .request import Outcome, Request, arguments_of, wanted
 
 if TYPE_CHECKING:
     from ..recording.session import Session
@@ -33,20 +33,22 @@ class Overrides:
         self._requests = requests
         self._making: dict[int, tuple[CallSite | None, Outcome]] = {}
 
-    def begin(self, _: Session, made: Any, passed: Arguments, site: CallSite | None) -> None:
-        """Give the optimizer what may be overridden.
+    def begin(
+        self, _: Session, made: Any, args: Any, kwargs: Any, site: CallSite | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The optimizer's arguments with what may be overridden, None where nothing is.
 
         Arguments that do not fit the constructor are left for it to complain about.
         """
         requests = wanted(self._requests, site)
         if not requests:
-            return
+            return None
         try:
-            bound = self._signature.bind(made, *passed.args, **passed.kwargs).arguments
+            bound = self._signature.bind(made, *args, **kwargs).arguments
         except TypeError:
-            return
+            return None
         if isinstance(bound["params"], self._torch.Tensor):
-            return
+            return None
         outcome = Outcome({}, requests)
         asked = arguments_of(requests)
         # What is to be off first: the other may be on only then.
@@ -56,8 +58,8 @@ class Overrides:
                 outcome.applied[name] = asked[name]
             else:
                 outcome.refused[name] = why
-        passed.kwargs = {**passed.kwargs, **outcome.applied}
         self._making[id(made)] = site, outcome
+        return args, {**kwargs, **outcome.applied}
 
     def _why_not(self, kind: type, name: str, value: Any, given: dict[str, Any]) -> str | None:
         if name not in self._limits.CHANGEABLE:
@@ -94,23 +96,17 @@ class Sites:
             why = f"{type(made).__name__} does not take it"
             session.overrides.report(request.note(dict.fromkeys(request.arguments, why), {}, site))
 
-    def begin(self, *_: Any) -> None:
-        """There is nothing to change."""
-
 
 def watch(torch: Any, session: Session, requests: list[Request]) -> None:
     """Remember where each optimizer is made, and apply the overrides."""
     base = torch.optim.Optimizer
     sites = Sites(requests)
 
-    def goes_on(*_: Any) -> bool:
-        return True
-
     def made(args: Any, _: Any, __: Any, arrived: bool) -> None:
         if arrived:
-            session.constructed(sites, args[0])
+            session.constructed(sites.end, args[0])
 
-    base.__init__ = put_around(torch, base.__init__, goes_on, made)
+    base.__init__ = put_around(torch, base.__init__, lambda *_: True, made)
     for kind in _own_constructors(torch) if requests else ():
         _watch_kind(torch, session, kind, sites)
 
@@ -124,14 +120,14 @@ def _watch_kind(torch: Any, session: Session, kind: Any, sites: Sites) -> None:
             # AdamW calls the constructor of Adam, with all that it was given.
             return None
         others, named = _with_lists(torch, others, named or {})
-        passed = session.construct(overrides, optimizer, tuple(others), named)
+        passed, named = session.construct(overrides.begin, optimizer, tuple(others), named)
         sites.making.add(id(optimizer))
-        return (optimizer, *passed.args), passed.kwargs
+        return (optimizer, *passed), named
 
     def leave(args: Any, _: Any, __: Any, arrived: bool) -> None:
         sites.making.discard(id(args[0]))
         if arrived:
-            session.constructed(overrides, args[0])
+            session.constructed(overrides.end, args[0])
 
     kind.__init__ = put_around(torch, kind.__init__, enter, leave)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..settings.flags import read
+from ..safety.signal_handlers import attempt
 
 CHANGEABLE = {"fused": "foreach", "foreach": "fused"}
 """The arguments that change how a step is computed, not what; and the one that excludes each."""
@@ -83,7 +83,7 @@ def _has_kernel(torch: Any, kind: type, device: str) -> bool:
     if device not in DISPATCHED:
         return True
     name = f"aten::_fused_{kind.__name__.lower()}_"
-    return bool(read(torch._C._dispatch_has_kernel_for_dispatch_key, name, device.upper()))
+    return bool(attempt(torch._C._dispatch_has_kernel_for_dispatch_key, name, device.upper()))
 
 
 def _have_sparse_gradients(torch: Any, tensors: list[Any]) -> bool:

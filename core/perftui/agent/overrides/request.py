@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
+from typing import Any, NamedTuple, Optional
 
 from ..hooks.call_site import CallSite
 from ..output.notes import Notes
 
-if TYPE_CHECKING:
-    from ..recording.session import Session
-
-
 APPLIED, PARTLY, REFUSED = "applied", "partly", "refused"
-
-
-class Arguments:
-    """What a constructor is called with, besides the object itself."""
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = args
-        self.kwargs = kwargs
-
-
-class Target(Protocol):
-    """What is told of the constructors of one kind of object; it never raises on purpose."""
-
-    def begin(self, session: Session, made: Any, passed: Arguments, site: CallSite | None) -> None:
-        """``made`` is about to be constructed at ``site`` with ``passed``, which may be changed."""
-
-    def end(self, session: Session, made: Any) -> None:
-        """``made`` has been constructed."""
 
 
 class Outcome:

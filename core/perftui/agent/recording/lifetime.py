@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from ..output.notes import Notes
 from ..overhead.meter import Meter
 from ..overrides.request import OverrideNotes
 from ..safety.guarded import guarded_and_timed
-from ..safety.signal_handlers import TryLock, raised_by_handler
+from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import leave_without_destructors, never_destroy
 from ..steps.detection import StepMachine
 from ..steps.optimizers import Optimizers
@@ -80,12 +79,12 @@ class Lifetime:
     def after_fork(self) -> None:
         """This is a new child of the process that recorded."""
         recording = self.recording
-        if recording is not None and recording.device is not None:
+        if recording is not None:
             never_destroy(recording.device.phases)
         self.reset()
         if recording is not None:
             recording.silence()
-            if recording.has_profiled:
+            if recording.windows is not None and recording.windows.has_profiled:
                 leave_without_destructors()
 
     def guards(self, error: BaseException) -> bool:
@@ -99,13 +98,12 @@ class Lifetime:
         """Record no more, and say why."""
         recording = self.switch_off()
         message = f"recording stopped: {type(error).__name__}: {error}"
-        with _last_attempt():
-            self.notes.write("error", {"message": message})
-        with _last_attempt():
+        # Nothing of ours may fail after the agent has: there is nowhere left to report.
+        attempt(self.notes.write, "error", {"message": message})
+        if recording is not None:
+            self._failed = recording
             # A window left open would crash the interpreter at its end.
-            if recording is not None:
-                self._failed = recording
-                recording.end_window()
+            attempt(recording.end_window)
 
     @guarded_and_timed
     def finish(self) -> None:
@@ -211,16 +209,6 @@ class Lifetime:
         self._leave_fast_path()
         recording.has_stepped = True
         return True
-
-
-@contextmanager
-def _last_attempt() -> Iterator[None]:
-    """Let nothing of ours fail after the agent has: there is nowhere left to report."""
-    try:
-        yield
-    except Exception as error:
-        if raised_by_handler(error):
-            raise
 
 
 def _is_being_made() -> bool:

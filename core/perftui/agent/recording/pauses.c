@@ -41,24 +41,6 @@ static PyObject *on_phase(Pauses *pauses, PyObject *const *args, Py_ssize_t n_ar
     return counted(Py_None);
 }
 
-static int traverse(Pauses *pauses, visitproc visit, void *arg)
-{
-    Py_VISIT(pauses->found);
-    Py_VISIT(Py_TYPE(pauses));
-    return 0;
-}
-
-static int clear(Pauses *pauses)
-{
-    Py_CLEAR(pauses->found);
-    return 0;
-}
-
-static void dealloc(Pauses *pauses)
-{
-    let_go((PyObject *)pauses, (inquiry)clear);
-}
-
 static PyMethodDef methods[] = {
     {"on_phase", (PyCFunction)(void (*)(void))on_phase, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
@@ -70,24 +52,8 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
-    {Py_tp_dealloc, dealloc},
-    {0, NULL},
-};
+COLLECTED
 
-static PyType_Spec spec = {
-    "perftui.agent.native._compiled.CompiledPauses",
-    sizeof(Pauses),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    slots,
-};
+static PyType_Slot slots[] = {SLOTS, {Py_tp_methods, methods}, {0, NULL}};
 
-PyObject *pauses_type(void)
-{
-    return PyType_FromSpec(&spec);
-}
+PyType_Spec pauses_spec = SPEC("CompiledPauses", Pauses, Py_TPFLAGS_BASETYPE);

@@ -14,7 +14,7 @@ from ..gpu.device import Device
 from ..native.compiled import CompiledFastPath
 from ..output.notes import Notes
 from ..output.ring import create_ring
-from ..overhead.hook_cost import calibrate, inner_call_ns
+from ..overhead.hook_cost import calibrate
 from ..overhead.meter import Meter
 from ..startup.process import declare, process_facts
 from ..steps.detection import StepMachine
@@ -47,8 +47,7 @@ class Recording(StepWriter):
             windows.marks.begin(PHASES[kind])
             if windows.modules is not None and module is not None:
                 windows.modules.begin_root(module)
-        if self.device is not None:
-            self.device.begin(kind, self._step_start)
+        self.device.begin(kind, self._step_start)
         now = perf_counter_ns()
         if not self._step_start:
             self._step_start = now
@@ -59,8 +58,7 @@ class Recording(StepWriter):
         now = perf_counter_ns()
         self.ring.write(kind, start, now - start, self.index, value)
         self.steps.last_activity = now
-        if self.device is not None:
-            self.device.end(kind)
+        self.device.end(kind)
         windows = self.windows
         if windows is not None and windows.marks is not None:
             windows.marks.end(PHASES[kind])
@@ -78,9 +76,8 @@ class Recording(StepWriter):
 
         Asked when a step has just ended.
         """
-        if self._is_marked or self._max_steps is not None or self._was_profiled:
-            return False
-        return self.device is None or not self.device.is_timing
+        is_marked = self._is_marked or self._was_profiled
+        return not (is_marked or self._max_steps is not None or self.device.phases.is_timing)
 
     def lend(self, fast_path: CompiledFastPath) -> None:
         """Let ``fast_path`` write steps and phases for a while."""
@@ -92,8 +89,8 @@ class Recording(StepWriter):
         fast_path.usual_until = self._usual_until
         fast_path.slow_after, fast_path.plan, fast_path.planned = NEVER, 0, 0
         if self.windows is not None:
-            fast_path.slow_after = self.windows.slow_after
-            fast_path.plan, fast_path.planned = self.windows.rank_plan
+            fast_path.slow_after = self.windows.plan.triggers.slow_after
+            fast_path.plan, fast_path.planned = self.windows.plan.rank_sync.plan
 
     def take_back(self, fast_path: CompiledFastPath) -> None:
         """Go on where ``fast_path`` has come to."""
@@ -109,20 +106,13 @@ class Recording(StepWriter):
         if self.pauses is not None:
             self.pauses.thread = thread
 
-    @property
-    def has_profiled(self) -> bool:
-        """Whether a window has been prepared in this process."""
-        return self.windows is not None and self.windows.has_profiled
-
     def foreign_profiler(self, profiler: Any, begins: bool) -> None:
         """The script starts ``profiler``, or has ended it; one runs at a time, so ours ends."""
         if self.windows is None or self.windows.is_ours(profiler):
             return
         if begins:
             self.end_window()
-            self.windows.foreign_begins()
-        else:
-            self.windows.foreign_ends()
+        self.windows.foreign_profiler(begins)
 
 
 def start_recording(
@@ -144,10 +134,10 @@ def start_recording(
     header = {name: facts[name] for name in ("pid", "rank", "world_size")}
     ring = create_ring(Spool(spool).ring(os.getpid()), header)
     notes.begin(facts, ring.lose_notes)
-    recording = Recording(ring, steps, meter, thread, options.max_steps)
-    recording.windows = Windows(torch, spool, options, notes)
-    recording.device = Device(torch, ring, meter)
+    device = Device(torch, ring, meter)
+    recording = Recording(ring, steps, meter, thread, device, options.max_steps)
+    if options.profile:
+        recording.windows = Windows(torch, spool, options, notes)
     recording.pauses = GcPauses(thread)
     calibrate(meter)
-    recording.inner_call_ns = inner_call_ns(torch.compiler.is_compiling)
     return recording

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import thread_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -12,7 +13,6 @@ from ..dataloader.worker_times import FETCH_CALLS
 from ..fast_path.fast_path import ASKED
 from ..fast_path.opening import FastPathOpening
 from ..hooks.call_site import find_call_site
-from ..overrides.request import Arguments, Target
 from ..safety.guarded import guarded, guarded_and_timed
 from ..settings.flags import autocast
 from ..settings.note import settings_facts
@@ -49,17 +49,15 @@ class Session(FastPathOpening):
         """How many there are in each that was called, itself included."""
 
     def construct(
-        self, target: Target, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Arguments:
-        """The arguments to construct ``made`` with."""
-        passed = Arguments(args, kwargs)
-        self._construct(target, made, passed)
-        return passed
+        self, begin: Callable[..., Any], made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to construct ``made`` with: those that ``begin`` returns, if any."""
+        return self._construct(begin, made, args, kwargs) or (args, kwargs)
 
     @guarded_and_timed
-    def constructed(self, target: Target, made: Any) -> None:
+    def constructed(self, end: Callable[[Session, Any], None], made: Any) -> None:
         """The constructor of ``made`` has returned."""
-        target.end(self, made)
+        end(self, made)
 
     @guarded
     def enter_fetch(self, iterator: Any) -> int:
@@ -127,7 +125,7 @@ class Session(FastPathOpening):
         if modules is None:
             modules = self._count_modules(module)
         if self.inner_calls_cost:
-            self.meter.estimated += modules * recording.inner_call_ns
+            self.meter.estimated += modules * self.meter.frame_ns
         recording.called(modules)
         return recording.begin(rings.FORWARD, module)
 
@@ -189,8 +187,8 @@ class Session(FastPathOpening):
             self.recording.foreign_profiler(profiler, begins)
 
     @guarded_and_timed
-    def _construct(self, target: Target, made: Any, passed: Arguments) -> None:
-        target.begin(self, made, passed, find_call_site())
+    def _construct(self, begin: Callable[..., Any], made: Any, args: Any, kwargs: Any) -> Any:
+        return begin(self, made, args, kwargs, find_call_site())
 
     @property
     def optimizer_steps(self) -> int:

@@ -48,18 +48,17 @@ class StepWriter:
         steps: StepMachine,
         meter: Meter,
         thread: int,
+        device: Device,
         max_steps: int | None = None,
     ) -> None:
         self.steps = steps
         self.thread = thread
+        self.device = device
         self.has_stepped = False
         """Whether this thread has run an optimizer: then it is the one that trains."""
         self.windows: Windows | None = None
         self.snapshots: MemorySnapshots | None = None
-        self.device: Device | None = None
         self.pauses: GcPauses | None = None
-        self.inner_call_ns = 0
-        """Cost of the hook on a module inside another."""
         self.index = 0
         """Of the step that is going on."""
         self.ring = ring
@@ -100,8 +99,7 @@ class StepWriter:
             self._write_step(boundary, is_last=True)
         self.end_window()
         self._write_pauses()
-        if self.device is not None:
-            self.device.write_times(self._step_start)
+        self.device.write_times(self._step_start)
         if self.snapshots is not None:
             self.snapshots.close()
         self.silence()
@@ -130,10 +128,11 @@ class StepWriter:
         if is_open or self._was_profiled:
             flag |= rings.PROFILED_FLAG
         self._write_pauses()
-        device = self.device if self.device is not None and self.device.is_used() else None
-        reading, is_timed = None, False
-        if device is not None:
-            reading, is_timed = device.write_memory(self.index, boundary.end), device.is_timing
+        device, reading, is_timed = self.device, None, False
+        is_used = device.phases.is_used()
+        if is_used:
+            reading = device.write_memory(self.index, boundary.end)
+            is_timed = device.phases.is_timing
             is_mixed = boundary.end < self.steps.last_activity
             if device.end_step(self.index, self._step_start, is_mixed=is_mixed):
                 flag |= rings.DEVICE_FLAG
@@ -150,13 +149,13 @@ class StepWriter:
         self.index += 1
         self._step_start = boundary.end
         self._was_profiled = is_open
-        if device is None:
-            self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
-        else:
+        if is_used:
             self._usual_until = device.pay(boundary.end, hooks)
+        else:
+            self._usual_until = boundary.end + max(USUAL_NS, USUAL_STEPS * duration)
         if not is_last:
             self._advance_windows(boundary, duration, hooks)
-        if device is not None:
+        if is_used:
             device.begin_step(is_recorded=self._is_marked)
         if reading is not None and self.snapshots is not None:
             self._snapshot_memory(self.snapshots, reading)
@@ -168,7 +167,7 @@ class StepWriter:
         mark = self._meter.mark()
         if snapshots.observe(reading.peak_allocated, self.index - 1, mark.wall):
             if self.windows is not None:
-                self.windows.pay(perf_counter_ns() - mark.wall)
+                self.windows.plan.pay(perf_counter_ns() - mark.wall)
             self._write_profiler(mark)
             self._was_profiled = True
 
@@ -176,7 +175,8 @@ class StepWriter:
         windows = self.windows
         if windows is None:
             return
-        windows.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
+        if self._usual_steps:
+            windows.plan.usual(self._usual_steps, self._usual_ns, self._usual_hooks)
         self._usual_steps = self._usual_ns = self._usual_hooks = 0
         mark, saved = self._meter.mark(), windows.number
         if windows.boundary(boundary, duration, hooks, self.index):

@@ -37,6 +37,16 @@ def _raised(on: Callable[[], object]) -> BaseException | None:
     return None
 
 
+def attempt(function: Callable[..., Any], *args: Any) -> Any:
+    """What ``function`` returns for ``args``; None where it raises, and not a handler within it."""
+    try:
+        return function(*args)
+    except Exception as error:
+        if raised_by_handler(error):
+            raise
+        return None
+
+
 def raised_by_handler(error: BaseException) -> bool:
     """Whether ``error`` passed through a function that is a handler of some signal now."""
     codes = set(_handlers())

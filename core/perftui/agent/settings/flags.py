@@ -1,24 +1,13 @@
-"""Switches of torch as they are set."""
+"""Switches of torch as they are set, None where it does not tell: its versions differ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ..safety.signal_handlers import raised_by_handler
+from ..safety.signal_handlers import attempt
 
 DEVICES = ("cuda", "cpu", "xpu", "mps")
 """Kinds of devices whose autocast is asked about."""
-
-
-def read(reader: Callable[..., Any], *args: Any) -> Any:
-    """What ``reader`` returns for ``args``, None where it raises: versions of torch differ."""
-    try:
-        return reader(*args)
-    except Exception as error:
-        if raised_by_handler(error):
-            raise
-        return None
 
 
 def threads(torch: Any) -> dict[str, Any]:
@@ -38,13 +27,13 @@ def matmul(torch: Any) -> dict[str, Any]:
     newer = getattr(torch._C, "_get_fp32_precision_getter", None)
     if newer is None:
         return {
-            "float32_precision": read(torch._C._get_float32_matmul_precision),
-            "allow_tf32": read(torch._C._get_cublas_allow_tf32),
-            "cudnn_allow_tf32": read(torch._C._get_cudnn_allow_tf32),
+            "float32_precision": attempt(torch._C._get_float32_matmul_precision),
+            "allow_tf32": attempt(torch._C._get_cublas_allow_tf32),
+            "cudnn_allow_tf32": attempt(torch._C._get_cudnn_allow_tf32),
         }
-    product = read(newer, "cuda", "matmul")
-    convolution = read(newer, "cuda", "conv")
-    on_cpu = read(newer, "mkldnn", "matmul")
+    product = attempt(newer, "cuda", "matmul")
+    convolution = attempt(newer, "cuda", "conv")
+    on_cpu = attempt(newer, "mkldnn", "matmul")
     tf32 = "medium" if on_cpu == "bf16" else "high"
     precision = tf32 if product == "tf32" else "highest"
     return {
@@ -58,19 +47,19 @@ def cudnn(torch: Any) -> dict[str, Any]:
     """Whether cuDNN is used, tries out algorithms, and only takes deterministic ones."""
     c = torch._C
     return {
-        "enabled": read(c._get_cudnn_enabled),
-        "benchmark": read(c._get_cudnn_benchmark),
-        "deterministic": read(c._get_cudnn_deterministic),
+        "enabled": attempt(c._get_cudnn_enabled),
+        "benchmark": attempt(c._get_cudnn_benchmark),
+        "deterministic": attempt(c._get_cudnn_deterministic),
     }
 
 
 def modes(torch: Any) -> dict[str, Any]:
     """What holds for all operators: deterministic ones only, anomalies looked for, gradients."""
     return {
-        "deterministic": read(torch.are_deterministic_algorithms_enabled),
-        "deterministic_warns_only": read(torch.is_deterministic_algorithms_warn_only_enabled),
-        "anomaly": read(torch.is_anomaly_enabled),
-        "grad": read(torch.is_grad_enabled),
+        "deterministic": attempt(torch.are_deterministic_algorithms_enabled),
+        "deterministic_warns_only": attempt(torch.is_deterministic_algorithms_warn_only_enabled),
+        "anomaly": attempt(torch.is_anomaly_enabled),
+        "grad": attempt(torch.is_grad_enabled),
     }
 
 
@@ -82,6 +71,6 @@ def autocast(torch: Any) -> dict[str, str] | None:
     found = {
         device: str(torch.get_autocast_dtype(device)).removeprefix("torch.")
         for device in DEVICES
-        if read(torch.is_autocast_enabled, device)
+        if attempt(torch.is_autocast_enabled, device)
     }
     return found or None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..hooks.call_site import CallSite
-from .flags import read
+from ..safety.signal_handlers import attempt
 
 WRAPPERS = {
     "DistributedDataParallel": (
@@ -72,7 +72,7 @@ def parameters(
             row["tensors"] += 1
             row["trained"] += bool(parameter.requires_grad)
             # One that is not initialised yet has no size.
-            row["elements"] += read(parameter.numel) or 0
+            row["elements"] += attempt(parameter.numel) or 0
     return [
         {"dtype": str(dtype).removeprefix("torch."), "device": str(device), **row}
         for (dtype, device), row in found.items()
@@ -102,7 +102,7 @@ def _wrapper(kind: type) -> str | None:
 
 
 def _attributes(module: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _plain(read(getattr, module, name)) for name in names}
+    return {name: _plain(attempt(getattr, module, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:
@@ -135,7 +135,7 @@ def _one(optimizer: Any, site: CallSite | None) -> dict[str, Any]:
         "file": site.file if site else None,
         "line": site.line if site else None,
         "end_line": site.end_line if site else None,
-        **{name: read(in_force, optimizer, name) for name in OPTIONS},
-        "groups": read(lambda: len(optimizer.param_groups)),
-        "parameters": read(lambda: sum(len(group["params"]) for group in optimizer.param_groups)),
+        **{name: attempt(in_force, optimizer, name) for name in OPTIONS},
+        "groups": attempt(lambda: len(optimizer.param_groups)),
+        "parameters": attempt(lambda: sum(len(one["params"]) for one in optimizer.param_groups)),
     }

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..hooks.call_site import CallSite
-from .flags import cudnn, matmul, modes, read, threads
+from ..safety.signal_handlers import attempt
+from .flags import cudnn, matmul, modes, threads
 from .model import all_modules, is_compiled, optimizer_settings, parameters, wrappers
 
 VARIABLES = frozenset(
@@ -46,7 +47,7 @@ def settings_facts(
 
     ``modules`` are those that the script calls itself, ``autocast`` what was in use around them.
     """
-    called: Any = read(all_modules, modules)
+    called: Any = attempt(all_modules, modules)
     readers: dict[str, Callable[[], Any]] = {
         "threads": lambda: threads(torch),
         "environment": environment,
@@ -60,7 +61,7 @@ def settings_facts(
         "parameters": lambda: parameters(torch, called, list(optimizers)),
         "compiled": lambda: is_compiled(called),
     }
-    return {name: read(reader) for name, reader in readers.items()}
+    return {name: attempt(reader) for name, reader in readers.items()}
 
 
 def environment() -> dict[str, str]:

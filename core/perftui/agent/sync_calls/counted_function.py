@@ -46,12 +46,12 @@ class CountedCall:
         counter = self._counter
         try:
             if counter.has_waited or self._counts(args, kwargs, result):
-                counter.add(self._name, sys._getframe(2), time)
+                counter.sites.add(self._name, sys._getframe(2), time)
         except Exception as error:
             if raised_by_handler(error):
                 raise
             # The script's call has succeeded.
-            counter.fail(error)
+            counter.error = error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)

@@ -54,8 +54,9 @@ class SyncCounter:
         """Whether a counted call goes on: what it calls is part of it."""
         self.thread = get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
-        self._sites = Sites(torch)
-        self._error: Exception | None = None
+        self.sites = Sites(torch)
+        self.error: Exception | None = None
+        """Why a call could not be counted. That is no reason for it to fail."""
         self.has_waited = False
         """Whether torch has warned of the counted call that goes on."""
         self._warnings = SyncWarnings(torch, self._waited) if self.uses_gpu else None
@@ -89,26 +90,14 @@ class SyncCounter:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-        error, self._error = self._error, None
+        error, self.error = self.error, None
         if error is not None:
             raise RuntimeError("the calls that synchronise were not all counted") from error
-
-    def found(self) -> list[dict[str, Any]]:
-        """Each call by its line, the longest first."""
-        return self._sites.found()
 
     def waits(self, tensor: Any) -> bool:
         """Whether reading the values of ``tensor`` is counted."""
         is_cpu: bool = tensor.is_cpu
         return is_cpu is not self.uses_gpu
-
-    def add(self, name: str, frame: FrameType | None, time: int) -> None:
-        """A call of ``name`` from ``frame`` has taken ``time`` ns."""
-        self._sites.add(name, frame, time)
-
-    def fail(self, error: Exception) -> None:
-        """A call could not be counted. That is no reason for it to fail."""
-        self._error = error
 
     def _waited(self, frame: FrameType | None) -> None:
         if get_ident() != self.thread:
@@ -116,7 +105,7 @@ class SyncCounter:
         if self.is_counting:
             self.has_waited = True
         else:
-            self.add(OPERATION, frame, UNKNOWN)
+            self.sites.add(OPERATION, frame, UNKNOWN)
 
     def _replace_all(self) -> None:
         torch, tensor = self._torch, self._torch.Tensor

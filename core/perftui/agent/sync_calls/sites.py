@@ -18,7 +18,7 @@ class Sites:
     """Calls by the innermost line of the user's own; what is installed or of Python is not."""
 
     def __init__(self, torch: Any) -> None:
-        self._sites: dict[tuple[int, int, str], Site] = {}
+        self._sites: dict[tuple[int, int, str], dict[str, Any]] = {}
         self._own: dict[int, bool] = {}
         """By the number of a code object: its hash is that of all its content."""
         self._kept: list[CodeType] = []
@@ -37,13 +37,25 @@ class Sites:
         key = (id(code), frame.f_lasti, name)
         site = self._sites.get(key)
         if site is None:
-            site = self._sites[key] = Site(name, code, frame.f_lineno or 0)
-        site.add(time)
+            site = self._sites[key] = {
+                "call": name,
+                "file": code.co_filename,
+                "line": frame.f_lineno or 0,
+                "function": getattr(code, "co_qualname", code.co_name),
+                "count": 0,
+                "time": 0,
+                "longest": 0,
+            }
+        site["count"] += 1
+        if time == UNKNOWN:
+            site["time"] = site["longest"] = UNKNOWN
+        else:
+            site["time"] += time
+            site["longest"] = max(site["longest"], time)
 
     def found(self) -> list[dict[str, Any]]:
         """Each call by its line: ``count``, ``time`` in all and ``longest`` in ns, -1 unknown."""
-        order = sorted(self._sites.values(), key=lambda site: -site.time)
-        return [site.as_data() for site in order[:MOST_SITES]]
+        return sorted(self._sites.values(), key=lambda site: -site["time"])[:MOST_SITES]
 
     def _learn(self, code: CodeType) -> bool:
         """Whether ``code`` is the user's own."""
@@ -52,41 +64,6 @@ class Sites:
         self._own[id(code)] = own
         self._kept.append(code)
         return own
-
-
-class Site:
-    """Calls of one kind from one place."""
-
-    __slots__ = ("call", "code", "count", "line", "longest", "time")
-
-    def __init__(self, call: str, code: CodeType, line: int) -> None:
-        self.call = call
-        self.code = code
-        self.line = line
-        self.count = self.time = self.longest = 0
-
-    def add(self, time: int) -> None:
-        """It was called once more."""
-        self.count += 1
-        if time == UNKNOWN:
-            self.time = self.longest = UNKNOWN
-            return
-        self.time += time
-        if time > self.longest:
-            self.longest = time
-
-    def as_data(self) -> dict[str, Any]:
-        """As it is handed over; times in ns, -1 where they are not known."""
-        code = self.code
-        return {
-            "call": self.call,
-            "file": code.co_filename,
-            "line": self.line,
-            "function": getattr(code, "co_qualname", code.co_name),
-            "count": self.count,
-            "time": self.time,
-            "longest": self.longest,
-        }
 
 
 def _libraries(torch: Any) -> tuple[str, ...]:

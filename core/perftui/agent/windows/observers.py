@@ -71,7 +71,7 @@ class WindowObservers:
         if self._sampler is not None and self._sampler.save(self._spool / name):
             data["stack_samples"] = name
         if self._counter is not None:
-            data["syncs"] = {"gpu": self._counter.uses_gpu, "calls": self._counter.found()}
+            data["syncs"] = {"gpu": self._counter.uses_gpu, "calls": self._counter.sites.found()}
         self._sampler = self._counter = None
         return data
 

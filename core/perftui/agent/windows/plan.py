@@ -44,8 +44,8 @@ class WindowPlan:
         self._options = options
         control = ControlPage(Spool(spool).control)
         self._budget = Budget(options.overhead)
-        self._triggers = WindowTriggers(self._budget, control, options.first_step)
-        self._rank_sync = RankSync(control)
+        self.triggers = WindowTriggers(self._budget, control, options.first_step)
+        self.rank_sync = RankSync(control)
         self._now = 0
         """When the last step ended."""
         self._has_trained = False
@@ -94,25 +94,15 @@ class WindowPlan:
             return
         self._counted += 1
         if not is_open:
-            self._triggers.step(undisturbed)
-        elif self._triggers.typical:
-            self._budget.slow(undisturbed - self._triggers.typical)
+            self.triggers.step(undisturbed)
+        elif self.triggers.typical:
+            self._budget.slow(undisturbed - self.triggers.typical)
 
     @property
     def can_wait(self) -> bool:
         """Whether steps like the ones before may be passed to ``usual`` instead, a while later."""
         is_idle = self._wanted is None and not self._attempts and not self._waited
-        return is_idle and self._triggers.is_settled and self._rank_sync.can_wait(self._counted)
-
-    @property
-    def rank_plan(self) -> tuple[int, int]:
-        """Where ranks plan windows in memory, 0 for nowhere, and which plan is known."""
-        return self._rank_sync.plan
-
-    @property
-    def slow_after(self) -> int:
-        """What a step takes at most that is not slow, in ns."""
-        return self._triggers.slow_after
+        return is_idle and self.triggers.is_settled and self.rank_sync.can_wait(self._counted)
 
     def usual(self, steps: int, whole: int, hooks: int) -> None:
         """So many training steps have ended as usual.
@@ -122,18 +112,21 @@ class WindowPlan:
         self._counted += steps
         self._runs.usual(steps)
         self._budget.add_hooks(hooks)
-        self._triggers.step(whole // steps)
+        self.triggers.step(whole // steps)
 
     def is_due(self, next_step: int) -> bool:
         """Whether to prepare a window, which opens at the step after the next, or at the next."""
         if self._wanted is None:
-            self._wanted = self._triggers.next(self._now, next_step, self._price)
+            self._wanted = self.triggers.next(self._now, next_step, self._price)
             self._wanted_at, self._wanted_after = self._now, self._runs.gaps
-        elif self._wanted != CHOSEN and self._triggers.is_asked_for():
+        elif self._wanted != CHOSEN and self.triggers.is_asked_for():
             self._wanted, self._wanted_at = ASKED, self._now
-        is_wanted = self._wanted is not None
-        lead = self._lead(next_step) if is_wanted else 0
-        if not self._rank_sync.is_due(self._counted, is_wanted, lead):
+        is_wanted, lead = self._wanted is not None, 0
+        if self._wanted == CHOSEN:
+            lead = self._until_chosen(next_step)
+        elif is_wanted:
+            lead = usual_lead(self.triggers.typical)
+        if not self.rank_sync.is_due(self._counted, is_wanted, lead):
             return False
         # The first time starts the tracing library, which any step may see.
         return not self._prepared or self._has_room(self._wanted or JOINT)
@@ -156,7 +149,7 @@ class WindowPlan:
         at_once = was_prepared or self._attempts > 0 or is_tight
         if self.reason == CHOSEN:
             at_once = not self._until_chosen(next_step)
-        return self._has_room(self.reason) and self._rank_sync.may_start(self._counted, at_once)
+        return self._has_room(self.reason) and self.rank_sync.may_start(self._counted, at_once)
 
     @property
     def may_stay(self) -> bool:
@@ -181,16 +174,11 @@ class WindowPlan:
         self.calls.open(steps, is_limited=self.reason not in (ASKED, CHOSEN))
         return steps
 
-    @property
-    def is_postponed(self) -> bool:
-        """Whether the first window is due, and would cost too much by now."""
-        return self._triggers.is_postponed
-
     def pay(self, waited: int) -> None:
         """The training has waited so many ns for a window."""
         self._waited += waited
         self._budget.wait(waited)
-        self._rank_sync.pay(self._budget)
+        self.rank_sync.pay(self._budget)
 
     def saved(self, steps: int, stall: int) -> None:
         """A window of ``steps`` has been saved; it made the training wait ``stall`` ns in all."""
@@ -199,7 +187,7 @@ class WindowPlan:
         self._last_steps = steps
         self._stall_per_step = stall // steps
         is_too_short = is_first and min(self._length(), self._room) >= MUCH_LONGER * steps
-        self._triggers.ended(self._now, is_too_short or self._lacks_training)
+        self.triggers.ended(self._now, is_too_short or self._lacks_training)
 
     def cut_short(self) -> bool:
         """A window has ended before a step was whole; whether there will be another attempt."""
@@ -215,11 +203,11 @@ class WindowPlan:
         one that was ended ``is_too_short``."""
         self._attempts = 0
         self._wanted = None
-        self._triggers.ended(self._now, is_too_short)
+        self.triggers.ended(self._now, is_too_short)
 
     def _length(self) -> int:
         return self._options.window_steps or window_steps(
-            self._triggers.typical, self._stall_per_step, self._options.in_detail
+            self.triggers.typical, self._stall_per_step, self._options.in_detail
         )
 
     def _fitting(self) -> int:
@@ -237,8 +225,8 @@ class WindowPlan:
         if not self._has_trained or reason == CHOSEN:
             return True
         ahead = self._runs.ahead
-        if self._rank_sync.is_one_of_many:
-            has_come = self._rank_sync.may_start(self._counted, at_once=False)
+        if self.rank_sync.is_one_of_many:
+            has_come = self.rank_sync.may_start(self._counted, at_once=False)
             return not self._runs.is_foreseen or ahead > (0 if has_come else 1)
         if ahead >= (1 if reason == ASKED else min(self._length(), self._runs.shortest)):
             return True
@@ -257,22 +245,17 @@ class WindowPlan:
             # Ranks count alike from here on, though one alone may have done that check.
             self._counted = self._last_steps = 0
             self._stall_per_step = None
-            self._triggers.begin_anew()
+            self.triggers.begin_anew()
 
     def _price(self) -> int:
         """What the next window will cost, if its steps cost as much as those of the last one."""
-        self._rank_sync.learn(self._budget)
+        self.rank_sync.learn(self._budget)
         if not self._last_steps:
             if self._options.window_steps:
                 # Asked for, like those of a viewer.
                 return self._budget.last_window
             return max(self._budget.last_window, self.calls.price(self._fitting()))
         return self._budget.last_window * self._fitting() // self._last_steps
-
-    def _lead(self, next_step: int) -> int:
-        if self._wanted == CHOSEN:
-            return self._until_chosen(next_step)
-        return usual_lead(self._triggers.typical)
 
     def _until_chosen(self, next_step: int) -> int:
         return max((self._options.first_step or 0) - next_step, 0)

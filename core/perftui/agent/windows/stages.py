@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_ident
@@ -11,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ...wire.options import AgentOptions
 from ..output.notes import Notes
 from ..safety.signal_handlers import insist, raised_by_handler
-from .admission import WindowAdmission
 from .observers import WindowObservers
 from .plan import MOST_ATTEMPTS, WindowPlan
 from .ranges import Marks, Ranges
-from .saving import WindowSaver
 from .torch_window import EmptyWindowError, Window, may_record_stacks
 
 if TYPE_CHECKING:
@@ -52,13 +51,14 @@ class WindowStages:
             from .module_ranges import ModuleRanges
 
             self._module_ranges = ModuleRanges
+        self.plan = WindowPlan(spool, options)
+        self.number = 0
+        """Windows that were to be saved so far."""
         self._torch = torch
+        self._spool = spool
         self._options = options
         self._notes = notes
-        self._plan = WindowPlan(spool, options)
         self._observers = WindowObservers(torch, spool, options, notes.warn)
-        self._saver = WindowSaver(spool, self._observers)
-        self._admission = WindowAdmission(torch, options, notes, self._plan, self._saver)
         self._window: Window | NsysWindow | None = None
         self._unsaved: Window | None = None
         """One that has ended."""
@@ -73,11 +73,6 @@ class WindowStages:
         self._planned = 0
         self._stall = 0
         """How long the training has waited for the window so far."""
-
-    @property
-    def number(self) -> int:
-        """Windows that were to be saved so far."""
-        return self._saver.number
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +92,7 @@ class WindowStages:
     def _pay(self, started: int) -> None:
         waited = perf_counter_ns() - started
         self._stall += waited
-        self._plan.pay(waited)
+        self.plan.pay(waited)
 
     def _advance(self, next_step: int) -> None:
         """One stage a boundary: prepare, start, so many steps, finish.
@@ -116,14 +111,14 @@ class WindowStages:
         was_prepared = self._window is not None
         if not was_prepared:
             self._prepare()
-        if self._plan.may_start(next_step, was_prepared):
+        if self.plan.may_start(next_step, was_prepared):
             self._start(next_step)
-        elif was_prepared and self._window is not None and not self._plan.may_stay:
-            self._plan.put_back()
+        elif was_prepared and self._window is not None and not self.plan.may_stay:
+            self.plan.put_back()
             self._discard()
 
     def _prepare(self) -> None:
-        self._plan.begin()
+        self.plan.begin()
         self._stall = 0
         self._thread = get_ident()
         if self._options.nsys:
@@ -140,7 +135,7 @@ class WindowStages:
             return
         self._first_step = next_step
         self._steps = 0
-        self._planned = self._plan.start()
+        self._planned = self.plan.start()
         window.start()
         nsys = self._options.nsys
         nvtx = (nsys or self._options.nvtx) and window.uses_cuda
@@ -162,8 +157,8 @@ class WindowStages:
         self._end_ranges(marks)
         window.stop()
         self._window = None
-        if not self._steps and self._plan.calls.are_too_many:
-            self._plan.give_up(is_too_short=True)
+        if not self._steps and self.plan.calls.are_too_many:
+            self.plan.give_up(is_too_short=True)
             self._notes.warn(POSTPONED)
         elif not self._steps:
             # Ended from outside before a step was whole: there is nothing to show.
@@ -187,7 +182,7 @@ class WindowStages:
         return True
 
     def _try_again(self) -> None:
-        if self._plan.cut_short():
+        if self.plan.cut_short():
             return
         self._notes.warn(
             f"no window was recorded: {MOST_ATTEMPTS} were cut short within their first step, "
@@ -211,7 +206,7 @@ class WindowStages:
             raised = insist(lambda: self._end_ranges(marks)) or raised
         raised = insist(window.drop) or raised
         self._window = self.marks = self.modules = None
-        self._plan.give_up()
+        self.plan.give_up()
         if raised is not None:
             raise raised
 
@@ -220,7 +215,7 @@ class WindowStages:
         self._window = None
         self._is_taken_over = False
         self._observers.end()
-        self._plan.give_up()
+        self.plan.give_up()
         self._notes.warn("a window was lost: the script profiled another of its threads meanwhile")
         if window is not None and marks is not None:
             self._end_ranges(marks)
@@ -236,21 +231,25 @@ class WindowStages:
         self._notes.warn(f"modules were not told apart: {type(error).__name__}: {error}")
 
     def _save(self, window: Window, started: int) -> None:
+        number, self.number = self.number, self.number + 1
+        name = f"window-{os.getpid()}-{number}.json"
         try:
-            data = self._saver.save(window)
+            size = window.save(self._spool / name)
+            observed = self._observers.take(number)
         except (EmptyWindowError, OSError) as error:
-            self._plan.give_up()
+            self.plan.give_up()
             if raised_by_handler(error):
                 raise
             self._notes.warn(f"a window was lost: {error}")
             return
+        data = {"file": name, "bytes": size, "cuda": window.uses_cuda, **observed}
         self._note("window", started, data)
 
     def _note(self, kind: str, started: int, data: dict[str, Any]) -> None:
         stall = self._stall + perf_counter_ns() - started
-        self._plan.saved(self._steps, stall)
+        self.plan.saved(self._steps, stall)
         data = {**data, "first_step": self._first_step, "steps": self._steps, "stall": stall}
-        data["reason"] = self._plan.reason
+        data["reason"] = self.plan.reason
         self._notes.write(kind, data, step=self._first_step, duration=stall)
 
     def _end(self, is_last: bool) -> None:

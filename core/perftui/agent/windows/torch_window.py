@@ -40,7 +40,7 @@ class Window:
         self._is_prepared = False
         # torch 2.4 turns the results into Python objects as soon as the recording ends, newer ones
         # when somebody asks for them, which nobody does.
-        self.profiler._parse_kineto_results = _nothing
+        self.profiler._parse_kineto_results = lambda *_, **__: []
 
     def prepare(self) -> None:
         """Get the tracing library ready."""
@@ -97,11 +97,6 @@ class Window:
         temporary.chmod(0o600)
         temporary.rename(path)
         return size
-
-
-def _nothing(*_: Any, **__: Any) -> list[Any]:
-    """No events."""
-    return []
 
 
 def is_profiling(torch: Any) -> bool:

@@ -103,7 +103,10 @@ class WindowTriggers:
         if self.is_asked_for():
             return ASKED
         if self._first_step is not None:
-            return self._chosen(self._first_step, next_step)
+            if not self._is_first or next_step + 1 < self._first_step:
+                return None
+            self._is_first = False
+            return CHOSEN
         if not self._warm_up.is_over:
             return None
         if self._is_first:
@@ -116,9 +119,3 @@ class WindowTriggers:
         if not self._budget.allows(now, price()):
             return None
         return SLOW if was_slow else REGULAR
-
-    def _chosen(self, first_step: int, next_step: int) -> str | None:
-        if not self._is_first or next_step + 1 < first_step:
-            return None
-        self._is_first = False
-        return CHOSEN

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from threading import get_ident
 from typing import Any
 
 from ..steps.detection import Boundary
-from ..steps.durations import NEVER
 from .stages import POSTPONED, WindowStages
+from .torch_window import is_profiling
+
+MOST_WAITING = 3
+"""Windows in the spool that the recorder has not taken. It does so within a second, unless it is
+gone or its disk is full, and the spool is memory that the training needs."""
+
+NO_CUDA = (
+    "nsys has recorded no steps: the script does not use CUDA; "
+    "without --nsys torch's own profiler records them"
+)
+
+FOREIGN = "the script runs a profiler of its own: meanwhile there are no windows"
 
 
 class Windows(WindowStages):
     """Windows within the budget, and one for each request of a viewer."""
+
+    _foreign = 0
+    """Profilers of the script that are running."""
 
     def boundary(self, ended: Boundary, duration: int, hooks: int, next_step: int) -> bool:
         """A step has ended after ``duration`` ns, of which the agent took ``hooks``.
 
         Whether the training had to wait for anything.
         """
-        if not self._options.profile:
-            return False
-        self._plan.step(ended, duration, hooks, self.is_open)
+        self.plan.step(ended, duration, hooks, self.is_open)
         if self._unsaved is not None:
             return self._save_unsaved()
-        if self._window is None and not self._plan.is_due(next_step):
-            if self._plan.is_postponed:
+        if self._window is None and not self.plan.is_due(next_step):
+            if self.plan.triggers.is_postponed:
                 self._notes.warn(POSTPONED)
             return False
-        is_prepared = self._window is not None
-        if self.marks is None and not self._admission.may_open(is_prepared=is_prepared):
+        if self.marks is None and not self._may_open():
             return False
         if self._window is not None and self._thread != get_ident():
             return False
@@ -40,30 +53,14 @@ class Windows(WindowStages):
 
     @property
     def can_wait(self) -> bool:
-        """Whether steps like the ones before may be passed to ``usual`` instead, a while later."""
-        is_idle = self._window is None and self._unsaved is None
-        return not self._options.profile or (is_idle and self._plan.can_wait)
-
-    @property
-    def slow_after(self) -> int:
-        """Steps that take longer, in ns, must be passed to ``boundary`` at once."""
-        return self._plan.slow_after if self._options.profile else NEVER
-
-    @property
-    def rank_plan(self) -> tuple[int, int]:
-        """Where ranks plan windows in memory, 0 for nowhere, and which plan is known: after
-        another one steps must be passed to ``boundary`` at once."""
-        return self._plan.rank_plan if self._options.profile else (0, 0)
-
-    def usual(self, steps: int, whole: int, hooks: int) -> None:
-        """So many training steps have ended as usual, ``whole`` ns with ``hooks`` of the agent."""
-        if steps and self._options.profile:
-            self._plan.usual(steps, whole, hooks)
+        """Whether the plan may be told of steps like the ones before by ``usual``, a while later;
+        others must be passed to ``boundary`` at once."""
+        return self._window is None and self._unsaved is None and self.plan.can_wait
 
     def called(self, modules: int) -> bool:
         """A module with so many in it is about to be called; whether to end the window before."""
-        self._plan.calls.count(modules)
-        return self.is_open and self._plan.calls.are_too_many
+        self.plan.calls.count(modules)
+        return self.is_open and self.plan.calls.are_too_many
 
     def close(self, *, is_last: bool = True) -> bool:
         """End and save the open window now: the process ends, forks, or profiles by itself.
@@ -80,23 +77,40 @@ class Windows(WindowStages):
         self._hold_up(lambda: self._end(is_last))
         return True
 
-    def foreign_begins(self) -> None:
-        """The script starts a profiler of its own: no window opens until it has ended.
-
-        A window that is not closed by now belongs to another thread.
-        """
-        self._is_taken_over = self._window is not None
-        self._admission.foreign_begins()
-
-    def foreign_ends(self) -> None:
-        """A profiler of the script has ended."""
-        self._admission.foreign_ends()
+    def foreign_profiler(self, begins: bool) -> None:
+        """The script starts a profiler of its own, or has ended it: no window opens meanwhile."""
+        if begins:
+            # A window that is not closed by now belongs to another thread.
+            self._is_taken_over = self._window is not None
+            self._notes.warn(FOREIGN)
+        self._foreign = max(self._foreign + (1 if begins else -1), 0)
 
     def is_ours(self, profiler: Any) -> bool:
         """Whether ``profiler`` is that of the window."""
         return self._window is not None and self._window.profiler is profiler
 
-    def pay(self, waited: int) -> None:
-        """The training has waited so many ns for something else of ours: the next window is later
-        for it."""
-        self._plan.pay(waited)
+    def _may_open(self) -> bool:
+        """Whether a window may open here and now, or be prepared for the next step.
+
+        torch's profiler belongs to the thread that starts it and crashes where another one stops
+        it. The main thread is the one that also ends the process.
+        """
+        refusal = None
+        if get_ident() != threading.main_thread().ident:
+            refusal = "no window was recorded: the training is not in the main thread"
+        elif self._options.nsys and not self._torch.cuda.is_initialized():
+            refusal = NO_CUDA
+        elif self._window is None and self._waiting() >= MOST_WAITING:
+            refusal = "no window was recorded: the last ones have not been taken yet"
+        if refusal is not None:
+            self.plan.give_up()
+        elif is_profiling(self._torch):
+            refusal = FOREIGN
+        if refusal is not None:
+            self._notes.warn(refusal)
+            return False
+        return not self._foreign
+
+    def _waiting(self) -> int:
+        """Windows of this process that the recorder has not taken yet."""
+        return sum(1 for _ in self._spool.glob(f"window-{os.getpid()}-*.json"))

@@ -1,9 +1,10 @@
-"""The counting of batches on a worker's page, as ``page.c`` does it where that is compiled."""
+"""What takes the place of the compiled classes where there are none for this Python."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,6 +14,22 @@ from ..safety.signal_handlers import TryLock
 BRIEF_NS = 5_000_000
 """In the training itself a batch that follows one that took less is stored once it is made, and not
 at each stage: that would hold up steps that take no longer themselves."""
+
+SHORTEST_NS = 100_000
+"""Collections of the young generation take microseconds and come by the hundred."""
+
+
+class PlainFastPath:
+    """Is never opened: every step goes the slow path."""
+
+    is_open = is_off = is_fetching = inside = goes_back = False
+
+    def nowhere(self, *_: Any) -> int:
+        """What happens is for the session."""
+        return 0
+
+    enter_fetch = leave_fetch = enter_forward = enter_backward = leave = nowhere
+    enter_optimizer = leave_optimizer = nowhere
 
 
 class PlainPage:
@@ -24,21 +41,15 @@ class PlainPage:
     batch_bytes: Callable[[Any], int]
     """How many bytes a batch holds, -1 where that is not known."""
 
+    may_be_brief = is_brief = False
+    stage = IDLE
+    number = 0
+    """Of the record that was stored last."""
+    since = began = 0
+    """When the stage began, and when the batch did."""
+    batches = sized = bytes = fetch = collate = address = 0
+
     def __init__(self) -> None:
-        self.may_be_brief = False
-        self.is_brief = False
-        self.stage = IDLE
-        self.number = 0
-        """Of the record that was stored last."""
-        self.since = 0
-        """When the stage began, and ``began`` the batch."""
-        self.began = 0
-        self.batches = 0
-        self.sized = 0
-        self.bytes = 0
-        self.fetch = 0
-        self.collate = 0
-        self.address = 0
         self._lock = TryLock()
 
     def enter(self, whose: object, /) -> bool:
@@ -95,3 +106,23 @@ class PlainPage:
         sums = self.batches, self.sized, self.bytes, self.fetch, self.collate
         record = RECORD.pack(self.number, *sums, self.stage, self.since, self.number)
         ctypes.memmove(self.address, record, RECORD.size)
+
+
+class PlainPauses:
+    """Collects the pauses of ``thread``: start by ``perf_counter_ns``, duration, generation."""
+
+    thread: int
+    found: list[tuple[int, int, int]]
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def on_phase(self, phase: str, info: dict[str, Any], /) -> None:
+        """A collection starts or stops."""
+        if get_ident() != self.thread:
+            return
+        now = perf_counter_ns()
+        if phase == "start":
+            self._start = now
+        elif self._start and now - self._start >= SHORTEST_NS:
+            self.found.append((self._start, now - self._start, info["generation"]))

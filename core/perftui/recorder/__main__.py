@@ -14,9 +14,8 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--columns", type=int, required=True)
-    parser.add_argument("--sample-seconds", type=float, required=True)
     arguments = parser.parse_args()
-    record(arguments.root, arguments.rows, arguments.columns, arguments.sample_seconds)
+    record(arguments.root, arguments.rows, arguments.columns)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import Manifest, read_manifest
 
 
-def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
+def record(root: Path, rows: int, columns: int) -> None:
     """Start and record the run that is prepared in ``root``, to its end.
 
     The calling process must lead a session without a terminal. It ignores SIGHUP and SIGINT;
@@ -30,7 +30,7 @@ def record(root: Path, rows: int, columns: int, sample_seconds: float) -> None:
     manifest = recorded_by_this_process(read_manifest(layout.manifest))
     signals = SignalQueue([signal.SIGTERM], ignored=[signal.SIGHUP, signal.SIGINT])
     try:
-        recording = Recording(layout, manifest, sample_seconds)
+        recording = Recording(layout, manifest)
     except StartError:
         # Said in the manifest, which is where whoever started us looks.
         return

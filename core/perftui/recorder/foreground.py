@@ -52,32 +52,19 @@ FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(launch: Launch) -> int:
-    """Run ``launch`` to its end; returns its exit code, 128 + n where signal n killed it, or
-    ``OUR_ERROR`` with a message on stderr where it could not be started.
-
-    Raises:
-        OSError: the run directory cannot be made.
-    """
-    layout = prepare(launch)
-    signals = _take_signals()
-    try:
-        returncode = _record(launch, layout, signals)
-    finally:
-        signals.drain()
-        signals.restore()
-    return 128 - returncode if returncode < 0 else returncode
-
-
 def run_as_command(launch: Launch) -> NoReturn:
     """Run ``launch`` and end as it ended: with its exit code, or by the signal that killed it.
 
+    Where it cannot be started, the exit code is ``OUR_ERROR`` and a message on stderr says why.
+
     Raises:
         OSError: the run directory cannot be made.
     """
     layout = prepare(launch)
-    # They are never given back: one that came while the end was written down would replace it.
-    returncode = _record(launch, layout, _take_signals())
+    # What was ignored when we were started (nohup) stays so, for us and for the script. They are
+    # never given back: one that came while the end was written down would replace it.
+    signals = SignalQueue(n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN)
+    returncode = _record(launch, layout, signals)
     sys.stdout.flush()
     sys.stderr.flush()
     if returncode < 0:
@@ -90,15 +77,10 @@ def run_as_command(launch: Launch) -> NoReturn:
     os._exit(128 - returncode if returncode < 0 else returncode)
 
 
-def _take_signals() -> SignalQueue:
-    # What was ignored when we were started (nohup) stays so, for us and for the script.
-    return SignalQueue(n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN)
-
-
 def _record(launch: Launch, layout: RunLayout, signals: SignalQueue) -> int:
     manifest = recorded_by_this_process(read_manifest(layout.manifest))
     try:
-        recording = Recording(layout, manifest, launch.sample_seconds)
+        recording = Recording(layout, manifest)
         environment = recording.environment(os.environ, launch.options)
         command = Command(launch.command, launch.cwd, environment, signals.restore)
         attachment = _attach(command, recording, launch.options)

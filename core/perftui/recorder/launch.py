@@ -28,9 +28,6 @@ from perftui.wire.options import AgentOptions
 PATIENCE = 30.0
 """Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""
 
-SAMPLE_SECONDS = 1.0
-"""Between two samples of the machine: one takes 1 ms of a core without a GPU."""
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -50,8 +47,6 @@ class Launch:
     options: AgentOptions = field(default_factory=AgentOptions)
     rows: int = 24
     columns: int = 80
-    sample_seconds: float = SAMPLE_SECONDS
-    """Between two samples of the machine."""
     joins: bool = False
     """Whether recorders of the same job (see ``multi_host.merge``) make one run together."""
     stack_samples_per_second: int = 0
@@ -75,7 +70,6 @@ def start(launch: Launch) -> Path:
                 *our_module("perftui.recorder"),
                 str(layout.root.resolve()),
                 *("--rows", str(launch.rows), "--columns", str(launch.columns)),
-                *("--sample-seconds", str(launch.sample_seconds)),
             ],
             cwd=layout.root,
             # Not what C libraries changed behind Python's back: readline sets LINES and COLUMNS.

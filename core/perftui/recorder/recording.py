@@ -37,6 +37,8 @@ DRAIN_SECONDS = 0.25
 """Between two reads of the rings: with the second a step may wait for its last records, a
 recorder that is killed loses little more than a second."""
 
+SAMPLE_SECONDS = 1.0
+"""Between two samples of the machine: one takes 1 ms of a core without a GPU."""
 
 PATIENCE = 2.0
 """Seconds for what is still being asked when the training ends: a driver that lost its card never
@@ -54,7 +56,7 @@ class Recording:
         StartError: there is no room for what the training and we share; the manifest says so, too.
     """
 
-    def __init__(self, layout: RunLayout, manifest: Manifest, sample_seconds: float) -> None:
+    def __init__(self, layout: RunLayout, manifest: Manifest) -> None:
         self.layout = layout
         self.faults = FaultLog(layout.recorder_log)
         self.manifest = LiveManifest(layout.manifest, manifest, self.faults)
@@ -66,7 +68,6 @@ class Recording:
         except StartError as error:
             self._conclude_unstarted(str(error))
             raise
-        self._sample_seconds = sample_seconds
         self._draining: Repeating | None = None
         self._stacks: StackSampling | None = None
         self._stack_sampling: Repeating | None = None
@@ -113,7 +114,7 @@ class Recording:
         self._silence = Silence(pid, partial(self._report, "silence"))
         self._draining = Repeating("drain", DRAIN_SECONDS, self._poll, self.faults)
         sample = self._sampling.sample
-        self._sampled = Repeating("sample", self._sample_seconds, sample, self.faults)
+        self._sampled = Repeating("sample", SAMPLE_SECONDS, sample, self.faults)
         self._heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
         self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.beat, self.faults)
         self._begin_stacks()

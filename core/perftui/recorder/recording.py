@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.live_manifest import LiveManifest
@@ -16,7 +14,6 @@ from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.recorder.nsys.training import below_nsys
 from perftui.recorder.process.concluding import have_concluded
 from perftui.recorder.process.environment import training_environment
-from perftui.recorder.process.git import git_state
 from perftui.recorder.process.left_behind import families, left_behind_message, living
 from perftui.recorder.process.repeating import Repeating
 from perftui.recorder.process.silence import Silence
@@ -79,10 +76,8 @@ class Recording:
         self._silence: Silence | None = None
         self._left: set[int] = set()
         """Processes of the command that lived when it had ended, but for those that are told of."""
-        self._is_ending = threading.Event()
         self._heartbeat: Heartbeat | None = None
         self._beating: Repeating | None = None
-        self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def environment(self, base: Mapping[str, str], options: AgentOptions) -> dict[str, str]:
         """The environment to start the training in."""
@@ -118,7 +113,6 @@ class Recording:
         self._heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
         self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.beat, self.faults)
         self._begin_stacks()
-        self._git.start()
 
     def count_capture(self) -> None:
         """Ask the agents for a window."""
@@ -144,7 +138,6 @@ class Recording:
         self._finish_draining(was_killed)
         self.attempt("the last sample", self._finish_sampling)
         self.attempt("the last stacks", self._finish_stacks)
-        self._finish_git()
         self.attempt("the last sign of life", self._finish_beating)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
@@ -224,11 +217,6 @@ class Recording:
         if self._beating.stop(PATIENCE):
             self._heartbeat.end()
 
-    def _finish_git(self) -> None:
-        self._git.join(PATIENCE)
-        self._is_ending.set()
-        self._git.join(PATIENCE)
-
     def _conclude_unstarted(self, message: str) -> None:
         self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
 
@@ -267,8 +255,3 @@ class Recording:
             "gpus": tuple(map(str, devices)) if isinstance(devices, list) else (),
         }
         self.manifest.update(**{name: value for name, value in changes.items() if value})
-
-    def _ask_git(self) -> None:
-        state = git_state(Path(self.manifest.current.cwd), self._is_ending)
-        if state.commit is not None:
-            self.manifest.update(git_commit=state.commit, git_dirty=state.dirty)

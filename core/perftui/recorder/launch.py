@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ import psutil
 
 import perftui
 from perftui.recorder.multi_host.merge import make_or_merge, merge_key
-from perftui.recorder.process.environment import our_module
+from perftui.recorder.process.environment import reap, start_in_run
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stack_samples import LOOKS
@@ -63,24 +62,9 @@ def start(launch: Launch) -> Path:
         OSError: the run directory cannot be made.
     """
     layout = prepare(launch)
-    layout.recorder_log.touch(0o600)
-    with layout.recorder_log.open("ab") as log:
-        recorder = subprocess.Popen(
-            [
-                *our_module("perftui.recorder"),
-                str(layout.root.resolve()),
-                *("--rows", str(launch.rows), "--columns", str(launch.columns)),
-            ],
-            cwd=layout.root,
-            # Not what C libraries changed behind Python's back: readline sets LINES and COLUMNS.
-            env=dict(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            # The training gets what the user opened for it through the recorder.
-            close_fds=False,
-        )
+    size = (str(launch.rows), str(launch.columns))
+    # The training gets what the user opened for it through the recorder.
+    recorder = start_in_run(layout, "perftui.recorder.detached", *size, close_fds=False)
     _wait(layout, recorder)
     return layout.root
 
@@ -139,8 +123,7 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
             _give_up(layout, "ended" if ended else "did not answer")
             break
         time.sleep(0.01)
-    # A recorder that has ended would stay a zombie, which looks alive, until somebody waits.
-    threading.Thread(target=recorder.wait, name="recorder", daemon=True).start()
+    reap(recorder)
 
 
 def _end(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> bool:

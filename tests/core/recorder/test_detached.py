@@ -19,6 +19,7 @@ import pytest
 
 from perftui.recorder import launch
 from perftui.recorder.launch import Launch
+from perftui.recorder.process import environment
 from perftui.run.manifest import Override, Status
 from perftui.run.requests import request
 
@@ -367,7 +368,7 @@ def test_recorder_that_does_not_answer_starts_nothing_later(
 ) -> None:
     child = f"import time; open({str(tmp_path / 'first')!r}, 'w').write('on'); time.sleep(600)"
     stuck = [sys.executable, "-c", STUCK, child]
-    monkeypatch.setattr(launch, "our_module", lambda *_: stuck)
+    monkeypatch.setattr(environment, "our_module", lambda *_: stuck)
     monkeypatch.setattr(launch, "PATIENCE", 1.0)
     run = run_script("print('never')")
     assert run.manifest.status is Status.EXITED

@@ -464,4 +464,4 @@ def test_script_is_over_at_once_though_a_driver_never_answers(tmp_path: Path) ->
     assert (recorded.returncode, recorded.stdout, recorded.stderr) == (7, b"", b"")
     assert _manifest(tmp_path).exit_code == 7
     (entry,) = list_runs(tmp_path / "runs")
-    assert "a source did not answer" in (entry.root / "recorder.log").read_text()
+    assert "sample: it did not answer" in (entry.root / "recorder.log").read_text()

@@ -253,9 +253,9 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from perftui.recorder.process.concluding import have_concluded\n"
+        "from perftui.recorder.process.environment import start_diagnosis\n"
         "from perftui.run.layout import RunLayout\n"
-        "have_concluded(RunLayout(Path(sys.argv[1])))\n"
+        "start_diagnosis(RunLayout(Path(sys.argv[1])))\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", source, str(run)], capture_output=True, check=False

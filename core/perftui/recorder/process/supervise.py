@@ -13,7 +13,7 @@ from perftui.recorder.terminal.pseudo_terminal import Terminal
 from perftui.run.requests import CAPTURE, INPUT, RESIZE, STOP, Request, take_requests
 
 
-class RequestServer:
+class _RequestServer:
     """Serves requests in the thread that may signal the training."""
 
     def __init__(self, recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
@@ -72,17 +72,19 @@ POLL_SECONDS = 0.1
 
 
 def supervise(
+    recording: Recording,
     training: Training,
+    terminal: Terminal | None,
     signals: SignalQueue,
-    stopper: Stopper,
-    requests: RequestServer,
-    on_signal: Callable[[Received], object],
+    on_signal: Callable[[Received, Stopper], object],
 ) -> int:
     """The return code of ``training``, negative for a signal."""
+    stopper = Stopper(training)
+    requests = _RequestServer(recording, stopper, terminal)
     while (returncode := training.poll()) is None:
         received = signals.wait(POLL_SECONDS)
         if received is not None:
-            on_signal(received)
+            on_signal(received, stopper)
         stopper.tick()
         requests.serve()
     return returncode

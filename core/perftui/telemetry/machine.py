@@ -8,9 +8,7 @@ from types import ModuleType
 
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
-from perftui.telemetry.gpu import GpuSource, card_names
-from perftui.telemetry.gpu_pcie import PcieSource
-from perftui.telemetry.gpu_processes import GpuMemorySource
+from perftui.telemetry.gpu import GpuMemorySource, GpuSource, PcieSource, card_names
 from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.nvml import NoGpuError, open_nvml
 from perftui.telemetry.pressure import PressureSource

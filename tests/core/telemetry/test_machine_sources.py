@@ -24,8 +24,7 @@ from perftui.telemetry.memory import MemorySource
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.process_tree import ProcessReading
 from perftui.telemetry.processes import COLUMNS, ROLES, ProcessTreeSource, Roles
-from perftui.telemetry.sampler import Sampler
-from perftui.telemetry.source import Rate
+from perftui.telemetry.source import Rate, Sampler
 
 Process = namedtuple("Process", "pid")
 Times = namedtuple("Times", "user system idle iowait guest")
@@ -187,7 +186,6 @@ def test_this_machine_answers_every_column_twice() -> None:
     sampler.sample()
     time.sleep(0.05)
     row = dict(zip([column.name for column in sampler.columns], sampler.sample(), strict=True))
-    sampler.close()
     assert row["memory.used"]
     assert row["processes.rss"]
     assert row["processes.count"] >= 1

@@ -238,7 +238,7 @@ def test_a_piece_ends_after_a_step_that_disturbs_no_other(tmp_path: Path) -> Non
     for index in range(40):
         sink.append([step(index, "train", 5, index % 4 == 0, False)])
     sink.close()
-    profiled = reader_of(Segments(path).path(Segments(path).lowest_after(0))).poll()["profiled"]
+    profiled = reader_of(Segments(path).path(Segments(path).lowest())).poll()["profiled"]
     assert profiled.tolist()[-1] == 0
 
 
@@ -252,7 +252,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink = small_sink(path, 500)
     rows = [step(index, "train", 7, False, False) for index in range(100)]
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.journals.downsampling.write_downsampled", full)
+        patched.setattr("perftui.recorder.journals.downsampling.replace_file", full)
         for row in rows[:60]:
             sink.append([row])
     assert reader_of(path).poll()["index"].tolist() == list(range(60))

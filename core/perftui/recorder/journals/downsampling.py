@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import JournalSink
 from perftui.run.aggregates import Aggregates, aggregates_of
+from perftui.run.atomic import replace_file
 from perftui.run.journal import Column
-from perftui.run.segments import Downsampled, Segments, write_downsampled
+from perftui.run.segments import Downsampled, Segments
 from perftui.run.stack_samples import STACK_TEXT
 from perftui.run.table import GrowingTable
 
@@ -122,7 +125,7 @@ class DownsamplingSink:
         """Replace the oldest segment but the first by its aggregates."""
         oldest = self._downsampled.segments + 1
         downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._kept[0]))
-        write_downsampled(self._segments, downsampled)
+        replace_file(self._segments.sums, msgspec.json.encode(downsampled))
         self._downsampled = downsampled
         self._kept.popleft()
         self._segments.path(oldest).unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -81,21 +81,22 @@ class Silence:
         if now < self._due or self._is_reported:
             return
         self._due = now + min(max(now - self._began, FIRST_CHECK), LONGEST_PAUSE)
-        reason = next(self._reasons(), None)
+        reason = self._reason()
         if reason is not None:
             self._is_reported = True
             self._report(reason)
 
-    def _reasons(self) -> Iterator[str]:
+    def _reason(self) -> str | None:
         try:
             main = psutil.Process(self._pid)
             processes = [main, *main.children(recursive=True)]
         except psutil.Error:
-            return
+            return None
         for process in processes:
             reason = _reason(process)
             if reason is not None:
-                yield f"no steps are recorded: process {process.pid} {reason}"
+                return f"no steps are recorded: process {process.pid} {reason}"
+        return None
 
 
 def _reason(process: psutil.Process) -> str | None:

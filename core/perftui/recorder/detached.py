@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from perftui.recorder.process.signals import Received, SignalQueue
-from perftui.recorder.process.stopping import Stopper
-from perftui.recorder.process.supervise import supervise
+from perftui.recorder.process.supervise import Stopper, supervise
 from perftui.recorder.process.training import StartError, no_start, start_as_job
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.pseudo_terminal import Terminal

@@ -28,7 +28,7 @@ class Machine:
 def look_around(
     pid: int,
     nvml: ModuleType | None = None,
-    roles: Callable[[], Roles] | None = None,
+    roles: Callable[[], Roles] = Roles,
     others: Callable[[], Sequence[int]] = list,
 ) -> Machine:
     """Find what this machine can tell about itself and about the training process ``pid``.

@@ -18,7 +18,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
 from perftui.recorder.options import options_of
 from perftui.recorder.process.environment import INJECT, LINKED, training_environment
-from perftui.recorder.process.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
+from perftui.recorder.process.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
 from perftui.recorder.spool.notes import Note, NotesTail

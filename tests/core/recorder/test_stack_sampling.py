@@ -17,8 +17,14 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals import downsampling
 from perftui.recorder.stacks import pyspy
 from perftui.recorder.stacks import sampler as looking
-from perftui.recorder.stacks.sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
-from perftui.recorder.stacks.targets import TrainingOrder, WorkerOrder
+from perftui.recorder.stacks.sampling import (
+    ABSENT,
+    FAILED,
+    NOT_ALLOWED,
+    StackSampling,
+    TrainingOrder,
+    WorkerOrder,
+)
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout

@@ -282,14 +282,6 @@ def test_what_processes_do_is_split_by_their_roles(
     assert set(of_role["ranks"]) == ranks
 
 
-def test_roles_that_nobody_knows_are_unknown() -> None:
-    source = ProcessTreeSource(os.getpid())
-    source.sample(0.0)
-    row = _sampled(source, 1.0)
-    assert row["processes.cpu"] is not None
-    assert {row[f"processes.{role}_cpu"] for role in ROLES} == {None}
-
-
 def test_memory_of_a_container_is_its_own(tmp_path: Path) -> None:
     own, job = tmp_path / "own", tmp_path / "pod" / "job"
     own.write_text("0::/pod/job\n")

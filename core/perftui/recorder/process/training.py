@@ -29,7 +29,7 @@ def ends_with(parent: int) -> Callable[[], None]:
     launcher hands that on to its workers, and scripts save their state. Nothing outside Linux.
     """
     if sys.platform != "linux":
-        return _nothing
+        return lambda: None
     # Loaded here: between fork and exec there is no room for it.
     prctl = ctypes.CDLL(None).prctl
 
@@ -40,10 +40,6 @@ def ends_with(parent: int) -> Callable[[], None]:
             os.kill(os.getpid(), signal.SIGTERM)
 
     return declare
-
-
-def _nothing() -> None:
-    """Where a child cannot ask for it."""
 
 
 class StartError(Exception):

@@ -75,15 +75,6 @@ def test_stopping_can_be_hurried() -> None:
     assert training.sent == ["group SIGINT", "leader SIGTERM", "kill all", "kill all"]
 
 
-def test_grace_of_nothing_goes_on_at_the_next_turn() -> None:
-    training = Training()
-    stopper = Stopper(training, clock=lambda: 0.0)  # type: ignore[arg-type]
-    stopper.ask(interrupt=0.0, terminate=0.0)
-    stopper.tick()
-    stopper.tick()
-    assert training.sent == ["group SIGINT", "leader SIGTERM", "kill all"]
-
-
 @pytest.mark.parametrize(
     ("script", "slug"),
     [

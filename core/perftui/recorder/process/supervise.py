@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from perftui.recorder.process.signals import Received, SignalQueue
 from perftui.recorder.process.training import Training
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.pseudo_terminal import Terminal
-from perftui.run.requests import CAPTURE, INPUT, RESIZE, STOP, Request, take_requests
+from perftui.run.requests import CAPTURE, RESIZE, STOP, Request, take_requests
 
 INTERRUPT_GRACE = 30.0
 """Seconds after SIGINT: scripts that catch KeyboardInterrupt save a checkpoint first."""
@@ -26,32 +27,21 @@ class Stopper:
     def __init__(self, training: Training, clock: Callable[[], float] = time.monotonic) -> None:
         self._training = training
         self._clock = clock
-        self._waits = [INTERRUPT_GRACE, TERMINATE_GRACE]
         self._level = 0
-        self._next_at: float | None = None
-
-    def ask(self, interrupt: float | None = None, terminate: float | None = None) -> None:
-        """Begin to stop; while that is under way, go on to the next step at once.
-
-        ``interrupt`` and ``terminate`` are the seconds of grace after SIGINT and SIGTERM.
-        """
-        given = (interrupt, terminate)
-        for level, seconds in enumerate(given):
-            if seconds is not None:
-                self._waits[level] = seconds
-        self._step()
+        self._next_at = math.inf
 
     def terminate(self) -> None:
         """Begin with SIGTERM."""
         self._level = max(self._level, 1)
-        self._step()
+        self.ask()
 
     def tick(self) -> None:
         """Go on once the grace is over; call it often."""
-        if self._next_at is not None and self._clock() >= self._next_at:
-            self._step()
+        if self._clock() >= self._next_at:
+            self.ask()
 
-    def _step(self) -> None:
+    def ask(self) -> None:
+        """Begin to stop; while that is under way, go on to the next step at once."""
         if self._level == 0:
             self._training.signal_group(signal.SIGINT)
         elif self._level == 1:
@@ -60,8 +50,8 @@ class Stopper:
             self._training.kill_all()
         # A stopped process would receive none of them but SIGKILL.
         self._training.signal_group(signal.SIGCONT)
-        wait = self._waits[self._level] if self._level < len(self._waits) else None
-        self._next_at = None if wait is None else self._clock() + wait
+        wait = (INTERRUPT_GRACE, TERMINATE_GRACE, math.inf)[min(self._level, 2)]
+        self._next_at = self._clock() + wait
         self._level += 1
 
 
@@ -72,14 +62,11 @@ class _RequestServer:
         self._recording = recording
         self._stopper = stopper
         self._terminal = terminal
-        self._typed = b""
 
     def serve(self) -> None:
         """Serve everything asked for since the last call."""
         for request in self._take():
             self._try(request)
-        if self._typed and self._terminal is not None:
-            self._typed = self._typed[self._terminal.type(self._typed) :]
 
     def _take(self) -> list[Request]:
         try:
@@ -95,21 +82,15 @@ class _RequestServer:
             self._recording.faults.report(f"request {request.kind}", error)
 
     def _serve(self, request: Request) -> None:
-        data = request.data
         if request.kind == CAPTURE:
             self._recording.count_capture()
         elif request.kind == STOP:
-            self._stopper.ask(_seconds(data.get("interrupt")), _seconds(data.get("terminate")))
+            self._stopper.ask()
         elif self._terminal is None:
             raise ValueError("this run has no terminal of its own")
         elif request.kind == RESIZE:
-            self._terminal.resize(_cells(data.get("rows")), _cells(data.get("columns")))
-        elif request.kind == INPUT:
-            self._typed += str(data.get("text", "")).encode()
-
-
-def _seconds(value: Any) -> float | None:
-    return None if value is None else float(value)
+            rows, columns = (_cells(request.data.get(name)) for name in ("rows", "columns"))
+            self._terminal.resize(rows, columns)
 
 
 def _cells(value: Any) -> int:

@@ -83,6 +83,7 @@ def prepare(launch: Launch) -> RunLayout:
         started_ns=started_ns,
         host=socket.gethostname(),
         name=launch.name,
+        interpreter=launch.command[0],
         cpu_count=usable_cores(),
         memory_bytes=usable_memory(),
         overrides=launch.overrides,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.recorder.nsys.training import below_nsys
 from perftui.recorder.options import options_of
 from perftui.recorder.process.environment import start_diagnosis, training_environment
+from perftui.recorder.process.git import git_state
 from perftui.recorder.process.left_behind import families, left_behind_message, living
 from perftui.recorder.process.repeating import Repeating
 from perftui.recorder.process.silence import Silence
@@ -75,6 +77,8 @@ class Recording:
         """What is wrong with this recording, by what it is about."""
         self._left: set[int] = set()
         """Processes of the command that lived when it had ended, but for those that are told of."""
+        self._is_ending = threading.Event()
+        self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
     def command(self, restore: Callable[[], None]) -> Command:
         """The command of the run, with the agent in its environment, below nsys if that was asked.
@@ -103,6 +107,7 @@ class Recording:
         self._stacks = self._begin_stacks()
         heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
         self._repeat("heartbeat", BEAT_SECONDS, heartbeat.beat, heartbeat.end)
+        self._git.start()
 
     def count_capture(self) -> None:
         """Ask the agents for a window."""
@@ -136,6 +141,9 @@ class Recording:
             else:
                 hangs = f"it did not answer for {PATIENCE:g} s at the end"
                 self.faults.report(repeating.name, hangs)
+        self._git.join(PATIENCE)
+        self._is_ending.set()
+        self._git.join(PATIENCE)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
         self.attempt("what lives on", self._report_left)
@@ -235,3 +243,8 @@ class Recording:
             "gpus": tuple(map(str, devices)) if isinstance(devices, list) else (),
         }
         self.manifest.update(**{name: value for name, value in changes.items() if value})
+
+    def _ask_git(self) -> None:
+        commit, is_dirty = git_state(Path(self.manifest.current.cwd), self._is_ending)
+        if commit is not None:
+            self.manifest.update(git_commit=commit, git_dirty=is_dirty)

@@ -79,12 +79,15 @@ class Manifest:
     schema: int = SCHEMA
     name: str | None = None
     """What the user calls this run."""
+    interpreter: str = ""
     python_version: str | None = None
     torch_version: str | None = None
     cpu_count: int = 0
     """Cores the training may use."""
     memory_bytes: int = 0
     gpus: tuple[str, ...] = ()
+    git_commit: str | None = None
+    git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()
     expected: tuple[Expected, ...] | dict[str, Any] = ()
     """What fixes wrote into the source for this run. Older versions wrote the arguments of the

@@ -452,7 +452,11 @@ def test_run_whose_recorder_was_killed_before_the_script_started_is_lost(tmp_pat
     assert _manifest(tmp_path).status is Status.LOST
 
 
-def test_script_is_over_at_once_though_a_driver_never_answers(tmp_path: Path) -> None:
+def test_script_is_over_at_once_though_git_and_a_driver_never_answer(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "git").write_text(f"#!{sys.executable}\nimport time; time.sleep(600)\n")
+    (tools / "git").chmod(0o755)
     broken = (
         "import threading\n"
         "from perftui.telemetry.cpu import CpuSource\n"
@@ -460,8 +464,13 @@ def test_script_is_over_at_once_though_a_driver_never_answers(tmp_path: Path) ->
     )
     script = [sys.executable, "-c", "import time; time.sleep(0.5); raise SystemExit(7)"]
     command = [sys.executable, "-c", broken + FOREGROUND, str(tmp_path / "runs"), *script]
-    recorded = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    recorded = subprocess.run(
+        command, env=environment, capture_output=True, timeout=60, check=False
+    )
     assert (recorded.returncode, recorded.stdout, recorded.stderr) == (7, b"", b"")
     assert _manifest(tmp_path).exit_code == 7
     (entry,) = list_runs(tmp_path / "runs")
     assert "sample: it did not answer" in (entry.root / "recorder.log").read_text()
+    left = [one for one in psutil.process_iter(["cmdline"]) if str(tools) in str(one.info)]
+    assert left == []

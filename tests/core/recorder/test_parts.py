@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
 from perftui.recorder.options import options_of
 from perftui.recorder.process.environment import INJECT, LINKED, training_environment
+from perftui.recorder.process.git import git_state
 from perftui.recorder.process.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
@@ -236,6 +238,32 @@ def test_fault_that_cannot_be_logged_goes_to_stderr(
 ) -> None:
     FaultLog(tmp_path / "absent" / "recorder.log").report("disk", "full")
     assert "disk: full" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=n", "-c", "user.email=e@x")
+        command = ("git", "-C", str(tmp_path), *who, *arguments)
+        done = subprocess.run(command, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    wanted = threading.Event()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_state(tmp_path, wanted) == (None, None)
+    git("init", "-q")
+    assert git_state(tmp_path, wanted) == (None, None)
+    (tmp_path / "f").write_text("1")
+    git("add", "f")
+    git("commit", "-q", "-m", "m")
+    commit = git("rev-parse", "HEAD")
+    assert git_state(tmp_path, wanted) == (commit, False)
+    (tmp_path / "untracked").write_text("")
+    assert git_state(tmp_path, wanted) == (commit, False)
+    (tmp_path / "f").write_text("2")
+    assert git_state(tmp_path, wanted) == (commit, True)
+    monkeypatch.setenv("PATH", "")
+    assert git_state(tmp_path, wanted) == (None, None)
 
 
 def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class DownsamplingSink:
             self._rows.extend(rows)
             if len(self._rows) >= ROWS_AT_ONCE and self._may_end(rows[-1]):
                 self._aggregate()
-        if self._may_end(rows[-1]) and self._is_full():
+        if self._may_end(rows[-1]) and self._sink.size >= self._segment_bytes:
             self._begin_next()
 
     def close(self) -> None:
@@ -94,13 +94,6 @@ class DownsamplingSink:
 
     def _may_end(self, row: Sequence[Any]) -> bool:
         return self._profiled is None or not row[self._profiled]
-
-    def _is_full(self) -> bool:
-        try:
-            return self._sink.size >= self._segment_bytes
-        except OSError as error:
-            self._faults.report(self._segments.first.name, error)
-            return False
 
     def _aggregate(self) -> None:
         self._aggregates = self._aggregates.plus(aggregates_of(self._rows.freeze()))

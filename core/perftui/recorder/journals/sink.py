@@ -49,12 +49,12 @@ class JournalSink:
 
     @property
     def size(self) -> int:
-        """Bytes of the journal so far, 0 where it is not open.
-
-        Raises:
-            OSError: the file system does not say.
-        """
-        return 0 if self._journal is None else self._journal.size
+        """Bytes of the journal so far, 0 where it is not open or the file system does not say."""
+        try:
+            return 0 if self._journal is None else self._journal.size
+        except OSError as error:
+            self._faults.report(self._path.name, error)
+            return 0
 
     def close(self) -> None:
         """Close the journal if it was ever opened."""

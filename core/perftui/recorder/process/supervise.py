@@ -6,6 +6,7 @@ import math
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from perftui.recorder.process.signals import Received, SignalQueue
@@ -55,42 +56,30 @@ class Stopper:
         self._level += 1
 
 
-class _RequestServer:
-    """Serves requests in the thread that may signal the training."""
+def _serve_requests(recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
+    """Serve what was asked for since the last call, in the thread that may signal the training."""
+    try:
+        requests = take_requests(recording.layout)
+    except OSError as error:
+        recording.faults.report("requests", f"{error}; the training goes on")
+        return
+    for request in requests:
+        serve = partial(_serve, request, recording, stopper, terminal)
+        recording.attempt(f"request {request.kind}", serve)
 
-    def __init__(self, recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
-        self._recording = recording
-        self._stopper = stopper
-        self._terminal = terminal
 
-    def serve(self) -> None:
-        """Serve everything asked for since the last call."""
-        for request in self._take():
-            self._try(request)
-
-    def _take(self) -> list[Request]:
-        try:
-            return take_requests(self._recording.layout)
-        except OSError as error:
-            self._recording.faults.report("requests", f"{error}; the training goes on")
-            return []
-
-    def _try(self, request: Request) -> None:
-        try:
-            self._serve(request)
-        except (TypeError, ValueError, OSError) as error:
-            self._recording.faults.report(f"request {request.kind}", error)
-
-    def _serve(self, request: Request) -> None:
-        if request.kind == CAPTURE:
-            self._recording.count_capture()
-        elif request.kind == STOP:
-            self._stopper.ask()
-        elif self._terminal is None:
-            raise ValueError("this run has no terminal of its own")
-        elif request.kind == RESIZE:
-            rows, columns = (_cells(request.data.get(name)) for name in ("rows", "columns"))
-            self._terminal.resize(rows, columns)
+def _serve(
+    request: Request, recording: Recording, stopper: Stopper, terminal: Terminal | None
+) -> None:
+    if request.kind == CAPTURE:
+        recording.count_capture()
+    elif request.kind == STOP:
+        stopper.ask()
+    elif terminal is None:
+        raise ValueError("this run has no terminal of its own")
+    elif request.kind == RESIZE:
+        rows, columns = (_cells(request.data.get(name)) for name in ("rows", "columns"))
+        terminal.resize(rows, columns)
 
 
 def _cells(value: Any) -> int:
@@ -113,11 +102,10 @@ def supervise(
 ) -> int:
     """The return code of ``training``, negative for a signal."""
     stopper = Stopper(training)
-    requests = _RequestServer(recording, stopper, terminal)
     while (returncode := training.poll()) is None:
         received = signals.wait(POLL_SECONDS)
         if received is not None:
             on_signal(received, stopper)
         stopper.tick()
-        requests.serve()
+        _serve_requests(recording, stopper, terminal)
     return returncode

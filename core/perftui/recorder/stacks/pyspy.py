@@ -76,18 +76,12 @@ class PySpy:
 
     @property
     def is_running(self) -> bool:
-        """Whether it still samples."""
-        return self._process.poll() is None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it should long have ended."""
-        return time.monotonic() > self._due
+        """Whether it still samples, and should not long have ended."""
+        return self._process.poll() is None and time.monotonic() <= self._due
 
     def interrupt(self) -> None:
         """Have it write what it has; it does so at its next sample."""
-        if self.is_running:
-            self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGINT)
 
     def collect(self, patience: float = 0.0) -> Outcome:
         """What it left; it is killed where it does not end within ``patience`` seconds."""

@@ -74,11 +74,9 @@ class Sampler:
             Absent: there is no py-spy.
             Failed: it does not get on with these processes, or may not read them.
         """
-        if self._running is not None:
-            pyspy, _ = self._running
-            if pyspy.is_running and not pyspy.is_late:
-                return
-            self._take()
+        if self._running is not None and self._running[0].is_running:
+            return
+        self._take()
         if not self._is_ending and time.monotonic() >= self._not_before:
             self._begin()
 
@@ -91,8 +89,7 @@ class Sampler:
     def finish(self) -> None:
         """Take the last samples."""
         self.interrupt()
-        if self._running is not None:
-            self._take()
+        self._take()
 
     def _begin(self) -> None:
         target = self._choose()

@@ -228,10 +228,10 @@ class Recording:
 
     def _report(self, subject: str, message: str | None) -> None:
         """Show ``message`` about ``subject`` in the run; None takes back the last one."""
-        reported = {**self._reported, subject: message or ""}
-        if reported != self._reported:
-            self._reported = reported
-            self.manifest.update(notes=tuple(filter(None, reported.values())))
+        self._reported[subject] = message or ""
+        notes = tuple(filter(None, self._reported.values()))
+        if notes != self.manifest.current.notes:
+            self.manifest.update(notes=notes)
 
     def _know_process(self, note: Note) -> None:
         self._silence.end()

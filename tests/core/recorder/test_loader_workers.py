@@ -141,7 +141,7 @@ def test_rows_sum_to_what_was_counted(
 def test_a_long_run_keeps_its_first_and_its_newest_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.recorder.journals.downsampling.SEGMENT_BYTES", 2000)
+    monkeypatch.setattr("perftui.recorder.journals.sink.SEGMENT_BYTES", 2000)
     followed = Followed(tmp_path / "spool", Clock(monkeypatch))
     page = followed.page()
     for _ in range(500):

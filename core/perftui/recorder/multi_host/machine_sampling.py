@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
 from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.spool.notes import Note
 from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
 from perftui.run.columns import WORKER_COLUMNS

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink, stack_journal
+from perftui.recorder.journals.sink import DownsamplingSink, stack_journal
 from perftui.recorder.stacks.events import StackInterval
 from perftui.recorder.stacks.places import main_place, stays, worker_place
 from perftui.recorder.stacks.pyspy import REFUSED

@@ -8,9 +8,15 @@ from types import ModuleType
 
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
-from perftui.telemetry.gpu import GpuMemorySource, GpuSource, PcieSource, card_names
+from perftui.telemetry.gpu import (
+    GpuMemorySource,
+    GpuSource,
+    NoGpuError,
+    PcieSource,
+    card_names,
+    open_nvml,
+)
 from perftui.telemetry.memory import MemorySource
-from perftui.telemetry.nvml import NoGpuError, open_nvml
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes import ProcessTreeSource, Roles
 from perftui.telemetry.source import Source

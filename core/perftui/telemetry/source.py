@@ -68,13 +68,10 @@ class Sampler:
         return row
 
     def _ask(self, number: int, source: Source, now: float) -> Sequence[float | None]:
-        missing = [None] * len(source.columns)
-        if number in self._failed:
-            return missing
         try:
-            values = source.sample(now)
+            if number not in self._failed:
+                return source.sample(now)
         except Exception as error:  # noqa: BLE001 - whatever a driver raises, the others go on
             self._failed.add(number)
             self._on_failure(type(source).__name__, error)
-            return missing
-        return values
+        return [None] * len(source.columns)

@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from perftui.telemetry.gpu import FIELDS, GpuMemorySource, GpuSource, PcieSource, card_names
+from perftui.telemetry.gpu import (
+    FIELDS,
+    GpuMemorySource,
+    GpuSource,
+    NoGpuError,
+    PcieSource,
+    card_names,
+    open_nvml,
+)
 from perftui.telemetry.machine import look_around
-from perftui.telemetry.nvml import NoGpuError, open_nvml
 
 
 class NVMLError(Exception):

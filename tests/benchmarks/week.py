@@ -8,12 +8,12 @@ from pathlib import Path
 from perftui.agent.output.notes import Notes
 from perftui.agent.output.ring import create_ring
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.telemetry.processes import COLUMNS
-from perftui.telemetry.sampler import TIME
+from perftui.telemetry.source import TIME
 from perftui.wire import ring as rings
 from perftui.wire.spool import Spool
 

@@ -16,15 +16,11 @@ from typing import NoReturn
 from perftui.recorder.launch import Launch, prepare
 from perftui.recorder.process.foreground import Attachment, attach
 from perftui.recorder.process.signals import Received, SignalQueue
-from perftui.recorder.process.stopping import Stopper
-from perftui.recorder.process.supervise import POLL_SECONDS, RequestServer, supervise
-from perftui.recorder.process.training import Command, StartError
+from perftui.recorder.process.supervise import POLL_SECONDS, supervise
+from perftui.recorder.process.training import StartError
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.late_output import hand_over
 from perftui.run.layout import RunLayout
-from perftui.run.liveness import recorded_by_this_process
-from perftui.run.manifest import read_manifest
-from perftui.wire.options import AgentOptions
 
 OUR_ERROR = 2
 """Exit code where the training could not be started."""
@@ -52,32 +48,19 @@ FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(launch: Launch) -> int:
-    """Run ``launch`` to its end; returns its exit code, 128 + n where signal n killed it, or
-    ``OUR_ERROR`` with a message on stderr where it could not be started.
-
-    Raises:
-        OSError: the run directory cannot be made.
-    """
-    layout = prepare(launch)
-    signals = _take_signals()
-    try:
-        returncode = _record(launch, layout, signals)
-    finally:
-        signals.drain()
-        signals.restore()
-    return 128 - returncode if returncode < 0 else returncode
-
-
 def run_as_command(launch: Launch) -> NoReturn:
     """Run ``launch`` and end as it ended: with its exit code, or by the signal that killed it.
 
+    Where it cannot be started, the exit code is ``OUR_ERROR`` and a message on stderr says why.
+
     Raises:
         OSError: the run directory cannot be made.
     """
     layout = prepare(launch)
-    # They are never given back: one that came while the end was written down would replace it.
-    returncode = _record(launch, layout, _take_signals())
+    # What was ignored when we were started (nohup) stays so, for us and for the script. They are
+    # never given back: one that came while the end was written down would replace it.
+    signals = SignalQueue(n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN)
+    returncode = _record(layout, signals)
     sys.stdout.flush()
     sys.stderr.flush()
     if returncode < 0:
@@ -90,18 +73,10 @@ def run_as_command(launch: Launch) -> NoReturn:
     os._exit(128 - returncode if returncode < 0 else returncode)
 
 
-def _take_signals() -> SignalQueue:
-    # What was ignored when we were started (nohup) stays so, for us and for the script.
-    return SignalQueue(n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN)
-
-
-def _record(launch: Launch, layout: RunLayout, signals: SignalQueue) -> int:
-    manifest = recorded_by_this_process(read_manifest(layout.manifest))
+def _record(layout: RunLayout, signals: SignalQueue) -> int:
     try:
-        recording = Recording(layout, manifest, launch.sample_seconds)
-        environment = recording.environment(os.environ, launch.options)
-        command = Command(launch.command, launch.cwd, environment, signals.restore)
-        attachment = _attach(command, recording, launch.options)
+        recording = Recording(layout)
+        attachment = _attach(recording, signals)
     except StartError as error:
         sys.stderr.write(f"perftui: {error}\n")
         return OUR_ERROR
@@ -110,32 +85,30 @@ def _record(launch: Launch, layout: RunLayout, signals: SignalQueue) -> int:
         returncode = _follow(recording, attachment, signals)
     finally:
         attachment.close()
-    failure = recording.failed_to_start(attachment.training)
+    failure = attachment.training.failure
     if failure:
         sys.stderr.write(f"perftui: {failure}\n")
-    recording.end(returncode)
+    recording.end(returncode, failure)
     recording.attempt("late output", lambda: hand_over(attachment.relays))
     recording.output.close()
     return returncode
 
 
-def _attach(command: Command, recording: Recording, options: AgentOptions) -> Attachment:
+def _attach(recording: Recording, signals: SignalQueue) -> Attachment:
     try:
-        return attach(recording.wrapped(command, options), recording.output)
+        return attach(recording.command(signals.restore), recording.output)
     except StartError as error:
         recording.fail(str(error))
         raise
 
 
 def _follow(recording: Recording, attachment: Attachment, signals: SignalQueue) -> int:
-    stopper = Stopper(attachment.training)
-    requests = RequestServer(recording, stopper, attachment.terminal)
     returncode = supervise(
+        recording,
         attachment.training,
+        attachment.terminal,
         signals,
-        stopper,
-        requests,
-        lambda received: _pass_on(attachment, received),
+        lambda received, _: _pass_on(attachment, received),
     )
     _pass_rest(attachment, signals)
     return returncode

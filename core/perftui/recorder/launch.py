@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ import psutil
 
 import perftui
 from perftui.recorder.multi_host.merge import make_or_merge, merge_key
-from perftui.recorder.process.environment import our_module
+from perftui.recorder.process.environment import reap, start_in_run
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
 from perftui.run.stack_samples import LOOKS
@@ -27,9 +26,6 @@ from perftui.wire.options import AgentOptions
 
 PATIENCE = 30.0
 """Seconds a recorder may take to start: it imports numpy from what may be a cold network disk."""
-
-SAMPLE_SECONDS = 1.0
-"""Between two samples of the machine: one takes 1 ms of a core without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,6 @@ class Launch:
     options: AgentOptions = field(default_factory=AgentOptions)
     rows: int = 24
     columns: int = 80
-    sample_seconds: float = SAMPLE_SECONDS
-    """Between two samples of the machine."""
     joins: bool = False
     """Whether recorders of the same job (see ``multi_host.merge``) make one run together."""
     stack_samples_per_second: int = 0
@@ -68,25 +62,9 @@ def start(launch: Launch) -> Path:
         OSError: the run directory cannot be made.
     """
     layout = prepare(launch)
-    layout.recorder_log.touch(0o600)
-    with layout.recorder_log.open("ab") as log:
-        recorder = subprocess.Popen(
-            [
-                *our_module("perftui.recorder"),
-                str(layout.root.resolve()),
-                *("--rows", str(launch.rows), "--columns", str(launch.columns)),
-                *("--sample-seconds", str(launch.sample_seconds)),
-            ],
-            cwd=layout.root,
-            # Not what C libraries changed behind Python's back: readline sets LINES and COLUMNS.
-            env=dict(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            # The training gets what the user opened for it through the recorder.
-            close_fds=False,
-        )
+    size = (str(launch.rows), str(launch.columns))
+    # The training gets what the user opened for it through the recorder.
+    recorder = start_in_run(layout, "perftui.recorder.detached", *size, close_fds=False)
     _wait(layout, recorder)
     return layout.root
 
@@ -146,8 +124,7 @@ def _wait(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> None:
             _give_up(layout, "ended" if ended else "did not answer")
             break
         time.sleep(0.01)
-    # A recorder that has ended would stay a zombie, which looks alive, until somebody waits.
-    threading.Thread(target=recorder.wait, name="recorder", daemon=True).start()
+    reap(recorder)
 
 
 def _end(layout: RunLayout, recorder: subprocess.Popen[bytes]) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,13 @@ from perftui.recorder.journals.live_manifest import LiveManifest
 from perftui.recorder.multi_host.heartbeat import Heartbeat
 from perftui.recorder.multi_host.machine_sampling import MachineSampling
 from perftui.recorder.nsys.training import below_nsys
-from perftui.recorder.process.concluding import have_concluded
-from perftui.recorder.process.environment import training_environment
+from perftui.recorder.options import options_of
+from perftui.recorder.process.environment import start_diagnosis, training_environment
 from perftui.recorder.process.git import git_state
 from perftui.recorder.process.left_behind import families, left_behind_message, living
 from perftui.recorder.process.repeating import Repeating
 from perftui.recorder.process.silence import Silence
-from perftui.recorder.process.training import Command, StartError, Training, no_start
+from perftui.recorder.process.training import Command, StartError, no_start
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import SpoolDrain
 from perftui.recorder.spool.notes import Note
@@ -29,14 +30,16 @@ from perftui.recorder.stacks.sampling import CHECK_SECONDS, StackSampling
 from perftui.recorder.terminal.output_log import OutputLog
 from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
-from perftui.run.manifest import Manifest, Status
+from perftui.run.liveness import recorded_by_this_process
+from perftui.run.manifest import Status, read_manifest
 from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, looks_of
-from perftui.wire.options import AgentOptions
 
 DRAIN_SECONDS = 0.25
 """Between two reads of the rings: with the second a step may wait for its last records, a
 recorder that is killed loses little more than a second."""
 
+SAMPLE_SECONDS = 1.0
+"""Between two samples of the machine: one takes 1 ms of a core without a GPU."""
 
 PATIENCE = 2.0
 """Seconds for what is still being asked when the training ends: a driver that lost its card never
@@ -44,7 +47,7 @@ answers, and whoever waits for the exit code must not wait for that."""
 
 
 class Recording:
-    """Records the run in ``layout``, whose manifest is ``manifest``.
+    """Records the run that is prepared in ``layout``.
 
     ``begin`` once the training has started (no thread runs before), ``end`` when it has ended.
     The manifest names our process from the first moment on: whoever reads it later finds out that
@@ -54,7 +57,8 @@ class Recording:
         StartError: there is no room for what the training and we share; the manifest says so, too.
     """
 
-    def __init__(self, layout: RunLayout, manifest: Manifest, sample_seconds: float) -> None:
+    def __init__(self, layout: RunLayout) -> None:
+        manifest = recorded_by_this_process(read_manifest(layout.manifest))
         self.layout = layout
         self.faults = FaultLog(layout.recorder_log)
         self.manifest = LiveManifest(layout.manifest, manifest, self.faults)
@@ -66,57 +70,43 @@ class Recording:
         except StartError as error:
             self._conclude_unstarted(str(error))
             raise
-        self._sample_seconds = sample_seconds
-        self._draining: Repeating | None = None
-        self._stacks: StackSampling | None = None
-        self._stack_sampling: Repeating | None = None
-        self._sampled: Repeating | None = None
-        self._sampling: MachineSampling | None = None
         self._drain = SpoolDrain(self._spool.spool, layout, self.faults, self._know_process)
+        self._repeated: list[tuple[Repeating, Callable[[], object]]] = []
+        """What is done over and over, and at the end of it."""
         self._reported: dict[str, str] = {}
         """What is wrong with this recording, by what it is about."""
-        self._silence: Silence | None = None
         self._left: set[int] = set()
         """Processes of the command that lived when it had ended, but for those that are told of."""
         self._is_ending = threading.Event()
-        self._heartbeat: Heartbeat | None = None
-        self._beating: Repeating | None = None
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
-    def environment(self, base: Mapping[str, str], options: AgentOptions) -> dict[str, str]:
-        """The environment to start the training in."""
-        overrides = self.manifest.current.overrides
-        options = replace(options, tracer=tracer(looks_of(self.manifest.current.profile)))
-        return training_environment(base, self._spool.spool.root, options, overrides)
+    def command(self, restore: Callable[[], None]) -> Command:
+        """The command of the run, with the agent in its environment, below nsys if that was asked.
 
-    def wrapped(self, command: Command, options: AgentOptions) -> Command:
-        """``command`` with what ``options`` put around it.
+        ``restore`` puts signals back in the child before it begins.
 
         Raises:
-            StartError: that cannot be used here.
+            StartError: nsys cannot be used here.
+            OSError: the spool cannot be written.
         """
-        if not options.nsys:
-            return command
-        return below_nsys(command, self.layout, self._spool.spool.root)
-
-    def failed_to_start(self, training: Training) -> str:
-        """Why what runs around the command has not started it; empty where it has."""
-        if training.failure:
-            self.manifest.update(message=training.failure)
-        return training.failure
+        manifest, spool = self.manifest.current, self._spool.spool.root
+        asked = options_of(manifest.profile)
+        options = replace(asked, tracer=tracer(looks_of(manifest.profile)))
+        environment = training_environment(os.environ, spool, options, manifest.overrides)
+        command = Command(manifest.command, Path(manifest.cwd), environment, restore)
+        return below_nsys(command, self.layout, spool) if options.nsys else command
 
     def begin(self, pid: int) -> None:
         """The training runs as ``pid``."""
         self.manifest.update(status=Status.RUNNING, pid=pid)
         spool = self._spool.spool
-        self._sampling = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
         self._silence = Silence(pid, partial(self._report, "silence"))
         self._draining = Repeating("drain", DRAIN_SECONDS, self._poll, self.faults)
-        sample = self._sampling.sample
-        self._sampled = Repeating("sample", self._sample_seconds, sample, self.faults)
-        self._heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
-        self._beating = Repeating("heartbeat", BEAT_SECONDS, self._heartbeat.beat, self.faults)
-        self._begin_stacks()
+        machine = MachineSampling(pid, spool, self.layout, self.manifest, self.faults)
+        self._repeat("sample", SAMPLE_SECONDS, machine.sample, machine.finish)
+        self._stacks = self._begin_stacks()
+        heartbeat = Heartbeat(self.layout, self.manifest.current.host, pid, spool.root)
+        self._repeat("heartbeat", BEAT_SECONDS, heartbeat.beat, heartbeat.end)
         self._git.start()
 
     def count_capture(self) -> None:
@@ -129,22 +119,31 @@ class Recording:
         self.output.close()
         self._conclude_unstarted(message)
 
-    def end(self, returncode: int) -> None:
-        """The training has ended: write everything down, and last of all that it is over."""
+    def end(self, returncode: int, failure: str) -> None:
+        """The training has ended: write everything down, and last of all that it is over.
+
+        ``failure`` says why what runs around the command has not started it; empty where it has.
+        """
         ended_ns = time.time_ns()
+        if failure:
+            self.manifest.update(message=failure)
         was_killed = returncode < 0
         if not was_killed:
             # Else all that belong to it are about to end.
             self.attempt("what lives on", self._find_left)
         if self._stacks is not None:
             self._stacks.interrupt()
-        if self._draining is not None:
-            self._draining.stop()
+        self._draining.stop()
         self._finish_draining(was_killed)
-        self.attempt("the last sample", self._finish_sampling)
-        self.attempt("the last stacks", self._finish_stacks)
-        self._finish_git()
-        self.attempt("the last sign of life", self._finish_beating)
+        for repeating, finish in self._repeated:
+            if repeating.stop(PATIENCE):
+                self.attempt(f"the last {repeating.name}", finish)
+            else:
+                hangs = f"it did not answer for {PATIENCE:g} s at the end"
+                self.faults.report(repeating.name, hangs)
+        self._git.join(PATIENCE)
+        self._is_ending.set()
+        self._git.join(PATIENCE)
         self.output.flush()
         self.attempt("removal of the spool", self._spool.remove)
         self.attempt("what lives on", self._report_left)
@@ -186,60 +185,39 @@ class Recording:
         # By now, some ms later, those have ended that ended with the command.
         self._report("left", left_behind_message(self._left))
 
-    def _finish_sampling(self) -> None:
-        if self._sampled is None or self._sampling is None:
-            return
-        if self._sampled.stop(PATIENCE):
-            self._sampling.finish()
-        else:
-            self.faults.report("sample", f"a source did not answer for {PATIENCE:g} s at the end")
+    def _repeat(
+        self, name: str, seconds: float, work: Callable[[], object], finish: Callable[[], object]
+    ) -> None:
+        """Do ``work`` until the end, and then ``finish``."""
+        self._repeated.append((Repeating(name, seconds, work, self.faults), finish))
 
-    def _begin_stacks(self) -> None:
+    def _begin_stacks(self) -> StackSampling | None:
         rate = looks_of(self.manifest.current.profile)
-        if rate:
-            place, drain = self._spool.spool.root, self._drain
-            self._stacks = StackSampling(
-                rate, drain.training, drain.loading, place, self.faults, self._sample_inside
-            )
-            advance = self._stacks.advance
-            self._stack_sampling = Repeating("stacks", CHECK_SECONDS, advance, self.faults)
+        if not rate:
+            return None
+        place, drain = self._spool.spool.root, self._drain
+        stacks = StackSampling(
+            rate, drain.training, drain.loading, place, self.faults, self._sample_inside
+        )
+        self._repeat("stacks", CHECK_SECONDS, stacks.advance, stacks.finish)
+        return stacks
 
     def _sample_inside(self, why: str) -> None:
         """Have the agents take stack samples inside their windows: nobody can from outside."""
         self.manifest.note(NO_STACKS, why)
         self._spool.control.set_sample_every(INNER_EVERY)
 
-    def _finish_stacks(self) -> None:
-        if (
-            self._stack_sampling is not None
-            and self._stacks is not None
-            and self._stack_sampling.stop(PATIENCE)
-        ):
-            self._stacks.finish()
-
-    def _finish_beating(self) -> None:
-        if self._beating is None or self._heartbeat is None:
-            return
-        if self._beating.stop(PATIENCE):
-            self._heartbeat.end()
-
-    def _finish_git(self) -> None:
-        self._git.join(PATIENCE)
-        self._is_ending.set()
-        self._git.join(PATIENCE)
-
     def _conclude_unstarted(self, message: str) -> None:
         self.manifest.update(status=Status.EXITED, ended_ns=time.time_ns(), message=message)
 
     def _conclude(self) -> None:
         if self.layout.ranks():
-            have_concluded(self.layout)
+            start_diagnosis(self.layout)
 
     def _poll(self) -> None:
         self._drain.poll()
         self._report_unheard()
-        if self._silence is not None:
-            self._silence.check()
+        self._silence.check()
 
     def _report_unheard(self) -> None:
         count = self._spool.control.unheard
@@ -250,14 +228,13 @@ class Recording:
 
     def _report(self, subject: str, message: str | None) -> None:
         """Show ``message`` about ``subject`` in the run; None takes back the last one."""
-        reported = {**self._reported, subject: message or ""}
-        if reported != self._reported:
-            self._reported = reported
-            self.manifest.update(notes=tuple(filter(None, reported.values())))
+        self._reported[subject] = message or ""
+        notes = tuple(filter(None, self._reported.values()))
+        if notes != self.manifest.current.notes:
+            self.manifest.update(notes=notes)
 
     def _know_process(self, note: Note) -> None:
-        if self._silence is not None:
-            self._silence.end()
+        self._silence.end()
         data = note.data
         devices = data.get("devices")
         changes = {
@@ -268,6 +245,6 @@ class Recording:
         self.manifest.update(**{name: value for name, value in changes.items() if value})
 
     def _ask_git(self) -> None:
-        state = git_state(Path(self.manifest.current.cwd), self._is_ending)
-        if state.commit is not None:
-            self.manifest.update(git_commit=state.commit, git_dirty=state.dirty)
+        commit, is_dirty = git_state(Path(self.manifest.current.cwd), self._is_ending)
+        if commit is not None:
+            self.manifest.update(git_commit=commit, git_dirty=is_dirty)

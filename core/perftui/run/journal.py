@@ -125,11 +125,6 @@ class JournalReader:
         return self._damaged + self._tail.skipped
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Column names, empty until the first line has been read."""
-        return tuple(column.name for column in self.columns)
-
-    @property
     def position(self) -> int:
         """Bytes of the file that are done with; it stays where nothing was added."""
         return self._tail.position

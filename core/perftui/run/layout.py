@@ -14,46 +14,39 @@ PRIVATE_MODE = 0o700
 """A run holds the script's output and source lines: nobody but its owner reads it."""
 
 
+class _Entry:
+    """A path inside the directory of a layout, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, layout: RunLayout | RankLayout, _: type) -> Path:
+        return layout.root / self._name
+
+
 @dataclass(frozen=True)
 class RunLayout:
     """Paths inside the run directory at ``root``; nothing is created by asking for one."""
 
     root: Path
-
-    @property
-    def manifest(self) -> Path:
-        """What ran, where, with which outcome; replaced atomically."""
-        return self.root / "run.json"
-
-    @property
-    def name(self) -> Path:
-        """What the user calls the run, where a name was given after its start."""
-        return self.root / "name"
-
-    @property
-    def output(self) -> Path:
-        """The script's terminal output, raw bytes."""
-        return self.root / "output.log"
-
-    @property
-    def control(self) -> Path:
-        """Requests from viewers, one JSON file each, removed by the recorder once served."""
-        return self.root / "control"
-
-    @property
-    def findings(self) -> Path:
-        """The diagnosis, written when the run has ended."""
-        return self.root / "findings.json"
-
-    @property
-    def recorder_log(self) -> Path:
-        """What the recorder itself could not do, in words."""
-        return self.root / "recorder.log"
-
-    @property
-    def heartbeat(self) -> Path:
-        """Signs of life of its recorder."""
-        return self.root / "heartbeat.json"
+    manifest = _Entry("run.json")
+    """What ran, where, with which outcome; replaced atomically."""
+    name = _Entry("name")
+    """What the user calls the run, where a name was given after its start."""
+    output = _Entry("output.log")
+    """The script's terminal output, raw bytes."""
+    control = _Entry("control")
+    """Requests from viewers, one JSON file each, removed by the recorder once served."""
+    findings = _Entry("findings.json")
+    """The diagnosis, written when the run has ended."""
+    recorder_log = _Entry("recorder.log")
+    """What the recorder itself could not do, in words."""
+    heartbeat = _Entry("heartbeat.json")
+    """Signs of life of its recorder."""
+    nsys = _Entry("nsys")
+    """Reports of Nsight Systems, one for each range of steps, and what nsys said."""
+    hosts = _Entry(_HOSTS)
+    """Where recorders that joined this run have directories of their own."""
 
     @property
     def run(self) -> RunLayout:
@@ -66,13 +59,8 @@ class RunLayout:
         """Held by the recorder that samples the machine ``host``."""
         return self.root / f"sampling-{host}.lock"
 
-    @property
-    def nsys(self) -> Path:
-        """Reports of Nsight Systems, one for each range of steps, and what nsys said."""
-        return self.root / "nsys"
-
     def nsys_reports(self) -> list[Path]:
-        """Those reports, in the order they were made."""
+        """Reports of Nsight Systems, in the order they were made."""
         found = [*self.nsys.glob("*.nsys-rep"), *self.nsys.glob("*.qdrep")]
         return sorted(found, key=lambda path: (len(path.name), path.name))
 
@@ -84,13 +72,8 @@ class RunLayout:
         """The telemetry journals of every host that has written one, by name."""
         return sorted(self.root.glob("telemetry-*.jsonl"))
 
-    @property
-    def hosts(self) -> Path:
-        """Where recorders that joined this run have directories of their own."""
-        return self.root / _HOSTS
-
     def parts(self) -> list[RunLayout]:
-        """Those directories, each laid out as that of a run, by name."""
+        """The directories in ``hosts``, each laid out as that of a run, by name."""
         try:
             found = sorted(self.hosts.iterdir())
         except OSError:
@@ -117,49 +100,25 @@ class RankLayout:
     """Paths of one rank inside a run directory."""
 
     root: Path
-
-    @property
-    def steps(self) -> Path:
-        """One line a step."""
-        return self.root / "steps.jsonl"
-
-    @property
-    def events(self) -> Path:
-        """Everything that is not a step: loader facts, pauses, windows, warnings."""
-        return self.root / "events.jsonl"
-
-    @property
-    def workers(self) -> Path:
-        """What the workers of its data loaders did, a line now and then for each."""
-        return self.root / "workers.jsonl"
-
-    @property
-    def stacks(self) -> Path:
-        """Where its main thread was, as py-spy saw it."""
-        return self.root / "stacks.jsonl"
-
-    @property
-    def worker_stacks(self) -> Path:
-        """Where the workers of its data loaders were, as py-spy saw them."""
-        return self.root / "worker_stacks.jsonl"
-
-    @property
-    def window_stacks(self) -> Path:
-        """Where its main thread was in profiled windows, as the agent saw it there."""
-        return self.root / "window_stacks.jsonl"
-
-    @property
-    def windows(self) -> Path:
-        """Profiled windows as plain Kineto traces."""
-        return self.root / "windows"
-
-    @property
-    def memory(self) -> Path:
-        """Snapshots of the GPU's memory as torch writes them, at most one for each cause."""
-        return self.root / "memory"
+    steps = _Entry("steps.jsonl")
+    """One line a step."""
+    events = _Entry("events.jsonl")
+    """Everything that is not a step: loader facts, pauses, windows, warnings."""
+    workers = _Entry("workers.jsonl")
+    """What the workers of its data loaders did, a line now and then for each."""
+    stacks = _Entry("stacks.jsonl")
+    """Where its main thread was, as py-spy saw it."""
+    worker_stacks = _Entry("worker_stacks.jsonl")
+    """Where the workers of its data loaders were, as py-spy saw them."""
+    window_stacks = _Entry("window_stacks.jsonl")
+    """Where its main thread was in profiled windows, as the agent saw it there."""
+    windows = _Entry("windows")
+    """Profiled windows as plain Kineto traces."""
+    memory = _Entry("memory")
+    """Snapshots of the GPU's memory as torch writes them, at most one for each cause."""
 
     def memory_files(self) -> list[Path]:
-        """Those snapshots, the newest last."""
+        """The snapshots in ``memory``, the newest last."""
         try:
             found = [(path.stat().st_mtime_ns, path) for path in self.memory.glob("*.pickle")]
         except OSError:

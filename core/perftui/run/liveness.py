@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from dataclasses import replace
@@ -24,23 +25,23 @@ def with_liveness(manifest: Manifest) -> Manifest:
     """A run whose recorder is gone without writing an end is lost; only its own host can tell."""
     if manifest.status.is_over or manifest.host != socket.gethostname():
         return manifest
-    pid = manifest.recorder_pid
-    if pid is None or _is_alive(pid, manifest.recorder_created):
+    pid, created = manifest.recorder_pid, manifest.recorder_created
+    before = math.inf if created is None else created + CLOCK_TOLERANCE
+    if pid is None or is_alive(pid, before):
         return manifest
     return replace(manifest, status=Status.LOST)
 
 
-def has_ended(pid: int) -> bool:
-    """Whether no process of this host has the number ``pid``, or one that waits to be reaped."""
-    return not _is_alive(pid, None)
+def is_alive(pid: int, begun_before: float = math.inf) -> bool:
+    """Whether a process of this host has the number ``pid`` and does not wait to be reaped.
 
-
-def _is_alive(pid: int, created: float | None) -> bool:
+    One that was not ``begun_before`` that time (seconds since the epoch) is another one, which was
+    given the number later.
+    """
     try:
         process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        return created is None or abs(process.create_time() - created) < CLOCK_TOLERANCE
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return not is_zombie and bool(process.create_time() < begun_before)
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -30,43 +30,39 @@ def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
         own,
         manifest=_manifest(own.manifest, [part.manifest for part in parts], notes),
         ranks=ranks,
-        telemetry={host: samples.table for host, samples in machines.items()},
-        downsampled={host: samples.downsampled for host, samples in machines.items()},
+        telemetry={host: table for host, (table, _) in machines.items()},
+        downsampled={host: sums for host, (_, sums) in machines.items()},
         skipped_lines=sum(run.skipped_lines for run in every),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """Of one machine."""
-
-    table: Table
-    downsampled: Aggregates
+_Samples = tuple[Table, Aggregates]
+"""Of one machine: row by row, and summed."""
 
 
 def _samples(host: str, runs: Sequence[RunSnapshot]) -> _Samples:
     """What the recorders on ``host`` have sampled one after the other."""
     all_of_it = [
-        _Samples(run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
+        (run.telemetry[host], run.downsampled.get(host, NO_AGGREGATES))
         for run in runs
         if host in run.telemetry
     ]
-    begun = [one for one in all_of_it if len(one.table)]
+    begun = [(table, sums) for table, sums in all_of_it if len(table)]
     if not begun:
         return all_of_it[0]
-    first, *later = sorted(begun, key=lambda one: float(one.table["time"][0]))
+    first, *later = sorted(begun, key=lambda one: float(one[0]["time"][0]))
     return reduce(_followed, later, first)
 
 
 def _followed(before: _Samples, after: _Samples) -> _Samples:
     """``before`` and what ``after`` has sampled later than that."""
-    until = before.table["time"][-1]
-    fresh = after.table["time"] > until
+    (rows, sums), (later_rows, later_sums) = before, after
+    fresh = later_rows["time"] > rows["time"][-1]
     if not fresh.any():
         return before
     # What overlaps is no longer there row by row, or is told already.
-    downsampled = before.downsampled.plus(after.downsampled) if fresh.all() else before.downsampled
-    return _Samples(before.table.then(after.table.where(fresh)), downsampled)
+    downsampled = sums.plus(later_sums) if fresh.all() else sums
+    return rows.then(later_rows.where(fresh)), downsampled
 
 
 def _ranks(runs: Sequence[RunSnapshot]) -> tuple[tuple[RankSnapshot, ...], list[str]]:

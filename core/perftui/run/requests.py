@@ -18,16 +18,12 @@ CAPTURE = "capture"
 """Profile a window now."""
 
 STOP = "stop"
-"""End the training: SIGINT, then SIGTERM, then SIGKILL. Asking again goes on to the next at once.
-``interrupt`` and ``terminate`` are the seconds of grace after the first two."""
+"""End the training: SIGINT, then SIGTERM, then SIGKILL. Asking again goes on at once."""
 
 RESIZE = "resize"
 """Give the script's terminal ``rows`` and ``columns``."""
 
-INPUT = "input"
-"""Type ``text`` at the script's terminal."""
-
-KINDS = (CAPTURE, STOP, RESIZE, INPUT)
+KINDS = (CAPTURE, STOP, RESIZE)
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ def request(layout: RunLayout, kind: str, **data: Any) -> Path:
 
 
 LARGEST = 1024 * 1024
-"""Bytes of a request; a pasted text is the longest there is. What is larger is damaged."""
+"""Bytes of a request; what is larger is damaged."""
 
 
 def take_requests(layout: RunLayout) -> list[Request]:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from perftui.run.aggregates import Aggregates
-from perftui.run.atomic import replace_file
 from perftui.run.journal import Column, JournalReader
 from perftui.run.versioned import NewerError, UnreadableError, decode_versioned
 
@@ -44,10 +43,10 @@ class Segments:
         """Piece ``number``, from 0 on."""
         return self.root / f"{number}.jsonl" if number else self.first
 
-    def lowest_after(self, number: int) -> int:
-        """The first segment after ``number`` that is there, else the one that will be."""
+    def lowest(self) -> int:
+        """The first segment after number 0 that is there, else 1, which will be."""
         found = [int(path.stem) for path in self.root.glob("*.jsonl") if path.stem.isdecimal()]
-        return min((one for one in found if one > number), default=number + 1)
+        return min(found, default=1)
 
 
 class Downsampled(msgspec.Struct, frozen=True, rename={"segments": "pieces"}):
@@ -56,29 +55,6 @@ class Downsampled(msgspec.Struct, frozen=True, rename={"segments": "pieces"}):
     segments: int = 0
     sums: Aggregates = Aggregates()
     schema: int = SCHEMA
-
-
-def write_downsampled(segments: Segments, downsampled: Downsampled) -> None:
-    """Replace the sums; the segments in them may be removed afterwards.
-
-    Raises:
-        OSError: they cannot be written.
-    """
-    replace_file(segments.sums, msgspec.json.encode(downsampled))
-
-
-def read_downsampled(segments: Segments) -> Downsampled:
-    """The sums so far; those of no segment where there are none yet.
-
-    Raises:
-        UnreadableError: they are damaged or newer than this version.
-        OSError: they cannot be read.
-    """
-    try:
-        content = segments.sums.read_bytes()
-    except FileNotFoundError:
-        return Downsampled()
-    return decode_versioned(content, Downsampled, SCHEMA, "sums")
 
 
 class SegmentReader:
@@ -136,20 +112,20 @@ class SegmentReader:
         return []
 
     def _notice_downsampling(self) -> None:
+        sums = self._segments.sums
         try:
-            status = self._segments.sums.stat()
+            status = sums.stat()
+            stamp = (status.st_mtime_ns, status.st_ino)
+            if stamp == self._stamp:
+                return
+            downsampled = decode_versioned(sums.read_bytes(), Downsampled, SCHEMA, "sums")
         except FileNotFoundError:
             return
-        stamp = (status.st_mtime_ns, status.st_ino)
-        if stamp == self._stamp:
-            return
-        try:
-            downsampled = read_downsampled(self._segments)
         except NewerError as error:
-            raise NewerError(f"{self._segments.sums}: {error}") from error
+            raise NewerError(f"{sums}: {error}") from error
         except UnreadableError:
             self._skipped += 1
-            downsampled = Downsampled(segments=self._segments.lowest_after(0) - 1)
+            downsampled = Downsampled(segments=self._segments.lowest() - 1)
         self._stamp = stamp
         if self._number and downsampled.segments < self._number:
             return

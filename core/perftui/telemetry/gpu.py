@@ -1,12 +1,50 @@
-"""NVIDIA cards by NVML: every field that a card answers, one table row each."""
+"""NVIDIA cards by NVML: their fields, PCIe traffic, and the memory that the run holds."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from perftui.run.journal import Column
-from perftui.telemetry.nvml import answer
+
+
+class NoGpuError(Exception):
+    """There is no GPU to ask; the message is for the user."""
+
+
+def open_nvml(library: ModuleType | None = None) -> Any:
+    """The initialised ``pynvml`` module (or ``library`` in its place).
+
+    Raises:
+        NoGpuError: no driver, no library, or no card.
+    """
+    try:
+        nvml: Any = library or import_module("pynvml")
+    except ImportError as error:
+        raise NoGpuError(f"the NVML bindings cannot be imported ({error})") from error
+    try:
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+    except nvml.NVMLError as error:
+        raise NoGpuError(f"NVML says: {error}") from error
+    if not count:
+        raise NoGpuError("NVML finds no GPU")
+    return nvml
+
+
+def answer(nvml: Any, ask: Any, *arguments: Any) -> Any:
+    """What one NVML call returns, None where the card does not answer it (now, or at all)."""
+    try:
+        return ask(*arguments)
+    except nvml.NVMLError:
+        return None
+    except AttributeError:
+        # An older binding or driver library lacks the function.
+        return None
 
 
 @dataclass(frozen=True)
@@ -84,16 +122,30 @@ FIELDS = (
     Field("pcie_width", "", "PCIe lanes", "CurrPcieLinkWidth", note="of the link now"),
 )
 
+TRAFFIC = tuple(
+    Field(
+        *(f"pcie_{way}", "B/s", f"PCIe {label} the GPU", "PcieThroughput"),
+        constant=f"NVML_PCIE_UTIL_{counter}_BYTES",
+        # NVML counts KiB.
+        divisor=1 / 1024,
+        note="over 20 ms, every 2 s",
+    )
+    for way, label, counter in (("receive", "to", "RX"), ("transmit", "from", "TX"))
+)
+
+TRAFFIC_SECONDS = 2.0
+"""Between two readings: two directions of 20 ms each are 2 % of a thread's time."""
+
 
 class GpuSource:
     """All cards of the machine; a field that a card does not answer at the start is left out."""
 
-    def __init__(self, nvml: Any) -> None:
+    def __init__(self, nvml: Any, fields: Sequence[Field] = FIELDS) -> None:
         self._nvml = nvml
         self._fields: list[tuple[Any, Field]] = []
         columns = []
         for device, card in enumerate(cards(nvml)):
-            for field in FIELDS:
+            for field in fields:
                 if answer(nvml, field.read, nvml, card) is not None:
                     self._fields.append((card, field))
                     columns.append(field.column(device))
@@ -102,6 +154,62 @@ class GpuSource:
     def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - levels need no clock
         """One value for each column, None where the card does not answer just now."""
         return [answer(self._nvml, field.read, self._nvml, card) for card, field in self._fields]
+
+
+class PcieSource:
+    """``TRAFFIC`` of each card, read beside the others, as NVML takes 20 ms to measure each."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._cards = GpuSource(nvml, TRAFFIC)
+        self.columns = self._cards.columns
+        self._latest: list[float | None] = [None] * len(self.columns)
+        self._reading: threading.Thread | None = None
+        self._due = 0.0
+
+    def sample(self, now: float) -> list[float | None]:
+        """The latest reading, None before the first; it begins another where that is due."""
+        latest = self._latest
+        if now >= self._due and not (self._reading and self._reading.is_alive()):
+            self._due = now + TRAFFIC_SECONDS
+            # One that a lost card keeps waiting ends with the process.
+            self._reading = threading.Thread(target=self._read, name="pcie", daemon=True)
+            self._reading.start()
+        return latest
+
+    def _read(self) -> None:
+        self._latest = self._cards.sample(self._due)
+
+
+class GpuMemorySource:
+    """Memory of each card held by the processes that ``pids`` names.
+
+    None while none of them is on the card's list: also in a container whose NVML names processes
+    by the host's numbers, where nobody can tell which are ours.
+    """
+
+    def __init__(self, nvml: Any, pids: Callable[[], frozenset[int]]) -> None:
+        self._nvml = nvml
+        self._pids = pids
+        numbered = [one for one in enumerate(cards(nvml)) if self._running(one[1]) is not None]
+        self._cards = [card for _, card in numbered]
+        source = "held by its processes; nvmlDeviceGetComputeRunningProcesses"
+        self.columns = tuple(
+            Column(f"gpu{device}.process_memory", "B", "GPU memory of this run", source)
+            for device, _ in numbered
+        )
+
+    def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - a level needs no clock
+        """Bytes, one value for each card that lists its processes."""
+        mine = self._pids()
+        return [self._held(card, mine) for card in self._cards]
+
+    def _held(self, card: Any, mine: frozenset[int]) -> float | None:
+        running = self._running(card) or []
+        held = [p.usedGpuMemory for p in running if p.pid in mine and p.usedGpuMemory is not None]
+        return float(sum(held)) if held else None
+
+    def _running(self, card: Any) -> Any:
+        return answer(self._nvml, self._nvml.nvmlDeviceGetComputeRunningProcesses, card)
 
 
 def cards(nvml: Any) -> list[Any]:

@@ -8,11 +8,15 @@ from types import ModuleType
 
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
-from perftui.telemetry.gpu import GpuSource, card_names
-from perftui.telemetry.gpu_pcie import PcieSource
-from perftui.telemetry.gpu_processes import GpuMemorySource
+from perftui.telemetry.gpu import (
+    GpuMemorySource,
+    GpuSource,
+    NoGpuError,
+    PcieSource,
+    card_names,
+    open_nvml,
+)
 from perftui.telemetry.memory import MemorySource
-from perftui.telemetry.nvml import NoGpuError, open_nvml
 from perftui.telemetry.pressure import PressureSource
 from perftui.telemetry.processes import ProcessTreeSource, Roles
 from perftui.telemetry.source import Source
@@ -30,7 +34,7 @@ class Machine:
 def look_around(
     pid: int,
     nvml: ModuleType | None = None,
-    roles: Callable[[], Roles] | None = None,
+    roles: Callable[[], Roles] = Roles,
     others: Callable[[], Sequence[int]] = list,
 ) -> Machine:
     """Find what this machine can tell about itself and about the training process ``pid``.

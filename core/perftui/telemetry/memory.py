@@ -36,10 +36,8 @@ class MemorySource:
         """Values of ``COLUMNS``; None where a container does not say what it uses."""
         memory = psutil.virtual_memory()
         available = int(memory.available)
-        used: int | None = self._usable - available
-        if self._group is not None:
-            used = memory_of_group(self._group)
+        swapped = psutil.swap_memory().used
+        used = memory_of_group(self._group) if self._group else self._usable - available
         if used is None:
-            return [None, None, self._usable, psutil.swap_memory().used]
-        available = max(min(available, self._usable - used), 0)
-        return [used, available, self._usable, psutil.swap_memory().used]
+            return [None, None, self._usable, swapped]
+        return [used, max(min(available, self._usable - used), 0), self._usable, swapped]

@@ -11,20 +11,18 @@ import psutil
 from perftui.run.journal import Column
 from perftui.telemetry.process_tree import ProcessReading, find, read, tree
 
-ROLES = ("ranks", "workers", "rest")
-"""``rest``: launchers, compilers, and whatever else the training has started."""
-
-_ROLE_LABELS = {
+ROLES = {
     "ranks": "the processes that train",
     "workers": "data-loader workers",
     "rest": "other processes of the run",
 }
+"""``rest``: launchers, compilers, and whatever else the training has started."""
 
 COLUMNS = (
     Column("processes.cpu", "%", "CPU of the run", "100 % is one core; all its processes"),
     *(
         Column(f"processes.{role}_cpu", "%", f"CPU of {label}", "100 % is one core")
-        for role, label in _ROLE_LABELS.items()
+        for role, label in ROLES.items()
     ),
     Column(
         "processes.rss", "B", "resident memory", "a sum: pages that processes share count in each"
@@ -34,7 +32,7 @@ COLUMNS = (
     *(
         Column(f"processes.{role}_{way}", "B/s", f"{done} by {label}", "/proc/<pid>/io, Linux only")
         for way, done in (("read", "read from storage"), ("write", "written"))
-        for role, label in _ROLE_LABELS.items()
+        for role, label in ROLES.items()
     ),
     Column("processes.switches_voluntary", "1/s", "waits", "voluntary context switches"),
     Column("processes.switches_involuntary", "1/s", "preemptions", "involuntary context switches"),
@@ -69,7 +67,7 @@ class Roles:
 
 
 class ProcessTreeSource:
-    """The process ``pid`` and its descendants; ``roles`` tells what each is, where that is known.
+    """The process ``pid`` and its descendants; ``roles`` tells what each is.
 
     So, too, those that ``others`` names: a run may be started rank by rank.
 
@@ -83,7 +81,7 @@ class ProcessTreeSource:
     def __init__(
         self,
         pid: int,
-        roles: Callable[[], Roles] | None = None,
+        roles: Callable[[], Roles] = Roles,
         others: Callable[[], Sequence[int]] = list,
     ) -> None:
         self._main = find(pid)
@@ -122,12 +120,11 @@ class ProcessTreeSource:
         return frozenset(process.pid for process in self._before)
 
     def _by_role(self, pairs: dict[psutil.Process, Pair]) -> list[list[Pair]]:
-        """The pairs of each of ``ROLES``; none at all where nobody knows the roles."""
+        """The pairs of each of ``ROLES``."""
         found: dict[str, list[Pair]] = {role: [] for role in ROLES}
-        if self._roles is not None:
-            roles = self._roles()
-            for process, pair in pairs.items():
-                found[roles.of(process.pid)].append(pair)
+        roles = self._roles()
+        for process, pair in pairs.items():
+            found[roles.of(process.pid)].append(pair)
         return list(found.values())
 
     def _all_or_none(

@@ -1,11 +1,16 @@
-"""What every source of telemetry is, and rates made from counters."""
+"""What every source of telemetry is, rates made from counters, and samples of all sources."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from perftui.run.journal import Column
+
+TIME = Column("time", "ns", "when", "wall clock")
+
+Value = float | int | None
 
 
 class Source(Protocol):
@@ -23,14 +28,6 @@ class Source(Protocol):
         """Values at ``now``, seconds on the monotonic clock."""
 
 
-@runtime_checkable
-class Closing(Protocol):
-    """A source that holds something, such as a thread of its own."""
-
-    def close(self) -> None:
-        """Let go of it."""
-
-
 class Rate:
     """Change per second of a counter that only grows."""
 
@@ -45,3 +42,36 @@ class Rate:
         if value is None or before is None or value < before or now <= at:
             return None
         return (value - before) / (now - at)
+
+
+class Sampler:
+    """Asks all ``sources`` at once; ``columns`` are the time and then all of theirs.
+
+    A source that fails once is left out from then on (its columns stay, as None) and
+    ``on_failure`` is told which and why: the others go on.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], on_failure: Callable[[str, Exception], object]
+    ) -> None:
+        self._sources = [source for source in sources if source.columns]
+        self._failed: set[int] = set()
+        self._on_failure = on_failure
+        self.columns = (TIME, *(column for source in self._sources for column in source.columns))
+
+    def sample(self) -> list[Value]:
+        """One row of ``columns``."""
+        now = time.monotonic()
+        row: list[Value] = [time.time_ns()]
+        for number, source in enumerate(self._sources):
+            row += self._ask(number, source, now)
+        return row
+
+    def _ask(self, number: int, source: Source, now: float) -> Sequence[float | None]:
+        try:
+            if number not in self._failed:
+                return source.sample(now)
+        except Exception as error:  # noqa: BLE001 - whatever a driver raises, the others go on
+            self._failed.add(number)
+            self._on_failure(type(source).__name__, error)
+        return [None] * len(source.columns)

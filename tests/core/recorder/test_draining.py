@@ -164,12 +164,14 @@ def test_ranks_of_a_launcher_have_their_own_journals(run_script: Starter) -> Non
 
 
 def test_capture_requests_are_counted_for_the_agent(run_script: Starter) -> None:
-    run = run_script("input('on')\n" + CHILDREN, str(AGENT_FILE), "1", "0")
+    waits = "while not os.path.exists('go'):\n    time.sleep(0.01)\n"
+    script = "import os, time\nprint('on', flush=True)\n" + waits + CHILDREN
+    run = run_script(script, str(AGENT_FILE), "1", "0")
     run.wait_for_output("on")
     request(run.layout, "capture")
     request(run.layout, "capture")
     run_script.wait_for(lambda: not list(run.layout.control.iterdir()), "the requests to be served")
-    request(run.layout, "input", text="\n")
+    (run_script.directory / "go").touch()
     run.wait()
     assert "captures 2" in run.output
 

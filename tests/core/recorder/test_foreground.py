@@ -471,6 +471,6 @@ def test_script_is_over_at_once_though_git_and_a_driver_never_answer(tmp_path: P
     assert (recorded.returncode, recorded.stdout, recorded.stderr) == (7, b"", b"")
     assert _manifest(tmp_path).exit_code == 7
     (entry,) = list_runs(tmp_path / "runs")
-    assert "a source did not answer" in (entry.root / "recorder.log").read_text()
+    assert "sample: it did not answer" in (entry.root / "recorder.log").read_text()
     left = [one for one in psutil.process_iter(["cmdline"]) if str(tools) in str(one.info)]
     assert left == []

@@ -210,7 +210,6 @@ def test_a_run_that_is_removed_before_the_first_sample_stays_removed(
     sampler, journal = sampling._begin()
     shutil.rmtree(run.root)
     journal.append([sampler.sample()])
-    sampler.close()
 
     assert journal.lost == 1
     assert not run.root.exists()

@@ -27,6 +27,8 @@ from perftui.wire.worker_page import COLLATE, FETCH, IDLE
 
 OWNER = 4711
 
+NAMES = [column.name for column in WORKER_COLUMNS]
+
 
 class Clock:
     """Time as both sides read it; a look at it takes none."""
@@ -68,7 +70,7 @@ class Followed:
 
     def rows(self) -> list[dict[str, Any]]:
         reader = JournalReader(self.path)
-        return [dict(zip(reader.names, row, strict=True)) for row in reader.poll()]
+        return [dict(zip(NAMES, row, strict=True)) for row in reader.poll()]
 
 
 @pytest.fixture
@@ -139,7 +141,7 @@ def test_rows_sum_to_what_was_counted(
 def test_a_long_run_keeps_its_first_and_its_newest_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui.recorder.journals.downsampling.SEGMENT_BYTES", 2000)
+    monkeypatch.setattr("perftui.recorder.journals.sink.SEGMENT_BYTES", 2000)
     followed = Followed(tmp_path / "spool", Clock(monkeypatch))
     page = followed.page()
     for _ in range(500):
@@ -200,7 +202,7 @@ def test_the_page_of_a_worker_that_is_gone_is_read_and_removed(tmp_path: Path) -
     assert spool.worker_pages(OWNER) == []
     reader = JournalReader(tmp_path / "workers.jsonl")
     (row,) = reader.poll()
-    assert dict(zip(reader.names, row, strict=True))["bytes"] == 5
+    assert dict(zip(NAMES, row, strict=True))["bytes"] == 5
     assert reader.columns == WORKER_COLUMNS
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals import downsampling as thinning
 from perftui.recorder.journals import pauses
+from perftui.recorder.journals import sink as thinning
 from perftui.recorder.journals.pauses import ONE_BY_ONE, SHARED_ROW_NS, Pauses
 from perftui.recorder.journals.rank import RankJournals
 from perftui.recorder.spool import notes

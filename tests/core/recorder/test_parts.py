@@ -19,8 +19,8 @@ from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
 from perftui.recorder.options import options_of
 from perftui.recorder.process.environment import INJECT, LINKED, training_environment
-from perftui.recorder.process.git import GitState, git_state
-from perftui.recorder.process.stopping import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
+from perftui.recorder.process.git import git_state
+from perftui.recorder.process.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.recorder.spool.directory import SpoolDirectory
 from perftui.recorder.spool.drain import NOTES_LOST, SpoolDrain
 from perftui.recorder.spool.notes import Note, NotesTail
@@ -75,15 +75,6 @@ def test_stopping_can_be_hurried() -> None:
     for _ in range(4):
         stopper.ask()
     assert training.sent == ["group SIGINT", "leader SIGTERM", "kill all", "kill all"]
-
-
-def test_grace_of_nothing_goes_on_at_the_next_turn() -> None:
-    training = Training()
-    stopper = Stopper(training, clock=lambda: 0.0)  # type: ignore[arg-type]
-    stopper.ask(interrupt=0.0, terminate=0.0)
-    stopper.tick()
-    stopper.tick()
-    assert training.sent == ["group SIGINT", "leader SIGTERM", "kill all"]
 
 
 @pytest.mark.parametrize(
@@ -259,20 +250,20 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     wanted = threading.Event()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_state(tmp_path, wanted) == GitState()
+    assert git_state(tmp_path, wanted) == (None, None)
     git("init", "-q")
-    assert git_state(tmp_path, wanted) == GitState()
+    assert git_state(tmp_path, wanted) == (None, None)
     (tmp_path / "f").write_text("1")
     git("add", "f")
     git("commit", "-q", "-m", "m")
     commit = git("rev-parse", "HEAD")
-    assert git_state(tmp_path, wanted) == GitState(commit, dirty=False)
+    assert git_state(tmp_path, wanted) == (commit, False)
     (tmp_path / "untracked").write_text("")
-    assert git_state(tmp_path, wanted) == GitState(commit, dirty=False)
+    assert git_state(tmp_path, wanted) == (commit, False)
     (tmp_path / "f").write_text("2")
-    assert git_state(tmp_path, wanted) == GitState(commit, dirty=True)
+    assert git_state(tmp_path, wanted) == (commit, True)
     monkeypatch.setenv("PATH", "")
-    assert git_state(tmp_path, wanted) == GitState()
+    assert git_state(tmp_path, wanted) == (None, None)
 
 
 def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
@@ -281,9 +272,9 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from perftui.recorder.process.concluding import have_concluded\n"
+        "from perftui.recorder.process.environment import start_diagnosis\n"
         "from perftui.run.layout import RunLayout\n"
-        "have_concluded(RunLayout(Path(sys.argv[1])))\n"
+        "start_diagnosis(RunLayout(Path(sys.argv[1])))\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", source, str(run)], capture_output=True, check=False

@@ -28,6 +28,8 @@ class Writer:
             "capacity": slots,
             "data_offset": OFFSET,
             "head_offset": 4088,
+            "lost_notes_offset": 4080,
+            "rings_before": 0,
             "kinds": {kind: number for number, kind in enumerate(KINDS)},
             "pid": 1,
             "rank": 0,

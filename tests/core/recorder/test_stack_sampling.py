@@ -14,11 +14,17 @@ from typing import Any
 import pytest
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals import downsampling
+from perftui.recorder.journals import sink
 from perftui.recorder.stacks import pyspy
 from perftui.recorder.stacks import sampler as looking
-from perftui.recorder.stacks.sampling import ABSENT, FAILED, NOT_ALLOWED, StackSampling
-from perftui.recorder.stacks.targets import TrainingOrder, WorkerOrder
+from perftui.recorder.stacks.sampling import (
+    ABSENT,
+    FAILED,
+    NOT_ALLOWED,
+    StackSampling,
+    TrainingOrder,
+    WorkerOrder,
+)
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable
 from perftui.run.layout import RankLayout
@@ -373,7 +379,7 @@ def test_the_last_piece_is_kept_when_it_is_interrupted(
 def test_the_journal_stays_small_and_is_read_from_its_first_and_newest_pieces(
     tmp_path: Path, fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downsampling, "STACK_SEGMENT_BYTES", 1)
+    monkeypatch.setattr(sink, "STACK_SEGMENT_BYTES", 1)
     fake(f"output.write_text({ONE_LOOK!r}.replace('PID', pid))")
     sampled = Sampled(tmp_path, os.getpid())
     table = JournalTable(sampled.layout.stacks, STACK_COLUMNS, text=STACK_TEXT)

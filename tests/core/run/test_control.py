@@ -18,11 +18,11 @@ def layout(tmp_path: Path) -> RunLayout:
 def test_requests_are_taken_in_order_and_once(layout: RunLayout) -> None:
     request(layout, "capture")
     request(layout, "resize", rows=40, columns=120)
-    request(layout, "input", text="y\n")
+    request(layout, "stop")
     assert take_requests(layout) == [
         Request("capture"),
         Request("resize", {"rows": 40, "columns": 120}),
-        Request("input", {"text": "y\n"}),
+        Request("stop"),
     ]
     assert take_requests(layout) == []
     assert list(layout.control.iterdir()) == []

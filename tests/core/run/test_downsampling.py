@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftui.facts.step_breakdown import run_breakdown
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import KEPT_SEGMENTS, DownsamplingSink
+from perftui.recorder.journals.sink import KEPT_SEGMENTS, DownsamplingSink
 from perftui.run.aggregates import Aggregates, Group, aggregates_of
 from perftui.run.columns import PHASES, STEP_COLUMNS, STEP_TEXT
 from perftui.run.histogram import Weighed, added, histogram
@@ -238,7 +238,7 @@ def test_a_piece_ends_after_a_step_that_disturbs_no_other(tmp_path: Path) -> Non
     for index in range(40):
         sink.append([step(index, "train", 5, index % 4 == 0, False)])
     sink.close()
-    profiled = reader_of(Segments(path).path(Segments(path).lowest_after(0))).poll()["profiled"]
+    profiled = reader_of(Segments(path).path(Segments(path).lowest())).poll()["profiled"]
     assert profiled.tolist()[-1] == 0
 
 
@@ -252,7 +252,7 @@ def test_sums_that_cannot_be_written_cost_no_piece(
     sink = small_sink(path, 500)
     rows = [step(index, "train", 7, False, False) for index in range(100)]
     with monkeypatch.context() as patched:
-        patched.setattr("perftui.recorder.journals.downsampling.write_downsampled", full)
+        patched.setattr("perftui.recorder.journals.sink.replace_file", full)
         for row in rows[:60]:
             sink.append([row])
     assert reader_of(path).poll()["index"].tolist() == list(range(60))

@@ -136,7 +136,7 @@ def test_absent_journal_is_empty_until_it_appears(tmp_path: Path) -> None:
     writer.append([[1, "x", None]])
     writer.close()
     assert reader.poll() == [[1, "x", None]]
-    assert reader.names == ("a", "b", "c")
+    assert reader.columns == COLUMNS
 
 
 def test_appending_under_other_columns_is_refused(tmp_path: Path) -> None:

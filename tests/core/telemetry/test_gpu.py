@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
-from perftui.telemetry.gpu import FIELDS, GpuSource, card_names
-from perftui.telemetry.gpu_pcie import PcieSource
-from perftui.telemetry.gpu_processes import GpuMemorySource
+from perftui.telemetry.gpu import (
+    FIELDS,
+    GpuMemorySource,
+    GpuSource,
+    NoGpuError,
+    PcieSource,
+    card_names,
+    open_nvml,
+)
 from perftui.telemetry.machine import look_around
-from perftui.telemetry.nvml import NoGpuError, open_nvml
 
 
 class NVMLError(Exception):
@@ -129,28 +134,34 @@ def test_memory_of_our_processes_only() -> None:
     assert GpuMemorySource(refused, frozenset).columns == ()
 
 
-def test_card_that_never_answers_again_does_not_hold_up_the_end() -> None:
+def test_card_that_never_answers_again_holds_up_nothing_and_is_asked_once() -> None:
     nvml = fake_nvml()
+    asked: list[int] = []
     is_asked, never = threading.Event(), threading.Event()
-    source = PcieSource(nvml, interval=0.001)
-    nvml.nvmlDeviceGetPcieThroughput = lambda *_: is_asked.set() or never.wait()
+
+    def hang(_card: int, counter: int) -> int:
+        asked.append(counter)
+        is_asked.set()
+        never.wait()
+        return 0
+
+    source = PcieSource(nvml)
+    nvml.nvmlDeviceGetPcieThroughput = hang
+    assert source.sample(0.0) == [None, None]
     assert is_asked.wait(20)
-    closing = threading.Thread(target=source.close, daemon=True)
-    closing.start()
-    closing.join(20)
-    assert not closing.is_alive()
+    assert [source.sample(now) for now in (10.0, 20.0)] == [[None, None]] * 2
+    assert asked == [1]
     never.set()
 
 
 def test_pcie_traffic_is_read_beside_the_loop() -> None:
-    source = PcieSource(fake_nvml(), interval=0.01)
+    source = PcieSource(fake_nvml())
     assert _sampled(source) == {"gpu0.pcie_receive": None, "gpu0.pcie_transmit": None}
     until = time.monotonic() + 10
     while None in _sampled(source).values():
         assert time.monotonic() < until
         time.sleep(0.005)
     assert _sampled(source) == {"gpu0.pcie_receive": 2_048_000, "gpu0.pcie_transmit": 1_024_000}
-    source.close()
 
 
 def test_names_of_old_bindings_are_bytes() -> None:
@@ -179,6 +190,3 @@ def test_machine_with_gpus() -> None:
     names = [column.name for source in machine.sources for column in source.columns]
     assert len(names) == len(set(names))
     assert "gpu1.process_memory" in names
-    for source in machine.sources:
-        if isinstance(source, PcieSource):
-            source.close()

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink, stack_journal
 from perftui.recorder.journals.pauses import Pauses
-from perftui.recorder.journals.sink import JournalSink
+from perftui.recorder.journals.sink import DownsamplingSink, JournalSink, stack_journal
 from perftui.recorder.journals.steps import MAX_INTERVALS, StepAssembler
 from perftui.recorder.spool.notes import Note
 from perftui.recorder.spool.ring import Record

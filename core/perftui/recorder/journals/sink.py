@@ -1,13 +1,37 @@
-"""A journal that survives a full disk: rows that cannot be written are counted, not raised."""
+"""Journals that survive a full disk, and stay small however long the run lasts.
+
+Rows that cannot be written are counted, not raised. ``run.segments`` tells how one stays small.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from perftui.recorder.faults import FaultLog
+from perftui.run.aggregates import Aggregates, aggregates_of
+from perftui.run.atomic import replace_file
 from perftui.run.journal import Column, JournalWriter
+from perftui.run.segments import Downsampled, Segments
+from perftui.run.stack_samples import STACK_TEXT
+from perftui.run.table import GrowingTable
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+"""Of a segment: some 80,000 steps or seven hours of samples. With the first, those kept and the one
+being written, a journal takes four times that."""
+
+STACK_SEGMENT_BYTES = 2 * 1024 * 1024
+"""Of a segment of stacks: half an hour of ten samples a second that each find a new place."""
+
+KEPT_SEGMENTS = 2
+"""Complete segments besides the first that are kept row by row."""
+
+ROWS_AT_ONCE = 4096
+"""Rows that are aggregated together: each time costs some hundreds of microseconds."""
 
 
 class JournalSink:
@@ -49,15 +73,114 @@ class JournalSink:
 
     @property
     def size(self) -> int:
-        """Bytes of the journal so far, 0 where it is not open.
-
-        Raises:
-            OSError: the file system does not say.
-        """
-        return 0 if self._journal is None else self._journal.size
+        """Bytes of the journal so far, 0 where it is not open or the file system does not say."""
+        try:
+            return 0 if self._journal is None else self._journal.size
+        except OSError as error:
+            self._faults.report(self._path.name, error)
+            return 0
 
     def close(self) -> None:
         """Close the journal if it was ever opened."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+
+class DownsamplingSink:
+    """Appends rows as a ``JournalSink`` does, and replaces old segments by their aggregates.
+
+    ``floats`` and ``text`` describe the columns as for a ``GrowingTable``. A segment ends after
+    a step that was not profiled, so that each can be aggregated without the one before.
+    ``makes_directory`` is as for a ``JournalWriter``, and about the first segment.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[Column],
+        faults: FaultLog,
+        *,
+        floats: bool = False,
+        text: frozenset[str] = frozenset(),
+        segment_bytes: int | None = None,
+        makes_directory: bool = True,
+    ) -> None:
+        self._columns = tuple(columns)
+        self._faults = faults
+        self._floats, self._text = floats, text
+        self._segment_bytes = segment_bytes or SEGMENT_BYTES
+        self._segments = Segments(path)
+        self._number = 0
+        self._sink = JournalSink(path, columns, faults, makes_directory=makes_directory)
+        self._lost_before = 0
+        self._rows = self._no_rows()
+        self._aggregates = Aggregates()
+        self._kept: deque[Aggregates] = deque()
+        self._downsampled = Downsampled()
+        names = [column.name for column in columns]
+        self._profiled = names.index("profiled") if "profiled" in names else None
+
+    @property
+    def lost(self) -> int:
+        """Rows that could not be written."""
+        return self._lost_before + self._sink.lost
+
+    def append(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Append ``rows`` or count them as lost."""
+        lost = self._sink.lost
+        self._sink.append(rows)
+        if not rows or self._sink.lost > lost:
+            return
+        # The first segment is never removed, and so not aggregated.
+        if self._number:
+            self._rows.extend(rows)
+            if len(self._rows) >= ROWS_AT_ONCE and self._may_end(rows[-1]):
+                self._aggregate()
+        if self._may_end(rows[-1]) and self._sink.size >= self._segment_bytes:
+            self._begin_next()
+
+    def close(self) -> None:
+        """Close the journal if it was ever opened."""
+        self._sink.close()
+
+    def _no_rows(self) -> GrowingTable:
+        return GrowingTable(self._columns, self._floats, self._text)
+
+    def _may_end(self, row: Sequence[Any]) -> bool:
+        return self._profiled is None or not row[self._profiled]
+
+    def _aggregate(self) -> None:
+        self._aggregates = self._aggregates.plus(aggregates_of(self._rows.freeze()))
+        self._rows = self._no_rows()
+
+    def _begin_next(self) -> None:
+        if self._number:
+            self._aggregate()
+            self._kept.append(self._aggregates)
+            self._aggregates = Aggregates()
+        self._lost_before += self._sink.lost
+        self._sink.close()
+        self._number += 1
+        self._sink = JournalSink(self._segments.path(self._number), self._columns, self._faults)
+        try:
+            while len(self._kept) > KEPT_SEGMENTS:
+                self._downsample()
+        except OSError as error:
+            self._faults.report(f"{self._segments.root.name}", f"{error}; it is tried again later")
+
+    def _downsample(self) -> None:
+        """Replace the oldest segment but the first by its aggregates."""
+        oldest = self._downsampled.segments + 1
+        downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._kept[0]))
+        replace_file(self._segments.sums, msgspec.json.encode(downsampled))
+        self._downsampled = downsampled
+        self._kept.popleft()
+        self._segments.path(oldest).unlink(missing_ok=True)
+
+
+def stack_journal(path: Path, columns: Sequence[Column], faults: FaultLog) -> DownsamplingSink:
+    """The journal of stacks at ``path``, opened with its first row."""
+    return DownsamplingSink(
+        path, columns, faults, text=STACK_TEXT, segment_bytes=STACK_SEGMENT_BYTES
+    )

@@ -6,6 +6,8 @@ import glob
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from perftui.run.heartbeat import BEAT_SECONDS, Beat, read_beat, write_beat
 from perftui.run.layout import RunLayout
 
@@ -25,7 +27,9 @@ class Heartbeat:
         Raises:
             OSError: the disk does not take it.
         """
-        self._beat_as(self._beat.pid)
+        count = self._beat.count + 1
+        self._beat = replace(self._beat, count=count, time_ns=time.time_ns())
+        write_beat(self._path, self._beat)
 
     def end(self) -> None:
         """Give the last one: the training has ended.
@@ -33,12 +37,8 @@ class Heartbeat:
         Raises:
             OSError: the disk does not take it.
         """
-        self._beat_as(None)
-
-    def _beat_as(self, pid: int | None) -> None:
-        old = self._beat
-        self._beat = Beat(old.count + 1, time.time_ns(), old.host, pid, old.spool)
-        write_beat(self._path, self._beat)
+        self._beat = replace(self._beat, pid=None)
+        self.beat()
 
 
 def others_here(layout: RunLayout, host: str) -> list[Beat]:

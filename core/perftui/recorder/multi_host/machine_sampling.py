@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
 from perftui.recorder.journals.live_manifest import LiveManifest
+from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.processes import Roles
-from perftui.telemetry.sampler import Sampler
+from perftui.telemetry.source import Sampler
 from perftui.wire.spool import Spool
 
 
@@ -52,9 +52,7 @@ class MachineSampling:
         self._journal.append([self._sampler.sample()])
 
     def finish(self) -> None:
-        """Close the journal and end what the sources started."""
-        if self._sampler is not None:
-            self._sampler.close()
+        """Close the journal, and let another recorder sample."""
         if self._journal is not None:
             self._journal.close()
         self._election.close()

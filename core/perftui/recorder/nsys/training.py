@@ -31,7 +31,7 @@ REPORTS = "steps"
 """Begins the names of the reports: nsys appends a number for each range, and an ending."""
 
 
-class NsysError(Exception):
+class NsysError(StartError):
     """nsys cannot be used; the message says why and what to do."""
 
 
@@ -125,10 +125,7 @@ def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
     Raises:
         StartError: nsys cannot be used.
     """
-    try:
-        nsys = find_nsys()
-    except NsysError as error:
-        raise StartError(str(error)) from error
+    nsys = find_nsys()
     place = spool / "nsys"
     with no_start("there is no place for what nsys records"):
         place.mkdir(mode=PRIVATE_MODE, exist_ok=True)

@@ -68,7 +68,7 @@ def run(directory: Path, command: list[str]) -> int:
     for number in HANDED_ON:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    code = _code(os.waitpid(pid, 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if not (directory / ENDED).exists():
         _write(directory / ENDED, {"returncode": code})
     return 128 - code if code < 0 else code
@@ -156,12 +156,8 @@ def _ended(pid: int) -> int | None:
     found, status = os.waitpid(pid, os.WNOHANG)
     if not found:
         return None
-    code = _code(status)
+    code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
-
-
-def _code(status: int) -> int:
-    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def _identity(file: int) -> list[int]:

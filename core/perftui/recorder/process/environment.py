@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 import perftui
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override
 from perftui.wire.options import AgentOptions
 from perftui.wire.spool import OPTIONS_VARIABLE, OVERRIDES_VARIABLE, SPOOL_VARIABLE
@@ -75,3 +78,44 @@ def our_module(name: str) -> list[str]:
     where we have it ourselves, on the training's PYTHONPATH."""
     safe = ["-P"] if sys.version_info >= (3, 11) else []
     return [sys.executable, *safe, "-m", "perftui.own_path", name]
+
+
+def start_in_run(
+    layout: RunLayout, name: str, *words: str, close_fds: bool
+) -> subprocess.Popen[bytes]:
+    """Start our module ``name`` for the run, in a session of its own; what it says is logged there.
+
+    Raises:
+        OSError: no process can be started, or the run directory is gone.
+    """
+    layout.recorder_log.touch(0o600)
+    with layout.recorder_log.open("ab") as log:
+        return subprocess.Popen(
+            [*our_module(name), str(layout.root.resolve()), *words],
+            cwd=layout.root,
+            # Not what C libraries changed behind Python's back: readline sets LINES and COLUMNS.
+            env=dict(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=close_fds,
+        )
+
+
+def start_diagnosis(layout: RunLayout) -> None:
+    """Have the diagnosis of an ended run written to ``findings.json`` by a process of its own.
+
+    What diagnoses stands above the recorder and needs more memory; the recorder stays small while
+    the training lives, and nobody waits for the diagnosis at its end.
+
+    Raises:
+        OSError: no process can be started, or the run directory is gone.
+    """
+    reap(start_in_run(layout, "perftui.report", close_fds=True))
+
+
+def reap(process: subprocess.Popen[bytes]) -> None:
+    """Wait for ``process`` in a thread: else it would stay a zombie, which looks alive, and be
+    warned of on stderr, where warnings are shown."""
+    threading.Thread(target=process.wait, name="reap", daemon=True).start()

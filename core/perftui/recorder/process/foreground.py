@@ -5,16 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import Protocol
+from typing import TypeAlias
 
-from perftui.recorder.process.training import (
-    Command,
-    Streams,
-    Training,
-    no_start,
-    start_beside,
-    start_in_session,
-)
+from perftui.recorder.process.training import Command, no_start, start_beside, start_in_session
 from perftui.recorder.terminal.keyboard import (
     KEYBOARD,
     SCREEN,
@@ -27,26 +20,6 @@ from perftui.recorder.terminal.pseudo_terminal import Terminal, window_size
 from perftui.recorder.terminal.relay import Relay
 
 ERRORS = 2
-
-
-class Attachment(Protocol):
-    """A started training and what carries its streams."""
-
-    training: Training
-    terminal: Terminal | None
-    relays: list[Relay]
-
-    def resize(self) -> None:
-        """Follow the size of our terminal."""
-
-    def suspend(self, by_kernel: bool) -> None:
-        """Stop the training; ``by_kernel`` where the key reached our whole process group."""
-
-    def resume(self) -> None:
-        """Let it go on."""
-
-    def close(self) -> None:
-        """Leave our terminal as it was found, and let go of the script's."""
 
 
 def attach(command: Command, log: OutputLog) -> Attachment:
@@ -71,7 +44,7 @@ class OnTerminal:
             errors = None if os.isatty(ERRORS) else os.pipe()
         self.training = start_in_session(command, terminal, errors[1] if errors else None)
         terminal.forget_script_side()
-        self.terminal: Terminal | None = terminal
+        self.terminal = terminal
         self.relays = [Relay(terminal.reader(), log, SCREEN)]
         if errors:
             os.close(errors[1])
@@ -82,9 +55,8 @@ class OnTerminal:
 
     def resize(self) -> None:
         """Give the script's terminal the size of ours."""
-        if self.terminal is not None:
-            with suppress(OSError):
-                self.terminal.resize(*window_size(SCREEN))
+        with suppress(OSError):
+            self.terminal.resize(*window_size(SCREEN))
 
     def suspend(self, by_kernel: bool) -> None:  # noqa: ARG002 - its session is not ours
         """SIGSTOP: the kernel ignores SIGTSTP in a session without a shell."""
@@ -105,9 +77,7 @@ class OnTerminal:
         """Read no more keys and give the terminal back."""
         self._keyboard.stop()
         self._raw.leave()
-        if self.terminal is not None:
-            self.terminal.close()
-            self.terminal = None
+        self.terminal.close()
 
 
 class InPlace:
@@ -118,7 +88,7 @@ class InPlace:
     group once, through us). A stream that is a terminal for us is one for the script, too.
     """
 
-    terminal: Terminal | None = None
+    terminal = None
 
     def __init__(self, command: Command, log: OutputLog) -> None:
         with no_start("no stream can be made for the script"):
@@ -131,8 +101,8 @@ class InPlace:
         theirs |= {n: pipe[1] for n, pipe in pipes.items()}
         ours = {n: screen.reader() for n, screen in self._screens.items()}
         ours |= {n: pipe[0] for n, pipe in pipes.items()}
-        streams = Streams(None, theirs[SCREEN], theirs[ERRORS])
-        self.training = start_beside(command, streams, own_group=not is_foreground_job())
+        own_group = not is_foreground_job()
+        self.training = start_beside(command, theirs[SCREEN], theirs[ERRORS], own_group)
         for file in theirs.values():
             os.close(file)
         self.relays = [Relay(ours[n], log, n, pass_broken=n in pipes) for n in (SCREEN, ERRORS)]
@@ -144,7 +114,7 @@ class InPlace:
                 screen.resize(*window_size(number))
 
     def suspend(self, by_kernel: bool) -> None:
-        """SIGTSTP, unless the kernel sent it to the training already."""
+        """SIGTSTP, unless the key reached our whole process group and the training with it."""
         if not (by_kernel and self.training.shares_group):
             self.training.signal_group(signal.SIGTSTP)
 
@@ -157,4 +127,7 @@ class InPlace:
         """Our terminal was never changed; let go of the script's."""
         for screen in self._screens.values():
             screen.close()
-        self._screens = {}
+
+
+Attachment: TypeAlias = OnTerminal | InPlace
+"""A started training and what carries its streams."""

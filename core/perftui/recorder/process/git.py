@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 TIMEOUT = 5.0
@@ -17,30 +16,22 @@ POLL_SECONDS = 0.05
 """Seconds between two checks whether anybody still wants to know."""
 
 
-@dataclass(frozen=True)
-class GitState:
-    """``commit`` is None outside a repository, ``dirty`` None where git did not answer."""
-
-    commit: str | None = None
-    dirty: bool | None = None
-
-
-def git_state(cwd: Path, cancelled: threading.Event) -> GitState:
+def git_state(cwd: Path, cancelled: threading.Event) -> tuple[str | None, bool | None]:
     """The commit checked out around ``cwd``, and whether tracked files differ from it.
 
-    Once ``cancelled`` is set git is ended, and what it has not answered yet is not known.
+    The commit is None outside a repository, the other where git did not answer. Once ``cancelled``
+    is set git is ended, and what it has not answered yet is not known.
     """
     git = shutil.which("git")
-    if git is None:
-        return GitState()
-    commit = _ask(git, cwd, cancelled, "rev-parse", "HEAD")
-    if not commit:
-        return GitState()
+    commit = _ask(git, cwd, cancelled, "rev-parse", "HEAD") if git else None
+    if git is None or not commit:
+        return None, None
     changes = _ask(git, cwd, cancelled, "status", "--porcelain", "--untracked-files=no")
-    return GitState(commit, None if changes is None else bool(changes))
+    return commit, None if changes is None else bool(changes)
 
 
 def _ask(git: str, cwd: Path, cancelled: threading.Event, *arguments: str) -> str | None:
+    until = time.monotonic() + TIMEOUT
     try:
         process = subprocess.Popen(
             (git, "-C", str(cwd), *arguments),
@@ -52,21 +43,13 @@ def _ask(git: str, cwd: Path, cancelled: threading.Event, *arguments: str) -> st
         )
     except OSError:
         return None
-    with process:
-        answer = _answer(process, cancelled)
+    while (answer := _answer(process)) is None:
+        if cancelled.is_set() or time.monotonic() > until:
+            process.kill()
     return answer.decode(errors="replace").strip() if process.returncode == 0 else None
 
 
-def _answer(process: subprocess.Popen[bytes], cancelled: threading.Event) -> bytes:
-    until = time.monotonic() + TIMEOUT
-    while (answer := _answer_so_soon(process)) is None:
-        if cancelled.is_set() or time.monotonic() > until:
-            process.kill()
-            return b""
-    return answer
-
-
-def _answer_so_soon(process: subprocess.Popen[bytes]) -> bytes | None:
+def _answer(process: subprocess.Popen[bytes]) -> bytes | None:
     try:
         return process.communicate(timeout=POLL_SECONDS)[0]
     except subprocess.TimeoutExpired:

@@ -22,7 +22,7 @@ class Repeating:
     def __init__(
         self, name: str, seconds: float, work: Callable[[], object], faults: FaultLog
     ) -> None:
-        self._name = name
+        self.name = name
         self._seconds = seconds
         self._work = work
         self._faults = faults
@@ -46,7 +46,7 @@ class Repeating:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 - a bug here must not end the recording
-                self._faults.report(f"{self._name}: {type(error).__name__}", error)
+                self._faults.report(f"{self.name}: {type(error).__name__}", error)
             # Turns that were missed are left out, not caught up with.
             due = max(due + self._seconds, time.monotonic())
 

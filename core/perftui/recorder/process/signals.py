@@ -37,11 +37,6 @@ class SignalQueue:
         # SI_KERNEL is 0x80; kill, sigqueue and tgkill have codes of 0 and below.
         return None if info is None else Received(info.si_signo, info.si_code > 0)
 
-    def drain(self) -> None:
-        """Forget the signals that wait to be taken."""
-        while self.wait(0) is not None:
-            continue
-
     def restore(self) -> None:
         """Give signals back their disposition and mask of before."""
         for number, disposition in self._before.items():

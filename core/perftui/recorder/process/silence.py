@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -63,39 +64,34 @@ class Silence:
         self._clock = clock
         self._began = clock()
         self._due = self._began + FIRST_CHECK
-        self._is_over = False
-        self._is_reported = False
 
     def end(self) -> None:
         """A training process reports."""
-        self._is_over = True
+        self._due = math.inf
+        self._report(None)
 
     def check(self) -> None:
         """Search if it is time to."""
-        if self._is_over:
-            if self._is_reported:
-                self._is_reported = False
-                self._report(None)
-            return
         now = self._clock()
-        if now < self._due or self._is_reported:
+        if now < self._due:
             return
         self._due = now + min(max(now - self._began, FIRST_CHECK), LONGEST_PAUSE)
-        reason = next(self._reasons(), None)
+        reason = self._reason()
         if reason is not None:
-            self._is_reported = True
+            self._due = math.inf
             self._report(reason)
 
-    def _reasons(self) -> Iterator[str]:
+    def _reason(self) -> str | None:
         try:
             main = psutil.Process(self._pid)
             processes = [main, *main.children(recursive=True)]
         except psutil.Error:
-            return
+            return None
         for process in processes:
             reason = _reason(process)
             if reason is not None:
-                yield f"no steps are recorded: process {process.pid} {reason}"
+                return f"no steps are recorded: process {process.pid} {reason}"
+        return None
 
 
 def _reason(process: psutil.Process) -> str | None:

@@ -1,63 +1,85 @@
-"""Waits for the training to end, and serves signals and what viewers ask for meanwhile."""
+"""Waits for the training to end, serves signals and what viewers ask for, and ends it if asked."""
 
 from __future__ import annotations
 
+import math
+import signal
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from perftui.recorder.process.signals import Received, SignalQueue
-from perftui.recorder.process.stopping import Stopper
 from perftui.recorder.process.training import Training
 from perftui.recorder.recording import Recording
 from perftui.recorder.terminal.pseudo_terminal import Terminal
-from perftui.run.requests import CAPTURE, INPUT, RESIZE, STOP, Request, take_requests
+from perftui.run.requests import CAPTURE, RESIZE, STOP, Request, take_requests
+
+INTERRUPT_GRACE = 30.0
+"""Seconds after SIGINT: scripts that catch KeyboardInterrupt save a checkpoint first."""
+
+TERMINATE_GRACE = 10.0
+"""Seconds after SIGTERM, as container runtimes give."""
 
 
-class RequestServer:
-    """Serves requests in the thread that may signal the training."""
+class Stopper:
+    """SIGINT to the group, SIGTERM to the leader, SIGKILL to everything; ``clock`` in seconds."""
 
-    def __init__(self, recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
-        self._recording = recording
-        self._stopper = stopper
-        self._terminal = terminal
-        self._typed = b""
+    def __init__(self, training: Training, clock: Callable[[], float] = time.monotonic) -> None:
+        self._training = training
+        self._clock = clock
+        self._level = 0
+        self._next_at = math.inf
 
-    def serve(self) -> None:
-        """Serve everything asked for since the last call."""
-        for request in self._take():
-            self._try(request)
-        if self._typed and self._terminal is not None:
-            self._typed = self._typed[self._terminal.type(self._typed) :]
+    def terminate(self) -> None:
+        """Begin with SIGTERM."""
+        self._level = max(self._level, 1)
+        self.ask()
 
-    def _take(self) -> list[Request]:
-        try:
-            return take_requests(self._recording.layout)
-        except OSError as error:
-            self._recording.faults.report("requests", f"{error}; the training goes on")
-            return []
+    def tick(self) -> None:
+        """Go on once the grace is over; call it often."""
+        if self._clock() >= self._next_at:
+            self.ask()
 
-    def _try(self, request: Request) -> None:
-        try:
-            self._serve(request)
-        except (TypeError, ValueError, OSError) as error:
-            self._recording.faults.report(f"request {request.kind}", error)
-
-    def _serve(self, request: Request) -> None:
-        data = request.data
-        if request.kind == CAPTURE:
-            self._recording.count_capture()
-        elif request.kind == STOP:
-            self._stopper.ask(_seconds(data.get("interrupt")), _seconds(data.get("terminate")))
-        elif self._terminal is None:
-            raise ValueError("this run has no terminal of its own")
-        elif request.kind == RESIZE:
-            self._terminal.resize(_cells(data.get("rows")), _cells(data.get("columns")))
-        elif request.kind == INPUT:
-            self._typed += str(data.get("text", "")).encode()
+    def ask(self) -> None:
+        """Begin to stop; while that is under way, go on to the next step at once."""
+        if self._level == 0:
+            self._training.signal_group(signal.SIGINT)
+        elif self._level == 1:
+            self._training.signal(signal.SIGTERM)
+        else:
+            self._training.kill_all()
+        # A stopped process would receive none of them but SIGKILL.
+        self._training.signal_group(signal.SIGCONT)
+        wait = (INTERRUPT_GRACE, TERMINATE_GRACE, math.inf)[min(self._level, 2)]
+        self._next_at = self._clock() + wait
+        self._level += 1
 
 
-def _seconds(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _serve_requests(recording: Recording, stopper: Stopper, terminal: Terminal | None) -> None:
+    """Serve what was asked for since the last call, in the thread that may signal the training."""
+    try:
+        requests = take_requests(recording.layout)
+    except OSError as error:
+        recording.faults.report("requests", f"{error}; the training goes on")
+        return
+    for request in requests:
+        serve = partial(_serve, request, recording, stopper, terminal)
+        recording.attempt(f"request {request.kind}", serve)
+
+
+def _serve(
+    request: Request, recording: Recording, stopper: Stopper, terminal: Terminal | None
+) -> None:
+    if request.kind == CAPTURE:
+        recording.count_capture()
+    elif request.kind == STOP:
+        stopper.ask()
+    elif terminal is None:
+        raise ValueError("this run has no terminal of its own")
+    elif request.kind == RESIZE:
+        rows, columns = (_cells(request.data.get(name)) for name in ("rows", "columns"))
+        terminal.resize(rows, columns)
 
 
 def _cells(value: Any) -> int:
@@ -72,17 +94,18 @@ POLL_SECONDS = 0.1
 
 
 def supervise(
+    recording: Recording,
     training: Training,
+    terminal: Terminal | None,
     signals: SignalQueue,
-    stopper: Stopper,
-    requests: RequestServer,
-    on_signal: Callable[[Received], object],
+    on_signal: Callable[[Received, Stopper], object],
 ) -> int:
     """The return code of ``training``, negative for a signal."""
+    stopper = Stopper(training)
     while (returncode := training.poll()) is None:
         received = signals.wait(POLL_SECONDS)
         if received is not None:
-            on_signal(received)
+            on_signal(received, stopper)
         stopper.tick()
-        requests.serve()
+        _serve_requests(recording, stopper, terminal)
     return returncode

@@ -29,7 +29,7 @@ def ends_with(parent: int) -> Callable[[], None]:
     launcher hands that on to its workers, and scripts save their state. Nothing outside Linux.
     """
     if sys.platform != "linux":
-        return _nothing
+        return lambda: None
     # Loaded here: between fork and exec there is no room for it.
     prctl = ctypes.CDLL(None).prctl
 
@@ -40,10 +40,6 @@ def ends_with(parent: int) -> Callable[[], None]:
             os.kill(os.getpid(), signal.SIGTERM)
 
     return declare
-
-
-def _nothing() -> None:
-    """Where a child cannot ask for it."""
 
 
 class StartError(Exception):
@@ -105,15 +101,6 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Streams:
-    """Descriptors for the command; None lets it have ours."""
-
-    stdin: int | None = None
-    stdout: int | None = None
-    stderr: int | None = None
-
-
-@dataclass(frozen=True)
 class Command:
     """What to start, where, and how to put signals back in the child before it begins."""
 
@@ -142,8 +129,7 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
         _to_foreground(script_side)
         command.restore()
 
-    streams = Streams(script_side, script_side, script_side)
-    return command.follow(_start(command, streams, prepare), False)
+    return _start(command, prepare, script_side, script_side, script_side)
 
 
 def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -> Training:
@@ -161,12 +147,12 @@ def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -
         _take_terminal(script_side)
         command.restore()
 
-    streams = Streams(script_side, script_side, script_side if stderr is None else stderr)
-    return command.follow(_start(command, streams, prepare), False)
+    errors = script_side if stderr is None else stderr
+    return _start(command, prepare, script_side, script_side, errors)
 
 
-def start_beside(command: Command, streams: Streams, own_group: bool) -> Training:
-    """Start ``command`` in our session, in a process group of its own or in ours.
+def start_beside(command: Command, stdout: int, stderr: int, own_group: bool) -> Training:
+    """Start ``command`` in our session with our stdin, in a process group of its own or in ours.
 
     It gets SIGTERM when we are killed: it has no terminal of ours that would hang up on it.
 
@@ -181,21 +167,26 @@ def start_beside(command: Command, streams: Streams, own_group: bool) -> Trainin
         end_with_us()
         command.restore()
 
-    return command.follow(_start(command, streams, prepare), not own_group)
+    return _start(command, prepare, None, stdout, stderr, shares_group=not own_group)
 
 
 def _start(
-    command: Command, streams: Streams, prepare: Callable[[], None]
-) -> subprocess.Popen[bytes]:
+    command: Command,
+    prepare: Callable[[], None],
+    stdin: int | None,
+    stdout: int,
+    stderr: int,
+    shares_group: bool = False,
+) -> Training:
     # Between fork and exec only one thread exists; ours are started later.
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command.arguments,
             cwd=command.cwd,
             env=dict(command.environment),
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
             preexec_fn=prepare,
             # What the user opened for the command (``3>file``, ``<(program)``) is passed on; none
             # of our own descriptors survives an exec.
@@ -203,6 +194,7 @@ def _start(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise StartError(_reason(command, error)) from error
+    return command.follow(process, shares_group)
 
 
 def _reason(command: Command, error: Exception) -> str:

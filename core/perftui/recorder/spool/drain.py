@@ -12,7 +12,7 @@ from perftui.recorder.spool.loader_workers import LoaderWorkers
 from perftui.recorder.spool.notes import Note, NotesTail
 from perftui.recorder.spool.ring import RingError, RingHeader, RingReader
 from perftui.run.layout import RankLayout, RunLayout
-from perftui.run.liveness import has_ended
+from perftui.run.liveness import is_alive
 from perftui.wire.spool import Spool
 
 NOTES_LOST = (
@@ -110,7 +110,7 @@ class SpoolDrain:
         self.poll()
         going_on = set()
         for process in self._processes.values():
-            if process.journals is not None and not has_ended(process.pid):
+            if process.journals is not None and is_alive(process.pid):
                 going_on.add(process.pid)
                 process.journals.warn(
                     f"process {process.pid} went on after the command had ended; "
@@ -232,7 +232,7 @@ class SpoolDrain:
         if process.ring is None or process.journals is None:
             return False
         self._drain_ring(process.ring, process.journals)
-        return has_ended(process.ring.header.pid) and process.journals.last_end <= when
+        return process.journals.last_end <= when and not is_alive(process.ring.header.pid)
 
     def _claim(self, wanted: int, world_size: int) -> int:
         rank = max(wanted, 0)

@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from perftui.recorder.faults import FaultLog
-from perftui.recorder.journals.downsampling import DownsamplingSink
+from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.spool.notes import Note
 from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
 from perftui.run.columns import WORKER_COLUMNS
+from perftui.run.liveness import is_alive
 from perftui.wire.spool import Spool
 from perftui.wire.worker_page import ENDED, IDLE
 
@@ -102,7 +101,8 @@ class LoaderWorkers:
         rows = []
         for path, page in list(self._pages.items()):
             # Before the counts are read: what was counted by the one who has gone is all there.
-            has_ended = is_last or not _lives(page)
+            header = page.reader.header
+            has_ended = is_last or not is_alive(header.pid, (header.wall_ns + SHORTEST) / 1e9)
             counts = page.reader.read()
             has_ended |= counts is not None and counts.stage == ENDED
             is_known = page.loader != UNKNOWN or now - page.at > PATIENCE or has_ended
@@ -137,19 +137,6 @@ class LoaderWorkers:
         self._loaders.pop(page.reader.header.pid, None)
         with suppress(FileNotFoundError):
             path.unlink()
-
-
-def _lives(page: _Page) -> bool:
-    """Whether the process of ``page`` is there; another one with its number is another one."""
-    try:
-        process = psutil.Process(page.reader.header.pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        return bool(process.create_time() * 1e9 < page.reader.header.wall_ns + SHORTEST)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
-        return True
 
 
 def _row(page: _Page, counts: WorkerCounts, now: int, has_ended: bool) -> list[int] | None:

@@ -37,15 +37,14 @@ class NotesTail:
         self._most_bytes = most_bytes
         self._tail = LineTail(path)
         self._aside: LineTail | None = None
-        self._undecoded = 0
-        self._skipped_before = 0
+        self._damaged = 0
         self._decoder = msgspec.json.Decoder(Note)
 
     @property
     def damaged(self) -> int:
         """Lines that were left out."""
         aside = self._aside.skipped if self._aside else 0
-        return self._undecoded + self._skipped_before + aside + self._tail.skipped
+        return self._damaged + aside + self._tail.skipped
 
     def poll(self) -> list[Note]:
         """Notes added since the last poll; none while there is no file.
@@ -61,7 +60,7 @@ class NotesTail:
 
     def _put_aside(self) -> None:
         if self._aside is not None:
-            self._skipped_before += self._aside.skipped
+            self._damaged += self._aside.skipped
         self._tail.path = self.path.replace(self.path.with_suffix(".aside"))
         self._aside, self._tail = self._tail, LineTail(self.path)
 
@@ -69,5 +68,5 @@ class NotesTail:
         try:
             return self._decoder.decode(line)
         except DAMAGE:
-            self._undecoded += 1
+            self._damaged += 1
             return None

@@ -29,9 +29,8 @@ class RingHeader(msgspec.Struct, frozen=True):
     """``time.time_ns()`` at the anchor."""
     monotonic_ns: int
     """``time.perf_counter_ns()`` at the same instant; records count from this clock."""
-    lost_notes_offset: int = -1
-    """-1 where the agent does not count them."""
-    rings_before: int = 0
+    lost_notes_offset: int
+    rings_before: int
     """Rings that the process had before it replaced itself (``exec``)."""
 
 
@@ -88,16 +87,15 @@ class RingReader:
             raise RingError(f"{self.path}: records of another version ({header.record})")
         needed = header.data_offset + header.capacity * RECORD.size
         room = len(self._map)
-        head_fits = 0 <= header.head_offset <= room - HEAD.size
-        head_fits &= -1 <= header.lost_notes_offset <= room - HEAD.size
-        if header.capacity < 1 or header.data_offset < 0 or needed > room or not head_fits:
+        counters = (header.head_offset, header.lost_notes_offset)
+        fit = all(0 <= offset <= room - HEAD.size for offset in counters)
+        if header.capacity < 1 or header.data_offset < 0 or needed > room or not fit:
             raise RingError(f"{self.path}: shorter than its header says")
 
     @property
     def lost_notes(self) -> int:
         """Notes of the agent that could not be written so far."""
-        offset = self.header.lost_notes_offset
-        return 0 if offset < 0 else int(HEAD.unpack_from(self._map, offset)[0])
+        return int(HEAD.unpack_from(self._map, self.header.lost_notes_offset)[0])
 
     def poll(self, limit: int = 1 << 20) -> list[Record]:
         """The records written since the last poll, in order, at most ``limit``."""
@@ -125,8 +123,7 @@ class RingReader:
         self._map.close()
 
     def _head(self) -> int:
-        head: int = HEAD.unpack_from(self._map, self.header.head_offset)[0]
-        return head
+        return int(HEAD.unpack_from(self._map, self.header.head_offset)[0])
 
     def _record(self, number: int) -> Record | None:
         offset = self.header.data_offset + (number % self.header.capacity) * RECORD.size

@@ -19,7 +19,7 @@ LONGEST_TEXT = 300
 OURS = tuple(str(Path(perftui.__file__).parent / room) for room in ("agent", "wire"))
 """Our hooks stand on the training's stack; they are no place of its own."""
 
-_STANDARD = re.compile(r"[/\\]lib(64)?[/\\]python3\.\d+[/\\]")
+_STANDARD = re.compile(r"/lib(64)?/python3\.\d+/")
 
 _LOADING = "torch/utils/data/_utils/"
 _WORKER = f"{_LOADING}worker.py"
@@ -109,27 +109,23 @@ def _is_collate(frame: Frame) -> bool:
     name, function = _AROUND
     is_ours = frame.file.startswith(OURS) and frame.file.endswith(name)
     is_around = is_ours and frame.function.rsplit(".", 1)[-1] == function
-    return is_around or _as_posix(frame.file).endswith(_COLLATE)
+    return is_around or frame.file.endswith(_COLLATE)
 
 
 def _last(stack: Sequence[Frame], file: str) -> int | None:
     """Where the innermost frame of ``file`` stands."""
-    found = (at for at in reversed(range(len(stack))) if _as_posix(stack[at].file).endswith(file))
+    found = (at for at in reversed(range(len(stack))) if stack[at].file.endswith(file))
     return next(found, None)
-
-
-def _as_posix(file: str) -> str:
-    return file.replace("\\", "/")
 
 
 def _place(stack: Sequence[Frame]) -> Place:
     theirs = [frame for frame in reversed(stack) if not frame.file.startswith(OURS)]
     own = next((frame for frame in theirs if is_own(frame.file)), None)
     inner = theirs[0] if theirs else stack[-1]
-    text = _text(f"{_short(inner.file)}:{inner.line} {inner.function}")
+    text = f"{_short(inner.file)}:{inner.line} {inner.function}"[:LONGEST_TEXT]
     if own is None:
         return Place("", -1, "", text)
-    return Place(_text(own.file), own.line, _text(own.function), text)
+    return Place(own.file[:LONGEST_TEXT], own.line, own.function[:LONGEST_TEXT], text)
 
 
 def is_own(file: str) -> bool:
@@ -146,7 +142,3 @@ def _short(file: str) -> str:
         if name in parts:
             return "/".join(parts[parts.index(name) + 1 :])
     return "/".join(parts[-2:])
-
-
-def _text(text: str) -> str:
-    return text[:LONGEST_TEXT]

@@ -37,17 +37,11 @@ def find_pyspy() -> str | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of py-spy left; ``content`` is None where it failed, and ``said`` tells why."""
+    """What a run of py-spy left; ``content`` is None where it failed: ``message`` tells why."""
 
-    pid: int
     begun_ns: int
     content: bytes | None
     message: str
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the system does not let it read the process."""
-        return REFUSED in self.message
 
 
 class PySpy:
@@ -62,7 +56,6 @@ class PySpy:
     """
 
     def __init__(self, command: str, pid: int, rate: int, seconds: int, output: Path) -> None:
-        self.pid = pid
         self._output = output
         arguments = [
             *("record", "--nonblocking", "--idle", "--format", "chrometrace"),
@@ -83,18 +76,12 @@ class PySpy:
 
     @property
     def is_running(self) -> bool:
-        """Whether it still samples."""
-        return self._process.poll() is None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it should long have ended."""
-        return time.monotonic() > self._due
+        """Whether it still samples, and should not long have ended."""
+        return self._process.poll() is None and time.monotonic() <= self._due
 
     def interrupt(self) -> None:
         """Have it write what it has; it does so at its next sample."""
-        if self.is_running:
-            self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGINT)
 
     def collect(self, patience: float = 0.0) -> Outcome:
         """What it left; it is killed where it does not end within ``patience`` seconds."""
@@ -111,7 +98,7 @@ class PySpy:
     def _outcome(self, content: bytes | None, message: str, begun_ns: int | None = None) -> Outcome:
         known = begun_ns is not None and self._before_ns <= begun_ns <= time.time_ns()
         begun = begun_ns if known and begun_ns is not None else self._after_ns
-        return Outcome(self.pid, begun, content, message)
+        return Outcome(begun, content, message)
 
     def _read(self) -> bytes | None:
         try:

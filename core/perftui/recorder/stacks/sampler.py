@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from perftui.recorder.stacks.events import StackError, StackInterval, read_intervals
-from perftui.recorder.stacks.pyspy import Outcome, PySpy, find_pyspy
+from perftui.recorder.stacks.pyspy import REFUSED, Outcome, PySpy, find_pyspy
 from perftui.run.layout import RankLayout
 
 MOST_FAILURES = 3
@@ -74,11 +74,9 @@ class Sampler:
             Absent: there is no py-spy.
             Failed: it does not get on with these processes, or may not read them.
         """
-        if self._running is not None:
-            pyspy, _ = self._running
-            if pyspy.is_running and not pyspy.is_late:
-                return
-            self._take()
+        if self._running is not None and self._running[0].is_running:
+            return
+        self._take()
         if not self._is_ending and time.monotonic() >= self._not_before:
             self._begin()
 
@@ -91,8 +89,7 @@ class Sampler:
     def finish(self) -> None:
         """Take the last samples."""
         self.interrupt()
-        if self._running is not None:
-            self._take()
+        self._take()
 
     def _begin(self) -> None:
         target = self._choose()
@@ -117,16 +114,16 @@ class Sampler:
         problem = outcome.message if outcome.content is None else self._read(target, outcome)
         if problem is None:
             self._failures = 0
-        elif psutil.pid_exists(outcome.pid) and not self._is_ending:
+        elif psutil.pid_exists(target.pid) and not self._is_ending:
             self._failures += 1
-            if outcome.is_refused or self._failures >= MOST_FAILURES:
+            if REFUSED in problem or self._failures >= MOST_FAILURES:
                 raise Failed(problem)
             self._not_before = 0.0
 
     def _read(self, target: Target, outcome: Outcome) -> str | None:
         """Hand on what was seen; None, or why it cannot be read."""
         try:
-            intervals = read_intervals(outcome.content or b"", outcome.pid, outcome.begun_ns)
+            intervals = read_intervals(outcome.content or b"", target.pid, outcome.begun_ns)
         except StackError as error:
             return str(error)
         self._keep(target, intervals)

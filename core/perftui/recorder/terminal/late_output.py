@@ -10,10 +10,9 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 
-from perftui.recorder.process.environment import our_module
+from perftui.recorder.process.environment import our_module, reap
 from perftui.recorder.terminal.relay import Relay, read_some, write_all
 
 NOWHERE = -1
@@ -29,13 +28,12 @@ def hand_over(relays: Sequence[Relay]) -> None:
     if not left:
         return
     pairs = [f"{relay.source}:{NOWHERE if relay.sink is None else relay.sink}" for relay in left]
-    process = subprocess.Popen(
+    carrier = subprocess.Popen(
         [*our_module("perftui.recorder.terminal.late_output"), *pairs],
         stdin=subprocess.DEVNULL,
         pass_fds=[relay.source for relay in left],
     )
-    # Somebody must hold it and wait for it: else it warns on stderr, where warnings are shown.
-    threading.Thread(target=process.wait, name="late output", daemon=True).start()
+    reap(carrier)
 
 
 def carry(sinks: dict[int, int]) -> None:

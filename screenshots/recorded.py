@@ -20,7 +20,7 @@ from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.run.requests import STOP, request
-from perftui.run.stack_samples import LOOKS_A_SECOND
+from perftui.run.stack_samples import STACK_RATE
 from perftui.wire.options import AgentOptions
 from perftui_tui import demo
 
@@ -51,7 +51,7 @@ def demo_launch(folder: Path, steps: int | None) -> Launch:
         cwd=folder,
         runs=folder / ".perftui" / "runs",
         options=AgentOptions(max_steps=steps, shapes=True, stacks=True),
-        looks=LOOKS_A_SECOND,
+        stack_samples_per_second=STACK_RATE,
     )
 
 

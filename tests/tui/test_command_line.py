@@ -12,7 +12,7 @@ import pytest
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import read_manifest, write_manifest
-from perftui.run.stack_samples import LOOKS_A_SECOND
+from perftui.run.stack_samples import STACK_RATE
 from perftui.trace.ncu.model import KernelMetrics
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
@@ -109,8 +109,11 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["--window", "0", "x.py"], "whole number above 0"),
         (["--steps", "9-8", "x.py"], "such as 100 or 100-104, not '9-8'"),
         (["--steps", "0", "x.py"], "--steps needs a step or two"),
-        (["--looks", "101", "x.py"], "--looks needs a whole number from 0 to 100, not '101'"),
-        (["--looks", "often", "x.py"], "not 'often'"),
+        (
+            ["--stack-rate", "101", "x.py"],
+            "--stack-rate needs a whole number from 0 to 100, not '101'",
+        ),
+        (["--stack-rate", "often", "x.py"], "not 'often'"),
         (["--overhead", "0%", "x.py"], "--overhead needs per cent of the run"),
         (["--overhead", "101", "x.py"], "not '101'"),
         (["--overhead", "little", "x.py"], "such as 0.5%"),
@@ -425,6 +428,6 @@ def test_how_often_the_main_thread_is_looked_at_can_be_said(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.py").touch()
     python = ["--python", sys.executable]
-    assert launch_of(parse([*python, "x.py"])).stack_samples_per_second == LOOKS_A_SECOND
-    assert launch_of(parse([*python, "--looks", "50", "x.py"])).stack_samples_per_second == 50
-    assert launch_of(parse([*python, "--looks", "0", "x.py"])).stack_samples_per_second == 0
+    assert launch_of(parse([*python, "x.py"])).stack_samples_per_second == STACK_RATE
+    assert launch_of(parse([*python, "--stack-rate", "50", "x.py"])).stack_samples_per_second == 50
+    assert launch_of(parse([*python, "--stack-rate", "0", "x.py"])).stack_samples_per_second == 0

@@ -28,10 +28,10 @@ def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:
     return knowing({main_thread: thread, gap_lines: gaps})
 
 
-def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
+def test_lines_are_listed_with_their_share_and_the_samples_behind_it() -> None:
     thread = LinesByTime((METRIC, NOWHERE, RARE), 1_000 * MS, 200)
     assert shown(snapshot_with(thread)) == [
-        "Where the main thread is   about 200 looks at the steady steps",
+        "Where the main thread is   about 200 samples in the steady steps",
         "    75 %  /home/a/train.py:8  slow_metric",
         "    25 %  no line of yours (torch/nn/a.py:3 forward)",
     ]
@@ -40,7 +40,7 @@ def test_lines_are_listed_with_their_share_and_the_looks_behind_it() -> None:
 def test_gaps_are_told_by_cause() -> None:
     gaps = GapLines(GapCause.PYTHON, 4_000 * MS, LinesByTime((METRIC,), 750 * MS, 7))
     assert shown(snapshot_with(None, gaps)) == [
-        "Where it was while the GPU idled, python   7 looks, of 4.00 s",
+        "Where it was while the GPU idled, python   7 samples, of 4.00 s",
         "   100 %  /home/a/train.py:8  slow_metric",
     ]
 
@@ -49,7 +49,7 @@ def test_workers_are_told_apart_with_how_busy_they_are() -> None:
     workers = WorkerLines(LinesByTime((METRIC,), 750 * MS, 42), busy=0.95, collate=0.0)
     snapshot = knowing({loader_lines: workers})
     assert shown(snapshot) == [
-        "Where the workers make batches   95 % of their time, about 42 looks",
+        "Where the workers make batches   95 % of their time, about 42 samples",
         "   100 %  /home/a/train.py:8  slow_metric",
     ]
 

@@ -11,7 +11,7 @@ from perftui.recorder.launch import Launch
 from perftui.recorder.options import options_of
 from perftui.run.manifest import Expected
 from perftui.run.reader import RunSnapshot
-from perftui.run.stack_samples import looks_of
+from perftui.run.stack_samples import stack_rate_of
 
 
 class Form(str, enum.Enum):
@@ -62,5 +62,5 @@ def repeat_launch(run: RunSnapshot) -> Launch:
         overrides=manifest.overrides,
         parent=manifest.run_id,
         options=options_of(manifest.profile),
-        stack_samples_per_second=looks_of(manifest.profile),
+        stack_samples_per_second=stack_rate_of(manifest.profile),
     )

@@ -15,10 +15,10 @@ from perftui.run.table import Table
 from perftui.trace.model import Int64
 
 FEWEST_IN_GAPS = 5
-"""A single look in a gap is one moment of one gap."""
+"""A single sample in a gap is one moment of one gap."""
 
-CERTAIN_LOOKS = 3
-"""A stretch as long as so many mean intervals goes without a look inside it once in 20 times
+CERTAIN_SAMPLES = 3
+"""A stretch as long as so many mean intervals goes without a sample inside it once in 20 times
 (``exp(-3)``), and every one found the same: it names a gap that it holds."""
 
 
@@ -38,28 +38,28 @@ def gap_lines(facts: Facts) -> tuple[GapLines, ...]:
     far as the stack samples tell."""
     if facts.analysis is None:
         return ()
-    looks, gaps = stack_samples(facts), facts.analysis.gaps
+    samples, gaps = stack_samples(facts), facts.analysis.gaps
     found = []
     for cause in dict.fromkeys(gap.cause for gap in gaps):
         chosen = [gap for gap in gaps if gap.cause is cause]
-        thread = _within(looks, facts.analysis.trace.wall_origin, chosen)
-        if thread.looks >= FEWEST_IN_GAPS:
+        thread = _within(samples, facts.analysis.trace.wall_origin, chosen)
+        if thread.samples >= FEWEST_IN_GAPS:
             found.append(GapLines(cause, sum(gap.duration for gap in chosen), thread))
     return tuple(sorted(found, key=lambda one: -one.idle))
 
 
-def line_of_gap(looks: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
-    """Where the main thread was in ``gap``; None where no look tells."""
-    thread = _within(looks, analysis.trace.wall_origin, [gap])
-    return thread if thread.looks else None
+def line_of_gap(samples: Sequence[Table], analysis: TraceAnalysis, gap: Gap) -> LinesByTime | None:
+    """Where the main thread was in ``gap``; None where no sample tells."""
+    thread = _within(samples, analysis.trace.wall_origin, [gap])
+    return thread if thread.samples else None
 
 
-def _within(looks: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -> LinesByTime:
-    """By the table of ``looks`` that saw most of ``gaps``."""
+def _within(samples: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -> LinesByTime:
+    """By the table of ``samples`` that saw most of ``gaps``."""
     if origin is None:
         return LinesByTime((), 0, 0)
-    found = (_of_gaps(stacks, origin, gaps) for stacks in looks if len(stacks))
-    return max(found, key=lambda one: one.looks, default=LinesByTime((), 0, 0))
+    found = (_of_gaps(stacks, origin, gaps) for stacks in samples if len(stacks))
+    return max(found, key=lambda one: one.samples, default=LinesByTime((), 0, 0))
 
 
 def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
@@ -67,11 +67,11 @@ def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
     inside it."""
     starts: Int64 = stacks["time"] - origin
     stops: Int64 = starts + stacks["held"]
-    is_certain = stacks["held"] >= CERTAIN_LOOKS * stacks["every"]
+    is_certain = stacks["held"] >= CERTAIN_SAMPLES * stacks["every"]
     held = np.zeros(len(starts), dtype=np.int64)
     begins = np.array([gap.start for gap in gaps], dtype=np.int64)
     ends = np.array([gap.end for gap in gaps], dtype=np.int64)
-    looks = 0
+    samples = 0
     # Windows are short: a few stretches meet thousands of gaps.
     meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
     for row in np.flatnonzero(meets).tolist():
@@ -81,5 +81,5 @@ def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
             known |= (begins >= start) & (ends <= end)
         overlap = np.minimum(ends[known], end) - np.maximum(begins[known], start)
         held[row] = overlap.sum()
-        looks += len(overlap)
-    return lines_by_time(stacks, held, looks)
+        samples += len(overlap)
+    return lines_by_time(stacks, held, samples)

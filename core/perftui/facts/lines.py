@@ -1,7 +1,7 @@
-"""Time by line of the user's code, as looks at a thread tell it.
+"""Time by line of the user's code, as samples of a thread tell it.
 
-Looks come at random moments (the time between two is drawn from an exponential distribution), so
-that the time from one look to the next is independent of what the look found: the share of that
+Samples come at random moments (the time between two is drawn from an exponential distribution), so
+that the time from one sample to the next is independent of what the sample found: the share of that
 time is an unbiased estimate of the share of the thread's own.
 """
 
@@ -16,9 +16,9 @@ from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 
-FEWEST_LOOKS = 30
+FEWEST_SAMPLES = 30
 """With so many, a share of one half is off by at most 26 % of the whole 19 times in 20: its
-standard deviation is ``sqrt(2 p (1 - p) / n)``, twice the variance of counted looks."""
+standard deviation is ``sqrt(2 p (1 - p) / n)``, twice the variance of counted samples."""
 
 MOST_LINES = 8
 
@@ -56,9 +56,9 @@ class LinesByTime:
 
     lines: tuple[LineShare, ...]
     covered: int
-    """Time in ns that the looks stand for."""
-    looks: int
-    """How many looks that is: about as many, or in gaps exactly."""
+    """Time in ns that the samples stand for."""
+    samples: int
+    """How many samples that is: about as many, or in gaps exactly."""
 
     @property
     def listed(self) -> tuple[LineShare, ...]:
@@ -70,19 +70,19 @@ class LinesByTime:
         return line.held / self.covered if self.covered else 0.0
 
 
-def lines_by_time(stacks: Table, held: Int64, looks: int | None = None) -> LinesByTime:
+def lines_by_time(stacks: Table, held: Int64, samples: int | None = None) -> LinesByTime:
     """Rows of ``stacks``, of which each counts with so many ns of ``held``.
 
-    Without ``looks`` they are as many as the time asks for.
+    Without ``samples`` they are as many as the time asks for.
     """
     if not len(stacks):
         return LinesByTime((), 0, 0)
-    if looks is None:
-        looks = _looks(stacks, held)
-    return LinesByTime(_by_line(stacks, held), int(held.sum()), looks)
+    if samples is None:
+        samples = _samples(stacks, held)
+    return LinesByTime(_by_line(stacks, held), int(held.sum()), samples)
 
 
-def _looks(stacks: Table, held: Int64) -> int:
+def _samples(stacks: Table, held: Int64) -> int:
     every: Int64 = np.maximum(stacks["every"], 1)
     return sum(int(held[every == one].sum()) // one for one in np.unique(every).tolist())
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
-from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.steps import steady_rows, step_kind
-from perftui.run.stack_samples import COLLATE, FETCH, looks_of
+from perftui.run.stack_samples import COLLATE, FETCH, stack_rate_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 
@@ -22,7 +22,7 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
     outside = facts.rank.stacks
     if "every" not in outside and len(outside):
         # An older run says for all samples how many a second there were.
-        every = 1_000_000_000 // max(looks_of(facts.run.manifest.profile), 1)
+        every = 1_000_000_000 // max(stack_rate_of(facts.run.manifest.profile), 1)
         column: Int64 = np.full(len(outside), every, dtype=np.int64)
         outside = Table(outside.columns, {**outside.values, "every": column})
     return outside, facts.rank.window_stacks
@@ -67,4 +67,4 @@ def _held(stacks: Table, steps: Table) -> Int64:
 
 def _enough(stacks: Table, held: Int64) -> LinesByTime | None:
     found = lines_by_time(stacks, held)
-    return found if found.looks >= FEWEST_LOOKS else None
+    return found if found.samples >= FEWEST_SAMPLES else None

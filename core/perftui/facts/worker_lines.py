@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.lines import FEWEST_LOOKS, LinesByTime, lines_by_time
+from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.loader import training_loader
 from perftui.facts.steps import steady_span
 from perftui.run.stack_samples import COLLATE, FETCH, WAIT
@@ -19,7 +19,7 @@ class WorkerLines:
 
     making: LinesByTime
     busy: float
-    """Share of their time in which they make batches, as the looks have it, 0 to 1."""
+    """Share of their time in which they make batches, as the samples have it, 0 to 1."""
     collate: float
     """Share of the time of making batches that the collate function takes, 0 to 1."""
 
@@ -27,7 +27,7 @@ class WorkerLines:
 @fact
 def loader_lines(facts: Facts) -> WorkerLines | None:
     """Where the loader's workers were over the steady steps; None where fewer than
-    ``FEWEST_LOOKS`` found them making a batch."""
+    ``FEWEST_SAMPLES`` found them making a batch."""
     during, feeds = steady_span(facts), training_loader(facts)
     if facts.rank is None or feeds is None or during is None:
         return None
@@ -43,7 +43,7 @@ def loader_lines(facts: Facts) -> WorkerLines | None:
     making = np.where(stage == FETCH, held, collating)
     known = making + np.where(stage == WAIT, held, 0)
     found = lines_by_time(stacks, making)
-    if found.looks < FEWEST_LOOKS:
+    if found.samples < FEWEST_SAMPLES:
         return None
     return WorkerLines(
         found,

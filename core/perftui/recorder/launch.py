@@ -20,7 +20,7 @@ from perftui.recorder.multi_host.merge import make_or_merge, merge_key
 from perftui.recorder.process.environment import reap, start_in_run
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Expected, Manifest, Override, Status, read_manifest, write_manifest
-from perftui.run.stack_samples import LOOKS
+from perftui.run.stack_samples import STACK_RATE_KEY
 from perftui.telemetry.limits import usable_cores, usable_memory
 from perftui.wire.options import AgentOptions
 
@@ -89,7 +89,7 @@ def prepare(launch: Launch) -> RunLayout:
         overrides=launch.overrides,
         expected=launch.expected,
         parent=launch.parent,
-        profile={**launch.options.as_profile(), LOOKS: launch.stack_samples_per_second},
+        profile={**launch.options.as_profile(), STACK_RATE_KEY: launch.stack_samples_per_second},
         perftui_version=perftui.__version__,
     )
     run_id = new_run_id(manifest.script, started_ns)

@@ -32,7 +32,7 @@ from perftui.run.heartbeat import BEAT_SECONDS
 from perftui.run.layout import RunLayout
 from perftui.run.liveness import recorded_by_this_process
 from perftui.run.manifest import Status, read_manifest
-from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, looks_of
+from perftui.run.stack_samples import INNER_EVERY, NO_STACKS, stack_rate_of
 
 DRAIN_SECONDS = 0.25
 """Between two reads of the rings: with the second a step may wait for its last records, a
@@ -91,7 +91,7 @@ class Recording:
         """
         manifest, spool = self.manifest.current, self._spool.spool.root
         asked = options_of(manifest.profile)
-        options = replace(asked, tracer=tracer(looks_of(manifest.profile)))
+        options = replace(asked, tracer=tracer(stack_rate_of(manifest.profile)))
         environment = training_environment(os.environ, spool, options, manifest.overrides)
         command = Command(manifest.command, Path(manifest.cwd), environment, restore)
         return below_nsys(command, self.layout, spool) if options.nsys else command
@@ -192,7 +192,7 @@ class Recording:
         self._repeated.append((Repeating(name, seconds, work, self.faults), finish))
 
     def _begin_stacks(self) -> StackSampling | None:
-        rate = looks_of(self.manifest.current.profile)
+        rate = stack_rate_of(self.manifest.current.profile)
         if not rate:
             return None
         place, drain = self._spool.spool.root, self._drain

@@ -117,7 +117,7 @@ def _lines(thread: LinesByTime | None) -> dict[str, Any] | None:
     if thread is None:
         return None
     lines = [{**msgspec.to_builtins(line), "share": thread.share(line)} for line in thread.lines]
-    return {"covered_ns": thread.covered, "looks": thread.looks, "lines": lines}
+    return {"covered_ns": thread.covered, "samples": thread.samples, "lines": lines}
 
 
 def _workers(found: WorkerLines | None) -> dict[str, Any] | None:

@@ -18,22 +18,22 @@ def main_thread(facts: Facts) -> Iterator[Iterator[str]]:
     cause."""
     steady, profiled = thread.main_thread(facts), thread.window_thread(facts)
     if steady is not None:
-        looks = f"about {fmt.several(steady.looks, 'look')}"
-        yield _block(f"Where the main thread is, over the steady steps ({looks})", steady)
+        samples = f"about {fmt.several(steady.samples, 'sample')}"
+        yield _block(f"Where the main thread is, over the steady steps ({samples})", steady)
     if profiled is not None:
-        looks = f"about {fmt.several(profiled.looks, 'look')} from inside"
-        yield _block(f"Where the main thread is, over the profiled steps ({looks})", profiled)
+        samples = f"about {fmt.several(profiled.samples, 'sample')} from inside"
+        yield _block(f"Where the main thread is, over the profiled steps ({samples})", profiled)
     found = loader_lines(facts)
     if found is not None:
         yield _block(
             f"Where the workers make batches, {fmt.percent(found.busy)} of their time "
-            f"(about {fmt.several(found.making.looks, 'look')})",
+            f"(about {fmt.several(found.making.samples, 'sample')})",
             found.making,
         )
     for gaps in gap_lines(facts):
         title = (
             f"Where it was while the GPU idled, {gaps.cause.value} "
-            f"({fmt.several(gaps.thread.looks, 'look')}, "
+            f"({fmt.several(gaps.thread.samples, 'sample')}, "
             f"{fmt.duration(gaps.thread.covered)} of {fmt.duration(gaps.idle)})"
         )
         yield _block(title, gaps.thread)

@@ -11,7 +11,7 @@ from perftui.recorder.options import options_of
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RankSnapshot, RunSnapshot
-from perftui.run.stack_samples import looks_of
+from perftui.run.stack_samples import stack_rate_of
 
 REASONS = {
     "warm": "the training had warmed up",
@@ -99,7 +99,7 @@ def _options(profile: Mapping[str, Any]) -> Iterator[str]:
         yield "--nvtx"
     if options.max_steps is not None:
         yield f"--max-steps {options.max_steps}"
-    yield f"--looks {looks_of(profile)}"
+    yield f"--stack-rate {stack_rate_of(profile)}"
 
 
 def _events(rank: RankSnapshot, *kinds: str) -> Iterator[tuple[str, int, dict[str, Any]]]:

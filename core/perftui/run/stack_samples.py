@@ -11,15 +11,15 @@ from perftui.run.journal_table import Kept
 STACK_COLUMNS = (
     Column("time", "ns", "first seen there"),
     Column("held", "ns", "until it was seen elsewhere"),
-    Column("looks", "count", "times a stack was seen to begin there, 1 at least"),
+    Column("samples", "count", "times a stack was seen to begin there, 1 at least"),
     Column("file", "", "source file of the user's own code, empty where none was on the stack"),
     Column("line", "count", "its line, -1 where there is none"),
     Column("function", "", "the function of that line"),
     Column("inner", "", "innermost frame"),
-    Column("every", "ns", "mean time between looks"),
+    Column("every", "ns", "mean time between samples"),
     Column("stage", "", "fetch or collate: a batch is being made there, wait: for the next task"),
 )
-"""A row is an interval in which every look found one line and one innermost frame. Looks come
+"""A row is an interval in which every sample found one line and one innermost frame. Samples come
 at random moments, so an interval stands in the mean for its share of the time, and says nothing
 certain of a moment inside it but its first."""
 
@@ -37,24 +37,25 @@ FETCH, COLLATE, WAIT = "fetch", "collate", "wait"
 """Stages; of a main thread the first two alone."""
 
 KEPT_STACKS = Kept(4096, 32768)
-"""Over an hour of newest looks at ten a second."""
+"""Over an hour of newest samples at ten a second."""
 
-LOOKS_A_SECOND = 10
-"""What the command asks for where nothing else is said. With 46 frames on the stack a look took
+STACK_RATE = 10
+"""What the command asks for where nothing else is said. With 46 frames on the stack a sample took
 py-spy 0.3 ms of a core, so all of them 0.4 % of one, beside the training; a loop of 1 ms took 0.99
 times as long with them as without (0.96 to 1.01 in eight turns)."""
 
 INNER_EVERY = 5_000_000
-"""Mean ns between looks from inside, in a window."""
+"""Mean ns between samples from inside, in a window."""
 
-LOOKS = "looks"
-"""In the manifest's ``profile``: how many looks a second were asked for."""
+STACK_RATE_KEY = "stack_rate"
+"""In the manifest's ``profile``: how many samples a second were asked for."""
 
 NO_STACKS = "no_stacks"
 """In the manifest's ``profile``: why there are none, in words."""
 
 
-def looks_of(profile: Mapping[str, Any]) -> int:
-    """How many looks a second the ``profile`` of a manifest asks for, 0 where it does not."""
-    looks = profile.get(LOOKS, 0)
-    return looks if isinstance(looks, int) and looks > 0 else 0
+def stack_rate_of(profile: Mapping[str, Any]) -> int:
+    """How many samples a second the ``profile`` of a manifest asks for, 0 where it does not."""
+    # Runs recorded before November 2026 name it "looks".
+    rate = profile.get(STACK_RATE_KEY, profile.get("looks", 0))
+    return rate if isinstance(rate, int) and rate > 0 else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 SIZE = 64
 """Bytes of the page, whose numbers are u64 in the machine's byte order."""
 
-REQUESTS, STEP, COST, LOOKS, UNHEARD = range(5)
+REQUESTS, STEP, COST, SAMPLE_EVERY, UNHEARD = range(5)
 """Which number is which: window requests so far (the recorder counts); training steps after which
 all ranks open a window; the most ns that windows have cost one of them; mean ns between samples of
 the main thread's stack inside a window (the recorder says); processes that could not write down why
@@ -82,11 +82,11 @@ class ControlPage:
     @property
     def sample_every(self) -> int:
         """Mean ns between stack samples in an open window; 0 where none are to be taken."""
-        return self._read(LOOKS)
+        return self._read(SAMPLE_EVERY)
 
     def set_sample_every(self, every: int) -> None:
         """Have the agents sample the main thread's stack in their windows, every so many ns."""
-        self._write(LOOKS, every)
+        self._write(SAMPLE_EVERY, every)
 
     @property
     def unheard(self) -> int:

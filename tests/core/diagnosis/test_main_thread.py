@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.facts.fact import Facts
 from perftui.facts.gap_lines import gap_lines, line_of_gap
-from perftui.facts.lines import FEWEST_LOOKS, MOST_LINES
+from perftui.facts.lines import FEWEST_SAMPLES, MOST_LINES
 from perftui.facts.main_thread import main_thread, stack_samples
 from perftui.facts.notes import notes
 from perftui.facts.steady import steady
@@ -22,8 +22,8 @@ from perftui.report.subject import Subject
 from perftui.report.text import render
 from perftui.run.stack_samples import NO_STACKS
 from perftui.trace.model import NONE
-from tests.core.diagnosis.looks import ORIGIN, RATE, at_wall, run_with, stack_table
 from tests.core.diagnosis.runs import MS
+from tests.core.diagnosis.stack_runs import ORIGIN, RATE, at_wall, run_with, stack_table
 
 
 def gap(start: int, length: int, cause: GapCause = GapCause.PYTHON) -> Gap:
@@ -71,7 +71,7 @@ def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]
             expected[line] = expected.get(line, 0) + seen * MS
 
     thread = main_thread(Facts(run))
-    if sum(expected.values()) * RATE // 1_000_000_000 < FEWEST_LOOKS:
+    if sum(expected.values()) * RATE // 1_000_000_000 < FEWEST_SAMPLES:
         assert thread is None
         return
     assert thread is not None
@@ -90,7 +90,7 @@ def test_only_the_longest_lines_are_kept_and_their_share_is_of_everything() -> N
     assert thread.covered > sum(line.held for line in thread.lines)
 
 
-def test_a_gap_is_named_only_by_looks_inside_it_and_by_long_stretches_around_it() -> None:
+def test_a_gap_is_named_only_by_samples_inside_it_and_by_long_stretches_around_it() -> None:
     stacks = at_wall(
         (0, 90, "train.py", 1),  # covers the first gap, but is as long as one mean interval only
         (90, 10, "train.py", 2),
@@ -107,10 +107,10 @@ def test_a_gap_is_named_only_by_looks_inside_it_and_by_long_stretches_around_it(
     assert begun is not None
     assert [(line.line, line.held // MS) for line in held.lines] == [(3, 100)]
     assert [(line.line, line.held // MS) for line in begun.lines] == [(5, 20)]
-    assert held.looks == begun.looks == 1
+    assert held.samples == begun.samples == 1
 
 
-def test_gaps_are_told_by_cause_where_enough_looks_saw_them() -> None:
+def test_gaps_are_told_by_cause_where_enough_samples_saw_them() -> None:
     stacks = at_wall(*((at * 100 + 10, 90, "train.py", 40 + at % 2) for at in range(10)))
     python = [gap(at * 100, 50) for at in range(9)]
     single = gap(900, 50, GapCause.LAUNCH)
@@ -119,7 +119,7 @@ def test_gaps_are_told_by_cause_where_enough_looks_saw_them() -> None:
     (told,) = gap_lines(facts)
     assert told.cause is GapCause.PYTHON
     assert told.idle == 450 * MS
-    assert told.thread.looks == 9
+    assert told.thread.samples == 9
     assert told.thread.covered == 9 * 40 * MS
     assert [(line.line, line.held // MS) for line in told.thread.lines] == [(40, 200), (41, 160)]
 
@@ -130,7 +130,7 @@ def test_a_trace_on_another_clock_is_not_named(origin: int | None) -> None:
     assert line_of_gap((stacks,), analysis_of(origin=origin), gap(10, 50)) is None
 
 
-def test_a_run_without_looks_says_nothing_and_an_asked_for_one_says_why() -> None:
+def test_a_run_without_samples_says_nothing_and_an_asked_for_one_says_why() -> None:
     run = run_with(stack_table(), **{NO_STACKS: "py-spy is not installed"})
     assert main_thread(Facts(run)) is None
     assert "py-spy is not installed" in notes(Facts(run))
@@ -144,11 +144,11 @@ def test_the_report_lists_lines_with_their_share() -> None:
     run = run_with(stacks)
     report = make_report(Subject(run.root, run))
     text = render(report)
-    assert "Where the main thread is, over the steady steps (about 100 looks)" in text
+    assert "Where the main thread is, over the steady steps (about 100 samples)" in text
     assert "80.0 %  /home/a/train.py:8 in main" in text
     assert "20.0 %  no line of yours (torch/x.py:-1 forward) in main" in text
     found = as_json.as_object(report)["main_thread"]
-    assert found["looks"] == 100
+    assert found["samples"] == 100
     assert found["lines"][0]["share"] == pytest.approx(0.8)
     assert found["lines"][0]["file"] == "/home/a/train.py"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.facts.lines import FEWEST_LOOKS
+from perftui.facts.lines import FEWEST_SAMPLES
 from perftui.facts.loader import LoaderFacts, training_loader
 from perftui.facts.steps import steady_span
 from perftui.facts.worker_lines import loader_lines
@@ -80,7 +80,7 @@ def test_shares_are_of_the_time_of_making_batches(
     facts.worked_out.update({training_loader: loader, steady_span: (begin * MS, end * MS)})
     lines = loader_lines(facts)
     total = sum(expected.values())
-    if total // EVERY < FEWEST_LOOKS:
+    if total // EVERY < FEWEST_SAMPLES:
         assert lines is None
         return
     assert lines is not None
@@ -158,4 +158,6 @@ def test_a_main_thread_seen_only_in_windows_is_told_of_those() -> None:
     inside = main_table((0, 9_000, "", 8))
     run = replace(run, ranks=(replace(run.ranks[0], window_stacks=inside),))
     text = render(make_report(Subject(run.root, run)))
-    assert "Where the main thread is, over the profiled steps (about 45 looks from inside)" in text
+    assert (
+        "Where the main thread is, over the profiled steps (about 45 samples from inside)" in text
+    )

@@ -81,8 +81,8 @@ def test_the_options_of_the_profiler_are_used_again() -> None:
 
 
 def test_the_main_thread_is_looked_at_as_often_again() -> None:
-    assert repeat_launch(run(profile={"looks": 25})).stack_samples_per_second == 25
-    assert repeat_launch(run(profile={"looks": 0})).stack_samples_per_second == 0
-    assert repeat_launch(run(profile={"looks": "often"})).stack_samples_per_second == 0
+    assert repeat_launch(run(profile={"stack_rate": 25})).stack_samples_per_second == 25
+    assert repeat_launch(run(profile={"stack_rate": 0})).stack_samples_per_second == 0
+    assert repeat_launch(run(profile={"stack_rate": "often"})).stack_samples_per_second == 0
     assert repeat_launch(run(profile={})).stack_samples_per_second == 0
     assert repeat_launch(run(overrides=(TRY,))).overrides == (TRY,)

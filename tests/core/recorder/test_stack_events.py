@@ -37,11 +37,11 @@ names = st.sampled_from(["main", "step", "load", "forward"])
 files = st.sampled_from(["/home/user/train.py", "/v/lib/python3.11/site-packages/torch/nn/a.py"])
 frames = st.builds(Frame, names, files, st.integers(1, 3))
 stacks = st.lists(frames, max_size=5).map(lambda above: (ROOT, *above))
-looks = st.lists(st.tuples(st.integers(1, 400_000), stacks), min_size=1, max_size=30)
+samples = st.lists(st.tuples(st.integers(1, 400_000), stacks), min_size=1, max_size=30)
 
 
-def as_pyspy_writes(looks: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) -> list[Any]:
-    """Looks (microseconds since the one before, stack) as ``chrometrace.rs`` writes them: frames
+def as_pyspy_writes(samples: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) -> list[Any]:
+    """Samples (microseconds since the one before, stack) as ``chrometrace.rs`` writes them: frames
     that stay are kept, what has changed ends innermost first and begins outermost first."""
     events: list[Any] = []
     before: tuple[Frame, ...] = ()
@@ -52,7 +52,7 @@ def as_pyspy_writes(looks: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) ->
         of = {"args": where, "cat": "py-spy", "name": frame.function, "ph": phase}
         return {**of, "pid": PID, "tid": tid, "ts": at}
 
-    for pause, stack in looks:
+    for pause, stack in samples:
         at += pause
         same = 0
         while same < min(len(before), len(stack)) and before[same] == stack[same]:
@@ -64,17 +64,17 @@ def as_pyspy_writes(looks: list[tuple[int, tuple[Frame, ...]]], tid: int = 7) ->
     return events + [event(frame, "E") for frame in reversed(before)]
 
 
-@given(looks)
-def test_stretches_are_the_looks_with_equal_ones_as_one(
-    looks: list[tuple[int, tuple[Frame, ...]]],
+@given(samples)
+def test_stretches_are_the_samples_with_equal_ones_as_one(
+    samples: list[tuple[int, tuple[Frame, ...]]],
 ) -> None:
-    found = read_intervals(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
+    found = read_intervals(json.dumps(as_pyspy_writes(samples)).encode(), PID, BEGUN)
 
     expected: list[StackInterval] = []
     at = 0
-    for index, (pause, stack) in enumerate(looks):
+    for index, (pause, stack) in enumerate(samples):
         at += pause
-        length = looks[index + 1][0] if index + 1 < len(looks) else 1000
+        length = samples[index + 1][0] if index + 1 < len(samples) else 1000
         start, end = BEGUN + at * 1000, BEGUN + (at + length) * 1000
         if expected and expected[-1].stack == stack:
             expected[-1] = StackInterval(expected[-1].start, end, stack)
@@ -83,9 +83,9 @@ def test_stretches_are_the_looks_with_equal_ones_as_one(
     assert found == expected
 
 
-@given(looks)
-def test_stays_cover_the_same_time_in_order(looks: list[tuple[int, tuple[Frame, ...]]]) -> None:
-    intervals = read_intervals(json.dumps(as_pyspy_writes(looks)).encode(), PID, BEGUN)
+@given(samples)
+def test_stays_cover_the_same_time_in_order(samples: list[tuple[int, tuple[Frame, ...]]]) -> None:
+    intervals = read_intervals(json.dumps(as_pyspy_writes(samples)).encode(), PID, BEGUN)
     found = stays(intervals, main_place)
     assert found[0].start == intervals[0].start
     assert found[-1].end == intervals[-1].end

@@ -30,7 +30,7 @@ def write_run(
 ) -> RunLayout:
     """Thirty steps of 10 ms; each costs 0.1 ms of hooks."""
     layout = create_run_directory(runs, "one")
-    profile = {**options.as_profile(), "looks": 10}
+    profile = {**options.as_profile(), "stack_rate": 10}
     manifest = Manifest("one", ("python", "train.py"), "/p", 1, "box", profile=profile, exit_code=0)
     write_manifest(layout.manifest, Manifest(**{**vars(manifest), "status": Status.EXITED}))
     steps = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)
@@ -71,7 +71,7 @@ def test_options_cost_and_why_windows_were_opened_are_told(tmp_path: Path) -> No
     layout = write_run(tmp_path, options, events)
 
     assert block(layout, "Recording") == [
-        "options: --overhead 2% --shapes --modules --looks 10",
+        "options: --overhead 2% --shapes --modules --stack-rate 10",
         "own cost: 1.0 % of 300 ms (hooks 3.0 ms, windows 0 ns, slower steps 0 ns)",
         "window: step 11, the training had warmed up; held up 12 ms",
         "window: steps 20-22, a step was slow; held up 12 ms",
@@ -95,7 +95,7 @@ def test_chosen_steps_are_told_as_they_were_asked_for(tmp_path: Path) -> None:
     layout = write_run(tmp_path, options, [])
 
     assert block(layout, "Recording")[0] == (
-        "options: --steps 100-104 --overhead 1% --stacks --max-steps 200 --looks 10"
+        "options: --steps 100-104 --overhead 1% --stacks --max-steps 200 --stack-rate 10"
     )
 
 
@@ -170,7 +170,7 @@ def test_json_has_all_of_it(tmp_path: Path) -> None:
         }
     ]
     assert found["cost"]["total"] == 3 * MS
-    assert found["options"] == ["--overhead 1%", "--looks 10"]
+    assert found["options"] == ["--overhead 1%", "--stack-rate 10"]
 
 
 def test_modules_are_listed_with_what_ran_in_none_last(tmp_path: Path) -> None:

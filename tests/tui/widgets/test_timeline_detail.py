@@ -16,7 +16,7 @@ from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, pla
 from perftui_tui.screens.timeline.detail.measure import MOST_NAMES, measure_lines
 from perftui_tui.screens.timeline.detail.summary import summary_lines
 from perftui_tui.screens.timeline.model.state import TimelineState
-from tests.core.diagnosis.looks import ORIGIN, at_wall, run_with
+from tests.core.diagnosis.stack_runs import ORIGIN, at_wall, run_with
 
 MS = 1_000_000
 
@@ -87,7 +87,7 @@ def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
     analysis = replace(state.analysis, trace=replace(state.analysis.trace, wall_origin=ORIGIN))
     run = run_with(at_wall((25, 20, "/home/a/train.py", 8), (45, 100, "/home/a/train.py", 9)))
     said = said_of_gap(state, state.selected, run, analysis)
-    assert "main thread at /home/a/train.py:8 for 67 % of it (2 looks)" in said
+    assert "main thread at /home/a/train.py:8 for 67 % of it (2 samples)" in said
     elsewhere = run_with(at_wall((55, 20, "/home/a/train.py", 8)))
     unnamed = said_of_gap(state, state.selected, elsewhere, analysis)
     assert unnamed == said_of_gap(state, state.selected)

@@ -33,10 +33,10 @@ VALUES = (
     "theme",
     "rank",
     "ncu",
-    "looks",
+    "stack-rate",
 )
 NUMBERS = ("window", "max-steps")
-MOST_LOOKS = 100
+MOST_STACK_RATE = 100
 """A second: more would take py-spy several per cent of a core."""
 THEMES = ("dark", "light", "contrast", "ansi")
 _RANK = re.compile(r"\d{1,9}", re.ASCII)
@@ -149,8 +149,10 @@ def _checked(name: str, value: str) -> str:
         raise UsageError(f"--{name} needs a value")
     if name in NUMBERS and (not value.isdecimal() or int(value) == 0):
         raise UsageError(f"--{name} needs a whole number above 0, not {value!r}")
-    if name == "looks" and not (value.isdecimal() and int(value) <= MOST_LOOKS):
-        raise UsageError(f"--looks needs a whole number from 0 to {MOST_LOOKS}, not {value!r}")
+    if name == "stack-rate" and not (value.isdecimal() and int(value) <= MOST_STACK_RATE):
+        raise UsageError(
+            f"--stack-rate needs a whole number from 0 to {MOST_STACK_RATE}, not {value!r}"
+        )
     if name == "steps":
         _first_and_last(value)
     if name == "overhead" and not 0 < _percent(value) <= 100:

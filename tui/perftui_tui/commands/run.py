@@ -76,7 +76,7 @@ def launch_of(line: CommandLine) -> Launch:
     """
     from perftui.recorder.launch import Launch
     from perftui.run.layout import RUNS_DIRECTORY
-    from perftui.run.stack_samples import LOOKS_A_SECOND
+    from perftui.run.stack_samples import STACK_RATE
 
     here = Path.cwd()
     if line.action == "command":
@@ -88,13 +88,13 @@ def launch_of(line: CommandLine) -> Launch:
         command, beside = (_interpreter(line), *line.words), script.resolve().parent
     runs = Path(line.values["runs"]) if "runs" in line.values else beside / RUNS_DIRECTORY
     size = shutil.get_terminal_size()
-    looks = line.number("looks")
+    stack_rate = line.number("stack-rate")
     return Launch(
         command=command,
         cwd=here,
         runs=runs.absolute(),
         options=_options(line),
-        stack_samples_per_second=LOOKS_A_SECOND if looks is None else looks,
+        stack_samples_per_second=STACK_RATE if stack_rate is None else stack_rate,
         rows=size.lines,
         columns=size.columns,
     )

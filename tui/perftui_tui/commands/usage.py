@@ -33,7 +33,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --memory-snapshot record GPU allocations at the memory peak and as it runs out; torch then
                     takes 2 us for each allocation of the whole run
   --syncs           count the calls that wait for the GPU in windows, each by its line
-  --looks N         stack samples a second of Python, by py-spy (default 10; 0: none)
+  --stack-rate N    stack samples a second of Python, by py-spy (default 10; 0: none)
   --nsys            let Nsight Systems record the windows, with steps and phases as NVTX ranges;
                     its reports are kept with the run
   --nvtx            mark phases as NVTX ranges, for an nsys of your own

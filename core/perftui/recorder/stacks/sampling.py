@@ -25,7 +25,7 @@ WORKERS_PART = 2
 """Workers are sampled so many times less often than main threads: they run for longer, and which
 line is dear needs no more."""
 
-INSTEAD = "so lines are known in profiled windows only (--looks 0 asks for none)"
+INSTEAD = "so lines are known in profiled windows only (--stack-rate 0 asks for none)"
 
 ABSENT = f"py-spy is not installed (pip install py-spy), {INSTEAD}"
 NOT_ALLOWED = (

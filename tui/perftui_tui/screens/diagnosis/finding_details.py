@@ -79,25 +79,25 @@ def details(
 
 def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
     rows: list[Row] = []
-    for fact, when in ((main_thread, "at the steady steps"), (window_thread, "in profiled steps")):
+    for fact, when in ((main_thread, "in the steady steps"), (window_thread, "in profiled steps")):
         thread = snapshot.ask(fact)
         if thread is not None:
-            looks = f"about {fmt.several(thread.looks, 'look')} {when}"
-            rows += _lines("Where the main thread is", looks, thread, cells)
+            samples = f"about {fmt.several(thread.samples, 'sample')} {when}"
+            rows += _lines("Where the main thread is", samples, thread, cells)
     found = snapshot.ask(loader_lines)
     if found is not None:
-        looks = f"about {fmt.several(found.making.looks, 'look')}"
-        looks = f"{fmt.percent(found.busy)} of their time, {looks}"
-        rows += _lines("Where the workers make batches", looks, found.making, cells)
+        samples = f"about {fmt.several(found.making.samples, 'sample')}"
+        samples = f"{fmt.percent(found.busy)} of their time, {samples}"
+        rows += _lines("Where the workers make batches", samples, found.making, cells)
     for gaps in snapshot.ask(gap_lines) or ():
-        looks = f"{fmt.several(gaps.thread.looks, 'look')}, of {format_ns(gaps.idle)}"
+        samples = f"{fmt.several(gaps.thread.samples, 'sample')}, of {format_ns(gaps.idle)}"
         title = f"Where it was while the GPU idled, {gaps.cause.value}"
-        rows += _lines(title, looks, gaps.thread, cells)
+        rows += _lines(title, samples, gaps.thread, cells)
     return rows
 
 
-def _lines(title: str, looks: str, thread: LinesByTime, cells: int) -> list[Row]:
-    rows: list[Row] = [(), crop(row((title, "bold"), (f"   {looks}", "dim")), cells)]
+def _lines(title: str, samples: str, thread: LinesByTime, cells: int) -> list[Row]:
+    rows: list[Row] = [(), crop(row((title, "bold"), (f"   {samples}", "dim")), cells)]
     for line in thread.listed:
         part = f"  {share(line.held, thread.covered):>6}  "
         inside = f"  {line.function}" if line.function else ""

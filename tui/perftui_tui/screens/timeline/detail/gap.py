@@ -76,9 +76,9 @@ def _main_thread(
 ) -> list[Line]:
     thread = line_of_gap(stack_samples(Facts(run)), analysis, gap)
     if thread is not None:
-        line, looks = thread.lines[0], fmt.several(thread.looks, "look")
+        line, samples = thread.lines[0], fmt.several(thread.samples, "sample")
         held = share(line.held, gap.duration)
-        return [Line(f"main thread at {line.source} for {held} of it ({looks})", "warn")]
+        return [Line(f"main thread at {line.source} for {held} of it ({samples})", "warn")]
     frame = python_frame(analysis.trace, main_track, gap.start, gap.end)
     return [Line(f"main thread in {printable(frame)}", "warn")] if frame else []
 

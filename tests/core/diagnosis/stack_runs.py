@@ -34,7 +34,8 @@ def stack_table(*rows: tuple[int, int, str, int]) -> Table:
 def run_with(stacks: Table, steps: int = 100, **profile: Any) -> RunSnapshot:
     """Steps of 100 ms each, from 0 on."""
     run = make_run(
-        steps=step_table(steps, {"forward": 20, "other": 80}), profile={"looks": RATE, **profile}
+        steps=step_table(steps, {"forward": 20, "other": 80}),
+        profile={"stack_rate": RATE, **profile},
     )
     rank = run.ranks[0]
     return replace(run, ranks=(replace(rank, stacks=stacks),))

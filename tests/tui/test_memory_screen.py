@@ -152,10 +152,10 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
 
 
 @pytest.mark.keys(
-    "memory.scroll_holders(1)",
-    "memory.scroll_holders(-1)",
-    "memory.scroll_holders(8)",
-    "memory.scroll_holders(-8)",
+    "memory.scroll_sites(1)",
+    "memory.scroll_sites(-1)",
+    "memory.scroll_sites(8)",
+    "memory.scroll_sites(-8)",
 )
 async def test_a_file_opens_on_this_screen_and_scrolls(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"

@@ -171,7 +171,9 @@ async def test_threshold(host):
     assert "idle 30.0 ms" in host.text()
 
 
-@pytest.mark.keys("timeline.lane(1)", "timeline.lane(-1)", "timeline.page(1)", "timeline.page(-1)")
+@pytest.mark.keys(
+    "timeline.track(1)", "timeline.track(-1)", "timeline.page(1)", "timeline.page(-1)"
+)
 async def test_tracks_by_arrow_and_page(host):
     await host.press("down")
     assert host.state.track.depth == 0

@@ -111,7 +111,7 @@ class GapCause(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Gap:
-    """A stretch in which a device is idle, between two activities on it."""
+    """An interval in which a device is idle, between two activities on it."""
 
     device: int
     start: int

@@ -25,7 +25,7 @@ from perftui.trace.model import Trace
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.arguments import StoredRows
-    from perftui.trace.nsys.exporting import Told
+    from perftui.trace.nsys.exporting import ExportProgress
 
 Work = Callable[[], None]
 
@@ -43,7 +43,7 @@ def open_trace(
     cancelled: Cancelled | None = None,
     preview: Preview | None = None,
     later: Callable[[Work], None] | None = None,
-    exporting: Told | None = None,
+    exporting: ExportProgress | None = None,
 ) -> TraceAnalysis:
     """The trace at ``path`` and all tables of it.
 
@@ -83,7 +83,7 @@ def _read(
     progress: Progress | None,
     cancelled: Cancelled | None,
     preview: Preview | None,
-    exporting: Told | None,
+    exporting: ExportProgress | None,
 ) -> TraceAnalysis:
     # Imported here, as a trace that was kept needs none of it: half of the time to open one.
     from perftui.analysis.analyse import analyse

@@ -1,4 +1,4 @@
-"""The same training again, with a fix."""
+"""Run a training again, with a fix."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ FEWEST_IN_GAPS = 5
 """A single sample in a gap is one moment of one gap."""
 
 CERTAIN_SAMPLES = 3
-"""A stretch as long as so many mean intervals goes without a sample inside it once in 20 times
+"""An interval as long as so many mean intervals goes without a sample inside it once in 20 times
 (``exp(-3)``), and every one found the same: it names a gap that it holds."""
 
 
@@ -63,8 +63,8 @@ def _within(samples: Sequence[Table], origin: int | None, gaps: Sequence[Gap]) -
 
 
 def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
-    """A stretch tells of the gap that it begins in, from there on, and, where it is certain, of one
-    inside it."""
+    """An interval counts for the gap that it begins in, from there on, and for one inside it where
+    that is certain."""
     starts: Int64 = stacks["time"] - origin
     stops: Int64 = starts + stacks["held"]
     is_certain = stacks["held"] >= CERTAIN_SAMPLES * stacks["every"]
@@ -72,7 +72,7 @@ def _of_gaps(stacks: Table, origin: int, gaps: Sequence[Gap]) -> LinesByTime:
     begins = np.array([gap.start for gap in gaps], dtype=np.int64)
     ends = np.array([gap.end for gap in gaps], dtype=np.int64)
     samples = 0
-    # Windows are short: a few stretches meet thousands of gaps.
+    # Windows are short: a few intervals meet thousands of gaps.
     meets = (stops > begins.min(initial=0)) & (starts < ends.max(initial=0))
     for row in np.flatnonzero(meets).tolist():
         start, end = int(starts[row]), int(stops[row])

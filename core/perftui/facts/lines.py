@@ -46,7 +46,7 @@ class LineShare:
 
     @property
     def short(self) -> str:
-        """The same without directories."""
+        """File name and line, without directories."""
         return f"{PurePath(self.file).name}:{self.line}" if self.file else self.inner
 
 

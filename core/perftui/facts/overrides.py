@@ -79,8 +79,8 @@ def _applied(
     if len(outcomes) == 1 and (outcome := outcomes.pop()) in ("applied", "refused"):
         arrival = Arrival(outcome)
     # Where several calls were made the one to tell of is that which lacks something.
-    told = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
-    known = fields_of(AppliedOverride, told)
+    shown = next((note for note in notes if note.get("outcome") != "applied"), notes[0])
+    known = fields_of(AppliedOverride, shown)
     return AppliedOverride(**{**known, "override": override, "arrival": arrival})
 
 
@@ -93,7 +93,7 @@ def _not_made(override: Override, is_over: bool) -> AppliedOverride:
 
 
 def _notes_of_loaders(override: Override, run: RunSnapshot) -> list[Mapping[str, Any]]:
-    """The same out of ``loader`` notes, in which versions before told it."""
+    """What became of ``override``, from ``loader`` notes, as older versions wrote it."""
     if override.target != "DataLoader":
         return []
     return [

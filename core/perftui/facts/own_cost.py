@@ -51,7 +51,7 @@ def recording_cost(facts: Facts) -> OwnCost | None:
     return OwnCost(
         hooks=int(steps["overhead"].clip(min=0).sum()) + int(gone.of("overhead").total),
         stalls=int(steps["profiler"].sum()) + int(gone.of("profiler").total),
-        slowed=longer.told,
+        slowed=longer.certain,
         slowed_at_most=longer.at_most,
         whole=whole,
     )

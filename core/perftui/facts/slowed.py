@@ -38,7 +38,7 @@ class Slowed:
     """Its standard error, from the scatter of the steps beside them."""
 
     @property
-    def told(self) -> int:
+    def certain(self) -> int:
         """What was certainly taken: the estimate where it stands out of the scatter, else 0."""
         return round(self.estimate) if self.estimate > DEVIATIONS * self.error else 0
 

@@ -59,7 +59,7 @@ class SyncCalls:
         return "Calls that wait for the GPU" if self.on_gpu else "Calls that would wait for a GPU"
 
 
-class _Told(msgspec.Struct):
+class _Counted(msgspec.Struct):
     gpu: bool
     calls: list[SyncCall]
 
@@ -70,9 +70,9 @@ def syncs(facts: Facts) -> SyncCalls | None:
 
     Windows of a training that came to use its GPU later count with those that had it, alone.
     """
-    told = [found for data in notes_of(facts.events, "window") for found in _read(data)]
-    on_gpu = any(found.gpu for found, _ in told)
-    chosen = [(found, steps) for found, steps in told if found.gpu is on_gpu]
+    counted = [found for data in notes_of(facts.events, "window") for found in _read(data)]
+    on_gpu = any(found.gpu for found, _ in counted)
+    chosen = [(found, steps) for found, steps in counted if found.gpu is on_gpu]
     steps = sum(steps for _, steps in chosen)
     if not steps:
         return None
@@ -85,13 +85,13 @@ def syncs(facts: Facts) -> SyncCalls | None:
     return SyncCalls(tuple(order[:MOST_CALLS]), steps, on_gpu)
 
 
-def _read(data: Mapping[str, Any]) -> list[tuple[_Told, int]]:
+def _read(data: Mapping[str, Any]) -> list[tuple[_Counted, int]]:
     """What one window tells, with its steps; nothing where it does not, or is damaged."""
     steps = data.get("steps")
     if "syncs" not in data or not isinstance(steps, int) or steps <= 0:
         return []
     try:
-        return [(msgspec.convert(data["syncs"], _Told), steps)]
+        return [(msgspec.convert(data["syncs"], _Counted), steps)]
     except msgspec.ValidationError:
         return []
 

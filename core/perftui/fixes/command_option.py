@@ -1,4 +1,4 @@
-"""The same command with another value for one of the script's own options."""
+"""A command with another value for one of the script's own options."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "fixes": [_fix(fix) for fix in report.fixes],
         "not_judged": msgspec.to_builtins(diagnosis.abstentions),
-        "budgets": [
+        "step_breakdowns": [
             {
                 "source": "run" if found.of_run else "trace",
                 "steps": found.count,

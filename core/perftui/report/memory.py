@@ -21,7 +21,7 @@ from perftui.analysis.memory_snapshot import (
 from perftui.trace.memory_snapshot.model import Action, BlockState, Frame, MemorySnapshot
 from perftui.trace.model import NONE
 
-MOST_HOLDERS = 10
+MOST_SITES = 10
 """Lines of the program that are listed."""
 
 NO_STACK = "without a stack: not recorded when allocated"
@@ -29,7 +29,7 @@ NO_FRAME = "no line of the program in the stack"
 
 
 @dataclass(frozen=True)
-class Holder:
+class AllocationSite:
     """Memory that one line of the user's program allocated, or that none could be told of."""
 
     what: str
@@ -53,7 +53,7 @@ class Peak:
     """Since recording began, None where the file has no times."""
     span_ns: int | None
     """From the first event to the last."""
-    holders: tuple[Holder, ...]
+    sites: tuple[AllocationSite, ...]
     """They sum to ``bytes``; empty where not ``absolute``, or where events are missing and they
     would not."""
 
@@ -80,7 +80,7 @@ class DeviceMemory:
     """That and what a stream still uses."""
     parts: tuple[tuple[str, int], ...]
     """Of ``reserved``, which they sum to; empty where the file contradicts itself."""
-    holders: tuple[Holder, ...]
+    sites: tuple[AllocationSite, ...]
     """What was asked for and is held, by the user's line; most first, the rest as one."""
     segments: int
     unused_segments: int
@@ -131,7 +131,7 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
         allocated=int(segments.allocated[own].sum()),
         active=active,
         parts=_parts(snapshot, device, reserved, active),
-        holders=_holders(snapshot, holders_at_end(snapshot, device)),
+        sites=_sites(snapshot, holders_at_end(snapshot, device)),
         segments=int(own.sum()),
         unused_segments=int((free > 0).sum()),
         unused=reserved - active,
@@ -159,26 +159,28 @@ def _parts(
     return parts if min(size for _, size in parts) >= 0 else ()
 
 
-def _holders(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[Holder, ...]:
+def _sites(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[AllocationSite, ...]:
     """The largest by line; without a line and the rest of the lines come last."""
     bare = totals.stack == NONE
     known = StackTotals(totals.stack[~bare], totals.bytes[~bare], totals.count[~bare])
     sources = by_source(snapshot, known)
     lines = [_line(each.frame, each.bytes, each.count) for each in sources if each.frame]
-    rest = lines[MOST_HOLDERS:]
+    rest = lines[MOST_SITES:]
     size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
-    found = [*lines[:MOST_HOLDERS]]
+    found = [*lines[:MOST_SITES]]
     if rest:
-        found.append(Holder(fmt.several(len(rest), "other line"), None, None, size, count))
-    found += [Holder(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None]
+        found.append(AllocationSite(fmt.several(len(rest), "other line"), None, None, size, count))
+    found += [
+        AllocationSite(NO_FRAME, None, None, s.bytes, s.count) for s in sources if s.frame is None
+    ]
     if bare.any():
         size, count = int(totals.bytes[bare].sum()), int(totals.count[bare].sum())
-        found.append(Holder(NO_STACK, None, None, size, count))
+        found.append(AllocationSite(NO_STACK, None, None, size, count))
     return tuple(found)
 
 
-def _line(frame: Frame, size: int, count: int) -> Holder:
-    return Holder(frame.function, frame.filename, frame.line, size, count)
+def _line(frame: Frame, size: int, count: int) -> AllocationSite:
+    return AllocationSite(frame.function, frame.filename, frame.line, size, count)
 
 
 def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
@@ -193,7 +195,7 @@ def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
         return Peak(trace_balance(trace).peak, False, since, span, ())
     level, totals = int(line.bytes[at]), holders_at_peak(snapshot, device)
     agree = int(totals.bytes.sum()) == level
-    return Peak(level, True, since, span, _holders(snapshot, totals) if agree else ())
+    return Peak(level, True, since, span, _sites(snapshot, totals) if agree else ())
 
 
 def _failed(snapshot: MemorySnapshot, device: int) -> tuple[OutOfMemory, ...]:
@@ -227,12 +229,12 @@ def _untold(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
         yield f"{name}: what was held when recording began is not known, so its peak is relative"
     elif memory.peak.after_ns is None:
         yield f"{name}: the history has no times"
-    if memory.peak and memory.peak.absolute and memory.peak.bytes and not memory.peak.holders:
+    if memory.peak and memory.peak.absolute and memory.peak.bytes and not memory.peak.sites:
         yield f"{name}: who held memory at the peak is not known: the history misses events"
     if not memory.parts:
         yield f"{name}: its segments and blocks contradict each other, so no parts are told"
-    held = sum(each.bytes for each in memory.holders)
-    bare = sum(each.bytes for each in memory.holders if each.what == NO_STACK)
+    held = sum(each.bytes for each in memory.sites)
+    bare = sum(each.bytes for each in memory.sites if each.what == NO_STACK)
     if bare:
         share = fmt.percent(bare / held)
         yield f"{name}: {share} of what is held has no stack: it was allocated before the history"

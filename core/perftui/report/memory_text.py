@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from perftui import format as fmt
 from perftui.facts.rounding import apportioned
 from perftui.report.blocks import cut, joined, listed
-from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
+from perftui.report.memory import AllocationSite, DeviceMemory, MemoryReport, Peak
 from perftui.trace.text import printable
 
 _MOST_FAILED = 5
@@ -21,10 +21,10 @@ def render_memory(report: MemoryReport) -> str:
     blocks: list[Iterable[str]] = [[printable(str(report.path))]]
     for memory in report.devices:
         where = "" if memory.whole else ", of the segments that could be read"
-        blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.holders)]
+        blocks += [_totals(memory), _held(f"Held at the end, by line{where}", memory.sites)]
         if memory.peak:
             title = f"Held at the peak of {fmt.size(memory.peak.bytes)}, by line"
-            blocks += [_peak(memory.peak), _held(title, memory.peak.holders)]
+            blocks += [_peak(memory.peak), _held(title, memory.peak.sites)]
         blocks += [_unused(memory), _failed(memory)]
     blocks.append(listed("Not known", report.notes))
     return joined(blocks)
@@ -43,31 +43,31 @@ def _totals(memory: DeviceMemory) -> Iterator[str]:
         yield f"  {'reserved':<40} {fmt.size(memory.reserved):>10}  100.0 %"
 
 
-def _held(title: str, holders: Sequence[Holder]) -> Iterator[str]:
-    if not holders:
+def _held(title: str, sites: Sequence[AllocationSite]) -> Iterator[str]:
+    if not sites:
         return
     yield title
     yield f"  {'':{_SOURCE_WIDTH}} {'blocks':>7} {'size':>10}"
-    shares = _tenths([each.bytes for each in holders])
-    for each, share in zip(holders, shares, strict=True):
+    shares = _tenths([each.bytes for each in sites])
+    for each, share in zip(sites, shares, strict=True):
         yield (
             f"  {_source(each):<{_SOURCE_WIDTH}} {each.count:>7} {fmt.size(each.bytes):>10}"
             f"  {share / 10:5.1f} %"
         )
-    total, count = sum(each.bytes for each in holders), sum(each.count for each in holders)
+    total, count = sum(each.bytes for each in sites), sum(each.count for each in sites)
     yield (
         f"  {'all':<{_SOURCE_WIDTH}} {count:>7} {fmt.size(total):>10}  {sum(shares) / 10:5.1f} %"
     )
 
 
-def _source(holder: Holder) -> str:
+def _source(site: AllocationSite) -> str:
     """The end of a path says more than its beginning; JSON has all of it."""
-    place = fmt.source(holder.file, holder.line)
+    place = fmt.source(site.file, site.line)
     if place is None:
-        return cut(holder.what, _SOURCE_WIDTH)
-    whole = f"{place} {holder.what}"
+        return cut(site.what, _SOURCE_WIDTH)
+    whole = f"{place} {site.what}"
     if len(printable(whole)) > _SOURCE_WIDTH:
-        whole = "/".join(re.split(r"[\\/]", place)[-2:]) + f" {holder.what}"
+        whole = "/".join(re.split(r"[\\/]", place)[-2:]) + f" {site.what}"
     return cut(whole, _SOURCE_WIDTH)
 
 

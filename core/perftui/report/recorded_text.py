@@ -62,9 +62,9 @@ def _cost(cost: OwnCost | None) -> Iterator[str]:
         yield "  own cost: not known"
         return
     parts = (("hooks", cost.hooks), ("windows", cost.stalls), ("slower steps", cost.slowed))
-    told = ", ".join(f"{name} {fmt.duration(value)}" for name, value in parts)
+    listed = ", ".join(f"{name} {fmt.duration(value)}" for name, value in parts)
     share = fmt.percent(cost.total / cost.whole)
-    yield f"  own cost: {share} of {fmt.duration(cost.whole)} ({told})"
+    yield f"  own cost: {share} of {fmt.duration(cost.whole)} ({listed})"
     if not cost.slowed and cost.slowed_at_most:
         most = fmt.duration(cost.slowed_at_most)
         yield f"    by how much profiled steps were slower is lost in their scatter: at most {most}"

@@ -17,7 +17,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.multi_rank.choice import choose_rank
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Told
+    from perftui.trace.nsys.exporting import ExportProgress
 
 _WINDOW = "a profiled window"
 
@@ -38,7 +38,7 @@ class Subject:
     """What was passed over in choosing, and what could not be read."""
 
 
-def load_subject(path: Path, exporting: Told | None = None) -> Subject:
+def load_subject(path: Path, exporting: ExportProgress | None = None) -> Subject:
     """Read what ``path`` names.
 
     A run directory (or its ``run.json``) gives the run and the newest window that can be read, or
@@ -59,7 +59,7 @@ def load_subject(path: Path, exporting: Told | None = None) -> Subject:
     return _of_run(run, exporting) if run is not None else _of_directory(directory)
 
 
-def _of_run(root: Path, exporting: Told | None) -> Subject:
+def _of_run(root: Path, exporting: ExportProgress | None) -> Subject:
     try:
         run = RunReader(root).poll()
     except ManifestError as error:
@@ -77,7 +77,7 @@ def _of_run(root: Path, exporting: Told | None) -> Subject:
     return Subject(root, run, None, tuple(notes or ["no window was profiled"]))
 
 
-def _tried(path: Path, what: str, exporting: Told | None) -> TraceAnalysis | str:
+def _tried(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:
     """The analysis, or why it is left out: a killed training may leave half of one.
 
     A window is not kept for the next time: the training may still run, and need the disk.
@@ -99,7 +99,7 @@ def _of_directory(directory: Path) -> Subject:
 
 
 def _analysed(
-    path: Path, exporting: Told | None = None, later: Callable[[Work], None] | None = None
+    path: Path, exporting: ExportProgress | None = None, later: Callable[[Work], None] | None = None
 ) -> TraceAnalysis:
     try:
         return open_trace(path, later=later, exporting=exporting)

@@ -150,17 +150,19 @@ def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Pat
 
 def _memory_known(rank: RankSnapshot, time: int) -> tuple[Path, ...]:
     """The snapshots of memory that had been taken; a later one replaces the one before it."""
-    told = rank.events["kind"] == MEMORY_SNAPSHOT
+    is_snapshot = rank.events["kind"] == MEMORY_SNAPSHOT
     newest: dict[str, int] = {}
-    for when, data in zip(rank.events["time"][told], rank.events["data"][told], strict=True):
+    for when, data in zip(
+        rank.events["time"][is_snapshot], rank.events["data"][is_snapshot], strict=True
+    ):
         if isinstance(data, dict) and isinstance(data.get("file"), str):
             newest[Path(data["file"]).name] = int(when)
     return tuple(path for path in rank.memory_files if newest.get(path.name, time + 1) <= time)
 
 
 def _window_names(events: Table) -> frozenset[str]:
-    told = events["data"][events["kind"] == "window"]
-    files = (data.get("file") for data in told.tolist() if isinstance(data, dict))
+    windows = events["data"][events["kind"] == "window"]
+    files = (data.get("file") for data in windows.tolist() if isinstance(data, dict))
     return frozenset(Path(file).name for file in files if isinstance(file, str))
 
 

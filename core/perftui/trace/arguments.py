@@ -12,7 +12,7 @@ from perftui.trace.model import Int64, Trace
 MOST_SINGLE = 2_000
 """Rows that are read where each takes a look into the file: 1 ms."""
 
-_TOLD_EVERY = 4096
+_PROGRESS_EVERY = 4096
 
 Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
@@ -21,17 +21,19 @@ class TooManyRowsError(TraceError):
     """The arguments are in the file, but to look for each would take too long."""
 
 
-def arguments_of(trace: Trace, rows: Int64, told: Callable[[float], bool] | None = None) -> Rows:
+def arguments_of(
+    trace: Trace, rows: Int64, progress: Callable[[float], bool] | None = None
+) -> Rows:
     """Each of ``rows`` with its arguments, in no order that means anything.
 
-    It takes 5 us a row, and as much for each of their neighbours in the file. ``told`` is told how
-    far that has come, and says whether to go on.
+    It takes 5 us a row, and as much for each of their neighbours in the file. ``progress`` is given
+    the share read so far, and says whether to go on.
 
     Raises:
         TooManyRowsError: the format takes a look into the file for each, and these are more than
             ``MOST_SINGLE``.
         TraceError: while reading, as reading a single row does.
-        LoadCancelled: while reading, where ``told`` said no.
+        LoadCancelled: while reading, where ``progress`` said no.
     """
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):
@@ -42,11 +44,11 @@ def arguments_of(trace: Trace, rows: Int64, told: Callable[[float], bool] | None
         )
     else:
         found = ((row, reader(row)) for row in rows.tolist())
-    return found if told is None else _told(found, len(rows), told)
+    return found if progress is None else _with_progress(found, len(rows), progress)
 
 
-def _told(found: Rows, rows: int, told: Callable[[float], bool]) -> Rows:
+def _with_progress(found: Rows, rows: int, progress: Callable[[float], bool]) -> Rows:
     for done, each in enumerate(found):
-        if done % _TOLD_EVERY == 0 and not told(done / rows):
+        if done % _PROGRESS_EVERY == 0 and not progress(done / rows):
             raise LoadCancelled
         yield each

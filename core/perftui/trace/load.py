@@ -11,7 +11,7 @@ from perftui.trace.model import Trace
 from perftui.trace.nsys.choose import nsys_loader
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Told
+    from perftui.trace.nsys.exporting import ExportProgress
 
 
 def load_trace(
@@ -19,7 +19,7 @@ def load_trace(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
     preview: Preview | None = None,
-    exporting: Told | None = None,
+    exporting: ExportProgress | None = None,
 ) -> Trace:
     """Load a Kineto (Chrome) trace, plain or gzip whatever its name says, or one of Nsight Systems.
 

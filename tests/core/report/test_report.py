@@ -105,7 +105,7 @@ def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
     assert told["findings"][0]["rule"] == "input-in-main-thread"
     assert told["findings"][0]["severity"] == "critical"
     assert told["verdict"] == told["findings"][0]["sentence"]
-    (budget,) = told["budgets"]
+    (budget,) = told["step_breakdowns"]
     assert sum(budget["parts_ns"].values()) == budget["step_ns"] == 33_000_000
     assert told["steps"]["steady"] == 30
     assert told["run"]["command"] == ["python", "train.py"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from perftui.report import as_json
 from perftui.report.kernel_metrics import MOST_KERNELS
 from perftui.report.kind import Kind, kind_of
-from perftui.report.memory import MOST_HOLDERS, NO_STACK, report_memory
+from perftui.report.memory import MOST_SITES, NO_STACK, report_memory
 from perftui.report.memory_text import render_memory
 from perftui.report.report import Report, make_report
 from perftui.report.special import special_report
@@ -123,7 +123,7 @@ def test_a_history_that_starts_in_the_middle_has_a_relative_peak(tmp_path: Path)
     report = report_memory(load_memory_snapshot(path))
     (device,) = report.devices
     assert device.peak is not None
-    assert (device.peak.bytes, device.peak.absolute, device.peak.holders) == (3 * MIB, False, ())
+    assert (device.peak.bytes, device.peak.absolute, device.peak.sites) == (3 * MIB, False, ())
     assert "Peak: 3.0 MiB held above the level at the start of the history" in render_memory(report)
     assert any("its peak is relative" in note for note in report.notes)
 
@@ -173,7 +173,7 @@ def test_shares_of_lines_sum_to_the_whole(
     (device,) = report.devices
     assert sum(each.bytes for each in device.holders) == sum(size for size, _ in made)
     lines = {line for _, line in made}
-    assert len(device.holders) == min(len(lines), MOST_HOLDERS) + (len(lines) > MOST_HOLDERS)
+    assert len(device.holders) == min(len(lines), MOST_SITES) + (len(lines) > MOST_SITES)
     for title in ("Device 0", "Held at the end", "Held at the peak"):
         *parts, whole = shares(render_memory(report), title)
         assert round(sum(parts), 1) == whole == 100.0

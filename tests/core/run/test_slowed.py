@@ -87,7 +87,7 @@ def test_steps_that_are_no_longer_kept_count() -> None:
 
     found = slowed(kept, "train", gone)
 
-    assert found.told == found.at_most == 9 * MS
+    assert found.certain == found.at_most == 9 * MS
 
 
 def test_nothing_is_told_without_steps_to_compare_with() -> None:

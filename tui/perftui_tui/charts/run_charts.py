@@ -183,7 +183,7 @@ def _throughput(steps: Table) -> Iterator[Chart]:
         (Series("steps/s", rates),),
         lambda value: f"{per_second(value)} steps/s",
         (("mean", len(ends) / whole),),
-        note=f"counted in stretches of {format_ns(1e9 * whole / bins)}",
+        note=f"counted in intervals of {format_ns(1e9 * whole / bins)}",
     )
 
 

@@ -91,7 +91,7 @@ FINDINGS = Entry(
 )
 GAPS = Entry(
     "Gaps",
-    "Stretches in which no kernel ran on the device, with what the host did meanwhile.",
+    "Intervals in which no kernel ran on the device, with what the host did meanwhile.",
     "microseconds or milliseconds",
     "the spans of kernels and copies of a profiled window, united over the streams",
     "short ones; each is time that the GPU waits",

@@ -26,13 +26,13 @@ from perftui.trace.model import NONE, Int64, Trace
 
 @dataclass(frozen=True, eq=False)
 class Idle:
-    """Every stretch in which one device does nothing, in order of time.
+    """Every interval in which one device does nothing, in order of time.
 
-    Columns are as long as ``stretches``; rows are NONE before the first and behind the last
-    activity. ``causes`` are exclusive and cover exactly the stretches.
+    Columns are as long as ``intervals``; rows are NONE before the first and behind the last
+    activity. ``causes`` are exclusive and cover exactly the intervals.
     """
 
-    stretches: Intervals
+    intervals: Intervals
     previous_row: Int64
     next_row: Int64
     launch_row: Int64
@@ -40,7 +40,7 @@ class Idle:
 
     @property
     def inner(self) -> Int64:
-        """Positions of the stretches between two activities."""
+        """Positions of the intervals between two activities."""
         between = (self.previous_row != NONE) & (self.next_row != NONE)
         return np.flatnonzero(between).astype(np.int64)
 
@@ -49,17 +49,17 @@ def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int,
     """Idle time in ``[start, end)`` of the device whose activity is ``links.activity[mine]``."""
     rows, launch = links.activity[mine], links.launch[mine]
     busy = united(trace.start[rows], trace.ends_of(rows))
-    stretches = complement(busy, start, end)
-    following = np.searchsorted(trace.start[rows], stretches.end)
-    has_next = (following < len(rows)) & (stretches.end < end)
+    intervals = complement(busy, start, end)
+    following = np.searchsorted(trace.start[rows], intervals.end)
+    has_next = (following < len(rows)) & (intervals.end < end)
     safe = np.minimum(following, len(rows) - 1)
     launch_row = np.where(has_next, launch[safe], NONE)
     return Idle(
-        stretches=stretches,
-        previous_row=_previous(trace, rows, stretches.start),
+        intervals=intervals,
+        previous_row=_previous(trace, rows, intervals.start),
         next_row=np.where(has_next, rows[safe], NONE),
         launch_row=launch_row,
-        causes=_causes(trace, host, stretches, launch_row, has_next),
+        causes=_causes(trace, host, intervals, launch_row, has_next),
     )
 
 
@@ -71,13 +71,13 @@ def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
 
 
 def _causes(
-    trace: Trace, host: Host, stretches: Intervals, launch_row: Int64, followed: Mask
+    trace: Trace, host: Host, intervals: Intervals, launch_row: Int64, followed: Mask
 ) -> Mapping[GapCause, Intervals]:
     known = launch_row != NONE
-    launched = np.where(known, trace.start[launch_row], stretches.end)
-    queued = known & (trace.ends_of(launch_row) <= stretches.start)
-    late = np.where(queued, stretches.start, np.clip(launched, stretches.start, stretches.end))
-    launching = _nonempty(np.where(queued, stretches.end, late), stretches.end)
+    launched = np.where(known, trace.start[launch_row], intervals.end)
+    queued = known & (trace.ends_of(launch_row) <= intervals.start)
+    late = np.where(queued, intervals.start, np.clip(launched, intervals.start, intervals.end))
+    launching = _nonempty(np.where(queued, intervals.end, late), intervals.end)
     found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
     found[GapCause.LAUNCH].append(launching)
     drained = EMPTY
@@ -86,15 +86,15 @@ def _causes(
         states, here = host.states(track), tracks == track
         synchronising = states[GapCause.SYNCHRONISATION]
         unlinked = ~known[here] & followed[here]
-        asleep = np.where(unlinked, _before_wait(synchronising, stretches.end[here]), late[here])
-        waiting = _nonempty(stretches.start[here], np.minimum(late[here], asleep))
+        asleep = np.where(unlinked, _before_wait(synchronising, intervals.end[here]), late[here])
+        waiting = _nonempty(intervals.start[here], np.minimum(late[here], asleep))
         for cause, state in states.items():
             found[cause].append(intersect(waiting, state))
         behind = here & known & ~queued
-        emptied = Intervals(stretches.start[behind], stretches.end[behind])
+        emptied = Intervals(intervals.start[behind], intervals.end[behind])
         drained = unite(drained, _drained(synchronising, emptied))
     causes = _moved({cause: unite(*sets) for cause, sets in found.items()}, drained)
-    rest = subtract(stretches, unite(*causes.values()))
+    rest = subtract(intervals, unite(*causes.values()))
     return {**causes, GapCause.UNEXPLAINED: rest}
 
 
@@ -110,20 +110,20 @@ def _before_wait(waits: Intervals, times: Int64) -> Int64:
     return np.where(going_on, waits.start[index], times)
 
 
-def _drained(waits: Intervals, stretches: Intervals) -> Intervals:
+def _drained(waits: Intervals, intervals: Intervals) -> Intervals:
     """Idle time that waiting for the device has caused: the host emptied the queue by waiting, and
     the device then waits for the host.
 
-    Had the host not waited, it would have launched that much earlier: so of a stretch that begins
+    Had the host not waited, it would have launched that much earlier: so of an interval that begins
     during a wait, as much counts as the wait had lasted by then.
     """
     if not len(waits):
         return EMPTY
-    index = np.maximum(np.searchsorted(waits.start, stretches.start) - 1, 0)
-    waited = stretches.start - waits.start[index]
-    emptied = (waited > 0) & (waits.end[index] >= stretches.start)
-    reach = np.minimum(stretches.end, stretches.start + waited)
-    return _nonempty(stretches.start, np.where(emptied, reach, stretches.start))
+    index = np.maximum(np.searchsorted(waits.start, intervals.start) - 1, 0)
+    waited = intervals.start - waits.start[index]
+    emptied = (waited > 0) & (waits.end[index] >= intervals.start)
+    reach = np.minimum(intervals.end, intervals.start + waited)
+    return _nonempty(intervals.start, np.where(emptied, reach, intervals.start))
 
 
 def _moved(causes: dict[GapCause, Intervals], drained: Intervals) -> dict[GapCause, Intervals]:

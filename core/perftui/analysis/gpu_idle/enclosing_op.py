@@ -16,7 +16,7 @@ from perftui.trace.model import NONE, Int64, Trace
 
 @dataclass(frozen=True, eq=False)
 class EnclosingOps:
-    """Finds the operator or annotation that a stretch of time belongs to."""
+    """Finds the operator or annotation that an interval of time belongs to."""
 
     trace: Trace
     host: Host
@@ -104,7 +104,7 @@ class EnclosingOps:
         return self._reach_of[track]
 
     def _range_over(self, track: int, start: int, end: int) -> int:
-        """The last of the loose ranges to open that covers more than half of a stretch."""
+        """The last of the loose ranges to open that covers more than half of an interval."""
         if track not in self._loose_of:
             bounds = self._bounds[track : track + 2]
             begin, stop = np.searchsorted(self._loose_ranges, bounds)
@@ -126,7 +126,7 @@ class EnclosingOps:
         return np.searchsorted(self.trace.track, np.arange(len(self.trace.tracks) + 1))
 
     def _open_over(self, track: int, start: int, end: int) -> int:
-        """What covers more than half of a stretch covers its middle."""
+        """What covers more than half of an interval covers its middle."""
         trace, middle = self.trace, start + (end - start) // 2
         begin, stop = self._bounds[track], self._bounds[track + 1]
         # An int64: for a Python int all of the column would be converted.

@@ -1,4 +1,4 @@
-"""The longest idle stretches of a device, each with its cause and what was going on."""
+"""The longest idle intervals of a device, each with its cause and what was going on."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def list_gaps(
 
     The cause of a gap is the one that covers most of it.
     """
-    lengths = (idle.stretches.end - idle.stretches.start)[idle.inner]
+    lengths = (idle.intervals.end - idle.intervals.start)[idle.inner]
     chosen = idle.inner[np.argsort(-lengths, kind="stable")[:MOST]]
-    start, end = idle.stretches.start[chosen], idle.stretches.end[chosen]
+    start, end = idle.intervals.start[chosen], idle.intervals.end[chosen]
     causes = list(idle.causes)
     shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
     names = _phase_names(phases, start, end)

@@ -41,16 +41,16 @@ class _Counted:
 
 
 def launch_shapes(
-    trace: Trace, kernels: KernelTable, told: Callable[[float], bool] | None = None
+    trace: Trace, kernels: KernelTable, progress: Callable[[float], bool] | None = None
 ) -> dict[int, LaunchShapes]:
-    """By line of ``kernels``; without those whose launches say nothing. ``told`` and errors are
+    """By line of ``kernels``; without those whose launches say nothing. ``progress`` and errors are
     those of ``arguments_of``."""
     line_of = {
         name: line for line, name in enumerate(kernels.names) if kernels.categories[line] == KERNEL
     }
     rows = np.flatnonzero(trace.in_category(KERNEL))
     counted: dict[int, _Counted] = {}
-    for row, arguments in arguments_of(trace, rows, told):
+    for row, arguments in arguments_of(trace, rows, progress):
         line = line_of.get(trace.name_of(row))
         if line is not None:
             _count(counted.setdefault(line, _Counted()), arguments, int(trace.duration[row]))

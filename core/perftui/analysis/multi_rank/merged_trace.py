@@ -61,7 +61,7 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
     trace = _trace(segments, tracks, origin if _share_a_clock(parts) else None)
     first = parts[0].analysis
     # A rank has two segments: its overview, and what it recorded.
-    told, recorded = segments[::2], segments[1::2]
+    of_overviews, recorded = segments[::2], segments[1::2]
     gaps = [
         _gap(gap, segment.shift, segment.row, devices[segment.rank, gap.device])
         for part, segment in zip(parts, recorded, strict=True)
@@ -77,7 +77,7 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         steps=tuple(
             _moved_in_time(step, segment.shift, row=step.row + segment.row)
-            for overview, segment in zip(overviews, told, strict=True)
+            for overview, segment in zip(overviews, of_overviews, strict=True)
             for step in overview.steps
         ),
         activity=tuple(
@@ -95,8 +95,8 @@ def _segments(
     for part, overview, shift in zip(parts, overviews, shifts, strict=True):
         recorded = part.analysis.trace
         drawn = part.analysis.timeline_tracks or timeline_tracks(recorded)
-        told = overview.trace, overview.timeline_tracks
-        for trace, its in (told, (recorded, drawn)):
+        shown = overview.trace, overview.timeline_tracks
+        for trace, its in (shown, (recorded, drawn)):
             segments.append(_Segment(part.rank, trace, its, shift, row, track))
             row, track = row + len(trace), track + len(trace.tracks)
     return segments

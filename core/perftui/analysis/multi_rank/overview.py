@@ -21,11 +21,11 @@ _TRACK = Track("", "overview", "", "steps and phases")
 
 def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
     """What the steps and ``find_phases`` say of one rank, as a trace of one track on its own clock:
-    a row for each step and each stretch of a phase."""
+    a row for each step and each interval of a phase."""
     steps = analysis.steps
     phases = find_phases(analysis.trace, Host(analysis.trace))
     words = [*(f"step {step.index}" for step in steps), *phases]
-    # One label for each step, and one for all stretches of a phase.
+    # One label for each step, and one for all intervals of a phase.
     lengths = [1 for _ in steps] + [len(each) for each in phases.values()]
     start = _column([[step.start for step in steps], *(each.start for each in phases.values())])
     end = _column([[step.end for step in steps], *(each.end for each in phases.values())])

@@ -30,15 +30,15 @@ class OpArguments:
     """Innermost line of the user's code; of traces that have stacks among the arguments."""
 
 
-def op_arguments(trace: Trace, told: Callable[[float], bool] | None = None) -> OpArguments:
-    """Read the arguments of all operators; ``told`` and errors are those of ``arguments_of``."""
+def op_arguments(trace: Trace, progress: Callable[[float], bool] | None = None) -> OpArguments:
+    """Read the arguments of all operators; the rest is as for ``arguments_of``."""
     rows = np.flatnonzero(kinds.operators(trace))
     shape = np.full(len(trace), NONE, np.int32)
     line = shape.copy()
     shapes: dict[str, int] = {}
     lines: dict[str, int] = {}
     stacks: dict[str, str] = {}
-    for row, arguments in arguments_of(trace, rows, told):
+    for row, arguments in arguments_of(trace, rows, progress):
         text = _shapes(arguments)
         if text is not None:
             shape[row] = shapes.setdefault(text, len(shapes))

@@ -65,7 +65,7 @@ class Stay:
 
 
 def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
-    """Stretches as stays, those of one place that follow each other as one."""
+    """Intervals as stays, those of one place that follow each other as one."""
     found: list[Stay] = []
     for interval in intervals:
         place = locate(interval.stack)

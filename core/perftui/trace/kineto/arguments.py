@@ -1,6 +1,6 @@
 """Arguments of single events, read from the file again when they are asked for.
 
-Nothing is kept per event: a table with one entry per stretch of text finds the stretch, which is
+Nothing is kept per event: a table with one entry per chunk of text finds the chunk, which is
 decoded anew. What decodes is imported then: a cached trace is opened without it.
 """
 
@@ -25,7 +25,7 @@ from the last place that was remembered, 16 MiB back at most."""
 _FIRST = attrgetter("first")
 
 
-class Stretch(NamedTuple):
+class Chunk(NamedTuple):
     """Text of the file that holds ``rows`` rows, from ``first`` (in file order) on."""
 
     first: int
@@ -40,7 +40,7 @@ class ArgumentReader:
     """Reads the arguments of a row. Raises TraceError if the file is gone or has changed."""
 
     source: Source
-    stretches: tuple[Stretch, ...]
+    chunks: tuple[Chunk, ...]
     sequence: Int32
     """Number in the file of each row of the trace."""
 
@@ -57,28 +57,28 @@ class ArgumentReader:
         rows, sequences = rows[order], self.sequence[rows][order]
         begin, text, offset = 0, b"", 0
         while begin < len(rows):
-            stretch = self._stretch(int(sequences[begin]))
-            stop = int(np.searchsorted(sequences, stretch.first + stretch.rows))
-            if not offset <= stretch.offset <= offset + len(text) - stretch.length:
-                offset = stretch.offset
-                text = self.source.read_at(offset, self._piece(stretch, int(sequences[-1])))
-            at = stretch.offset - offset
-            events = objects_of(text[at : at + stretch.length], stretch.strict)
+            chunk = self._chunk(int(sequences[begin]))
+            stop = int(np.searchsorted(sequences, chunk.first + chunk.rows))
+            if not offset <= chunk.offset <= offset + len(text) - chunk.length:
+                offset = chunk.offset
+                text = self.source.read_at(offset, self._piece(chunk, int(sequences[-1])))
+            at = chunk.offset - offset
+            events = objects_of(text[at : at + chunk.length], chunk.strict)
             found = [fields.get("args") for fields in events if is_row(fields)]
             for place in range(begin, stop):
-                arguments = found[self._place(int(sequences[place]), stretch, len(found))]
+                arguments = found[self._place(int(sequences[place]), chunk, len(found))]
                 yield int(rows[place]), arguments if isinstance(arguments, dict) else {}
             begin = stop
 
-    def _stretch(self, sequence: int) -> Stretch:
-        """The stretch of the row that came as number ``sequence`` in the file."""
-        return self.stretches[bisect_right(self.stretches, sequence, key=_FIRST) - 1]
+    def _chunk(self, sequence: int) -> Chunk:
+        """The chunk of the row that came as number ``sequence`` in the file."""
+        return self.chunks[bisect_right(self.chunks, sequence, key=_FIRST) - 1]
 
-    def _piece(self, stretch: Stretch, last: int) -> int:
-        """How much to read from ``stretch`` on, up to the one of row number ``last``: what follows
+    def _piece(self, chunk: Chunk, last: int) -> int:
+        """How much to read from ``chunk`` on, up to the one of row number ``last``: what follows
         that may be damaged."""
-        end = self._stretch(last)
-        return max(stretch.length, min(_AT_ONCE, end.offset + end.length - stretch.offset))
+        end = self._chunk(last)
+        return max(chunk.length, min(_AT_ONCE, end.offset + end.length - chunk.offset))
 
     def first_offset(self, rows: Int64) -> int:
         """Where in the file (inflated) the event begins that comes first of these rows."""
@@ -86,14 +86,14 @@ class ArgumentReader:
         from perftui.trace.kineto.recover import recover
 
         sequence = int(self.sequence[rows].min())
-        stretch = self._stretch(sequence)
-        text = self.source.read_at(stretch.offset, stretch.length)
+        chunk = self._chunk(sequence)
+        text = self.source.read_at(chunk.offset, chunk.length)
         found = recover(text, last=True)
         events = zip(found.objects, found.starts, strict=True)
         starts = [start for fields, start in events if is_row(fields)]
-        return stretch.offset + starts[self._place(sequence, stretch, len(starts))]
+        return chunk.offset + starts[self._place(sequence, chunk, len(starts))]
 
-    def _place(self, sequence: int, stretch: Stretch, rows: int) -> int:
-        if rows != stretch.rows:
+    def _place(self, sequence: int, chunk: Chunk, rows: int) -> int:
+        if rows != chunk.rows:
             raise TraceError(f"{self.source.path} has changed since it was opened: open it again")
-        return sequence - stretch.first
+        return sequence - chunk.first

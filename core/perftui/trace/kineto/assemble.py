@@ -13,7 +13,7 @@ from perftui.trace.columns.downcast import downcast
 from perftui.trace.columns.nesting import nest_by_category, order
 from perftui.trace.columns.outliers import time_outliers
 from perftui.trace.errors import TraceError
-from perftui.trace.kineto.arguments import ArgumentReader, Stretch
+from perftui.trace.kineto.arguments import ArgumentReader, Chunk
 from perftui.trace.kineto.batches import Batches
 from perftui.trace.kineto.columns import Columns, Tally
 from perftui.trace.kineto.head import second_list, top_level_fields
@@ -41,13 +41,13 @@ _TIMES = ("start", "duration")
 
 
 def assemble(
-    source: Source, head: bytes, batches: Batches, columns: Columns, stretches: Sequence[Stretch]
+    source: Source, head: bytes, batches: Batches, columns: Columns, chunks: Sequence[Chunk]
 ) -> Trace:
     """The trace; ``columns`` are used up. Raises TraceError where there is no row."""
     if not len(columns.rows["start"]):
         raise TraceError(_without_rows(source, columns))
     metadata, understood = top_level_fields(head, batches.tail)
-    trace = arrange(source, columns, stretches, metadata)
+    trace = arrange(source, columns, chunks, metadata)
     warnings = (*_warnings(source, batches, columns, understood), *_far_away(source, trace))
     return replace(trace, warnings=warnings)
 
@@ -55,7 +55,7 @@ def assemble(
 def arrange(
     source: Source,
     columns: Columns,
-    stretches: Sequence[Stretch],
+    chunks: Sequence[Chunk],
     metadata: Mapping[str, Any],
 ) -> Trace:
     """The rows in order and nested; ``columns`` are used up, and hold at least one row.
@@ -92,7 +92,7 @@ def arrange(
         wall_origin=_wall_origin(metadata, origin),
         complete_events=columns.complete_events,
         metadata=metadata,
-        read_arguments=ArgumentReader(source, tuple(stretches), rows),
+        read_arguments=ArgumentReader(source, tuple(chunks), rows),
         memory=_memory(columns, origin),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perftui.trace.callbacks import FIRST_PREVIEW, PREVIEW_GROWTH, Cancelled, Preview, Progress
 from perftui.trace.errors import LoadCancelled, TraceError
-from perftui.trace.kineto.arguments import Stretch
+from perftui.trace.kineto.arguments import Chunk
 from perftui.trace.kineto.assemble import arrange, assemble
 from perftui.trace.kineto.batches import Batch, Batches
 from perftui.trace.kineto.columns import Columns
@@ -42,7 +42,7 @@ def load_kineto(
         scanner = open_scanner()
         batches = Batches(len(head), scanner)
         columns = Columns()
-        stretches: list[Stretch] = []
+        chunks: list[Chunk] = []
         previewed = FIRST_PREVIEW // PREVIEW_GROWTH
         scanned = ScannedColumns(columns, scanner.values if scanner else ([], [], []))
         for batch in batches.decode(_chained(first, pieces)):
@@ -50,7 +50,7 @@ def load_kineto(
             read = len(columns.rows["start"])
             if rows:
                 place = batch.offset, batch.length, batch.strict
-                stretches.append(Stretch(read - rows, rows, *place))
+                chunks.append(Chunk(read - rows, rows, *place))
             if read > MOST_ROWS:
                 raise TraceError(
                     f"{path} holds more than {MOST_ROWS:,} events with a duration, which is more "
@@ -58,8 +58,8 @@ def load_kineto(
                 )
             if preview is not None and read >= previewed * PREVIEW_GROWTH:
                 previewed = read
-                preview(arrange(source, columns.so_far(), stretches, {}))
-        return assemble(source, head, batches, columns, stretches)
+                preview(arrange(source, columns.so_far(), chunks, {}))
+        return assemble(source, head, batches, columns, chunks)
 
 
 def _watched(

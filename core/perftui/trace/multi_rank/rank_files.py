@@ -81,9 +81,9 @@ def _rank_file(path: Path) -> RankFile | None:
     named = name.rank
     if named is None and is_rank_directory(path.parent.name):
         named = parse_name(path.parent.name).rank
-    told = _whole(info.get("rank"), 0)
-    source: Literal["file", "name"] = "name" if told is None else "file"
-    rank = named if told is None else told
+    stated = _whole(info.get("rank"), 0)
+    source: Literal["file", "name"] = "name" if stated is None else "file"
+    rank = named if stated is None else stated
     return RankFile(
         path=path,
         rank=rank,

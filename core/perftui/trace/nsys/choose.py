@@ -12,7 +12,7 @@ from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
 
 if TYPE_CHECKING:
-    from perftui.trace.nsys.exporting import Told
+    from perftui.trace.nsys.exporting import ExportProgress
 
 Loader = Callable[[Path, Progress | None, Cancelled | None, Preview | None], Trace]
 
@@ -30,7 +30,7 @@ def is_sqlite(path: Path) -> bool:
         return False
 
 
-def nsys_loader(path: Path, exporting: Told | None = None) -> Loader | None:
+def nsys_loader(path: Path, exporting: ExportProgress | None = None) -> Loader | None:
     """What loads the file if it is an SQLite database or a report of Nsight Systems, else None.
 
     ``exporting`` is told how far the program has come that exports a report.

@@ -22,7 +22,7 @@ _POLL = 0.1
 """Seconds between looks whether the export has ended or was cancelled."""
 
 _LAST_WORDS = 400
-"""Characters of what nsys said last that are told when it fails."""
+"""Characters of what nsys said last that are reported when it fails."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Exporting:
     """Bytes of the export that are on the disk."""
 
 
-Told = Callable[[Exporting], None]
+ExportProgress = Callable[[Exporting], None]
 
 
 def command(program: str, report: Path, exported: Path) -> list[str]:
@@ -55,12 +55,12 @@ def export(
     program: str,
     report: Path,
     directory: Path,
-    told: Told | None,
+    progress: ExportProgress | None,
     cancelled: Callable[[], bool] | None,
 ) -> Path:
     """The export of ``report``, made in ``directory``, which is empty and only its user's.
 
-    ``told`` and ``cancelled`` are called ten times a second.
+    ``progress`` and ``cancelled`` are called ten times a second.
 
     Raises TraceError with what nsys said last if it fails; LoadCancelled, when nsys and all that it
     started have ended, after ``cancelled`` returned True. Both end with this process, too.
@@ -84,8 +84,8 @@ def export(
             while process.poll() is None:
                 if cancelled is not None and cancelled():
                     raise LoadCancelled
-                if told is not None:
-                    told(Exporting(time.monotonic() - begin, _size(exported)))
+                if progress is not None:
+                    progress(Exporting(time.monotonic() - begin, _size(exported)))
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_POLL)
         finally:

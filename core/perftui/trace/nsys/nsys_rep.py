@@ -14,7 +14,7 @@ from perftui.trace.cache.identity import file_identity
 from perftui.trace.callbacks import Cancelled, Preview, Progress
 from perftui.trace.errors import TraceError
 from perftui.trace.model import Trace
-from perftui.trace.nsys.exporting import Told, command, export
+from perftui.trace.nsys.exporting import ExportProgress, command, export
 from perftui.trace.nsys.load import load_nsys
 
 
@@ -23,7 +23,7 @@ def load_report(
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
     preview: Preview | None = None,
-    exporting: Told | None = None,
+    exporting: ExportProgress | None = None,
 ) -> Trace:
     """Export a report with ``nsys``, and load that.
 

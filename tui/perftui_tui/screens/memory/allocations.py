@@ -12,7 +12,7 @@ from perftui_tui.look.rows import Row, crop, fit, row, spread, wrap
 from perftui_tui.look.units import format_bytes, format_count, format_ns
 
 if TYPE_CHECKING:
-    from perftui.report.memory import DeviceMemory, Holder, MemoryReport, Peak
+    from perftui.report.memory import AllocationSite, DeviceMemory, MemoryReport, Peak
 
 HOW = (
     "No snapshot of the allocator, so allocations by call site are not known: perftui "
@@ -50,10 +50,10 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
         if size:
             size_text = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
             yield spread(row(("  ", ""), name), size_text, min(cells, 70))
-    yield from _allocations("Held at the end, by line", memory.holders, cells)
+    yield from _allocations("Held at the end, by line", memory.sites, cells)
     if memory.peak is not None:
         yield crop(row((_peak(memory.peak), "bold")), cells)
-        yield from _allocations("Held at the peak, by line", memory.peak.holders, cells)
+        yield from _allocations("Held at the peak, by line", memory.peak.sites, cells)
     for failed in memory.failed:
         left = "" if failed.free is None else f", {format_bytes(failed.free)} left"
         yield row((f"out of memory: {format_bytes(failed.asked)} asked for{left}", "bad"))
@@ -71,21 +71,21 @@ def _peak(peak: Peak) -> str:
     return f"Peak {format_bytes(peak.bytes)}{relative}{when}"
 
 
-def _allocations(title: str, holders: Sequence[Holder], cells: int) -> Iterator[Row]:
+def _allocations(title: str, sites: Sequence[AllocationSite], cells: int) -> Iterator[Row]:
     """One row for each line, the share as figures and as a bar."""
-    if not holders:
+    if not sites:
         return
-    whole = sum(holder.bytes for holder in holders)
+    whole = sum(site.bytes for site in sites)
     room = max(12, cells - SIZE_CELLS - COUNT_CELLS - 7 - BAR_CELLS - 2)
     head = row((fit_text(title, room), "dim"), (f"{'blocks':>{COUNT_CELLS}}", "dim"))
     yield (*head, (f"{'size':>{SIZE_CELLS}}", "dim"), (f"{'share':>7}", "dim"))
-    for holder in holders:
-        filled = apportion([holder.bytes, whole - holder.bytes], BAR_CELLS)[0]
+    for site in sites:
+        filled = apportion([site.bytes, whole - site.bytes], BAR_CELLS)[0]
         yield row(
-            fit_text(_source(holder, room - 2), room),
-            f"{format_count(holder.count):>{COUNT_CELLS}}",
-            f"{format_bytes(holder.bytes):>{SIZE_CELLS}}",
-            f"{share(holder.bytes, whole):>7}",
+            fit_text(_source(site, room - 2), room),
+            f"{format_count(site.count):>{COUNT_CELLS}}",
+            f"{format_bytes(site.bytes):>{SIZE_CELLS}}",
+            f"{share(site.bytes, whole):>7}",
             (f" {'█' * filled}", "chart"),
         )
 
@@ -95,11 +95,11 @@ def fit_text(text: str, cells: int) -> str:
     return "".join(part for part, _ in fit(row(text), cells))
 
 
-def _source(holder: Holder, room: int) -> str:
+def _source(site: AllocationSite, room: int) -> str:
     """``function  file:line``, cut at the beginning of the path, then at the function's end."""
-    if holder.file is None:
-        return printable(f"  {holder.what}")
-    place, what = f"{holder.file}:{holder.line}", f"  {holder.what}"
+    if site.file is None:
+        return printable(f"  {site.what}")
+    place, what = f"{site.file}:{site.line}", f"  {site.what}"
     shortest = min(len(place), SHORTEST_PLACE)
     if len(what) > room - shortest - 2:
         what = what[: max(3, room - shortest - 3)] + "…"

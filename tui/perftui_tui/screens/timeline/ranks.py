@@ -39,12 +39,12 @@ def ranks_of_run(run: RunSnapshot, shown: Path) -> RankPaths:
 def read_together(
     shown: TraceAnalysis,
     ranks: RankPaths,
-    told: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
     cancelled: Callable[[], bool],
 ) -> tuple[TraceAnalysis, tuple[Line, ...]]:
     """Read the other ranks' traces and put them beside ``shown``, on its clock, with notes on them.
 
-    ``told`` is given how many of how many have been read. One that cannot be read is left out,
+    ``progress`` is given how many of how many have been read. One that cannot be read is left out,
     which is said.
 
     Raises:
@@ -62,7 +62,7 @@ def read_together(
             else:
                 clock = compare_clocks(shown, own, analysis, rank)
                 parts.append(RankAnalysis(rank, analysis, clock))
-        told(done, len(ranks))
+        progress(done, len(ranks))
     parts[1:] = sorted(parts[1:], key=lambda part: part.rank)
     notes = [clock_line(part.rank, part.clock) for part in parts]
     alone = hint("{timeline.search.all_ranks} shows one alone again")

@@ -111,7 +111,7 @@ class TimelineView(SearchedTimeline):
     def jump(self, start: int, end: int, row: int | None = None) -> None:
         """Show ``start`` to ``end`` (ns since the trace's start) and select ``row`` there.
 
-        Without a row the idle stretch itself is selected. Waits for a trace that is being read.
+        Without a row the idle interval itself is selected. Waits for a trace that is being read.
         """
         # The place is one of the trace that was handed over: not of all ranks together, nor of the
         # steps that are shown while there is none.

@@ -35,7 +35,7 @@ class Timeline(TimelineMouse, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
 
     action_pan = _action(TimelineState.pan)
-    action_lane = _action(TimelineState.move_track)
+    action_track = _action(TimelineState.move_track)
     action_edge = _action(TimelineState.to_edge)
     action_gap = _action(TimelineState.next_gap, "no further gap that long on this track")
     action_largest_gap = _action(TimelineState.largest_gap, "no gap on this track")

@@ -84,11 +84,11 @@ def _main_thread(
 
 
 def python_frame(trace: Trace, trace_track: int, start: int, end: int) -> str:
-    """The innermost Python call of a thread that is open over more than half of a stretch, as the
+    """The innermost Python call of a thread that is open over more than half of an interval, as the
     profiler names it: ``train.py(48): load``. Empty in traces without stacks.
 
-    What covers more than half of a stretch covers its middle: of the rows that began before it the
-    last, or one of its callers; behind a range outside the call stack the row before it.
+    What covers more than half of an interval covers its middle: of the rows that began before it
+    the last, or one of its callers; behind a range outside the call stack the row before it.
     """
     if PYTHON not in trace.categories or trace_track == NONE:
         return ""

@@ -44,7 +44,7 @@ class DeviceGaps:
 
         One stream may wait while others of the device work: that is no idle device."""
         gaps = self._gaps.get(device, [])
-        # What covers more than half of a stretch covers its middle.
+        # What covers more than half of an interval covers its middle.
         place = bisect_right(gaps, (start + end) // 2, key=lambda gap: gap.start) - 1
         if place < 0:
             return None

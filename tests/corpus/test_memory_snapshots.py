@@ -11,10 +11,10 @@ import pytest
 
 from perftui.analysis.memory_snapshot import (
     StackTotals,
+    allocations_at_end,
+    allocations_at_peak,
     by_source,
     fragmentation,
-    holders_at_end,
-    holders_at_peak,
     time_line,
     trace_balance,
 )
@@ -80,13 +80,13 @@ def test_every_expected_value(entry: dict[str, Any], account: Account) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_holders_and_levels_agree(name: str) -> None:
+def test_allocations_and_levels_agree(name: str) -> None:
     snapshot = loaded(name)
     assert snapshot.warnings == ()
     line = time_line(snapshot, 0)
     assert line.absolute
     assert line.timed
-    at_end, at_peak = holders_at_end(snapshot, 0), holders_at_peak(snapshot, 0)
+    at_end, at_peak = allocations_at_end(snapshot, 0), allocations_at_peak(snapshot, 0)
     assert at_end.bytes.sum() == line.bytes[-1]
     assert at_peak.bytes.sum() == line.bytes.max()
     assert at_end.count.sum() == (snapshot.blocks.state != BlockState.INACTIVE).sum()

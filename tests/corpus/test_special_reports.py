@@ -31,9 +31,9 @@ def test_shares_of_a_snapshot_sum_to_the_whole(path) -> None:
         assert round(sum(parts), 1) == whole == 100.0
     (device,) = json.loads(special_report(path, Kind.MEMORY_SNAPSHOT, as_json=True))["devices"]
     assert sum(device["parts"].values()) == device["reserved"]
-    held = sum(each["bytes"] for each in device["holders"])
+    held = sum(each["bytes"] for each in device["sites"])
     assert held == device["parts"]["held by the program"] <= device["peak"]["bytes"]
-    assert sum(each["bytes"] for each in device["peak"]["holders"]) == device["peak"]["bytes"]
+    assert sum(each["bytes"] for each in device["peak"]["sites"]) == device["peak"]["bytes"]
 
 
 @pytest.mark.parametrize("path", METRICS, ids=lambda path: path.name)

@@ -56,7 +56,7 @@ async def test_numbers_are_explained_below_the_keys(tmp_path: Path) -> None:
         await until_shown(pilot, "Help: overview")
         body = app.screen.query_one("#body", RowView)
         body.scroll_end(animate=False)
-        await until_shown(pilot, "Stretches in which no kernel ran")
+        await until_shown(pilot, "Intervals in which no kernel ran")
 
 
 @pytest.mark.keys("app.help")

@@ -124,13 +124,13 @@ def by_source(snapshot: MemorySnapshot, totals: StackTotals) -> tuple[SourceTota
     return tuple(SourceTotal(frame, size, count) for frame, (size, count) in ordered)
 
 
-def holders_at_end(snapshot: MemorySnapshot, device: int) -> StackTotals:
+def allocations_at_end(snapshot: MemorySnapshot, device: int) -> StackTotals:
     """What was held when the snapshot was taken, blocks that a stream still uses included."""
     held = _held(snapshot, device)
     return _totals(snapshot.blocks.stack[held], snapshot.blocks.requested[held])
 
 
-def holders_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
+def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     """What was held after the event that first reached the trace's peak.
 
     It is known only where ``time_line`` is absolute, and its sum is the level of the time line
@@ -140,7 +140,7 @@ def holders_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
     trace = snapshot.trace_of(device)
     held = _held(snapshot, device)
     if trace is None or not len(trace):
-        return holders_at_end(snapshot, device)
+        return allocations_at_end(snapshot, device)
     peak = trace_balance(trace).peak_row
     lives = _Lives.of(trace)
     alive = (lives.first <= peak) & (lives.last > peak) & (lives.first != NONE)

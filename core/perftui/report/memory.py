@@ -11,10 +11,10 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.memory_snapshot import (
     StackTotals,
+    allocations_at_end,
+    allocations_at_peak,
     by_source,
     fragmentation,
-    holders_at_end,
-    holders_at_peak,
     time_line,
     trace_balance,
 )
@@ -131,7 +131,7 @@ def _device(snapshot: MemorySnapshot, device: int) -> DeviceMemory:
         allocated=int(segments.allocated[own].sum()),
         active=active,
         parts=_parts(snapshot, device, reserved, active),
-        sites=_sites(snapshot, holders_at_end(snapshot, device)),
+        sites=_sites(snapshot, allocations_at_end(snapshot, device)),
         segments=int(own.sum()),
         unused_segments=int((free > 0).sum()),
         unused=reserved - active,
@@ -193,7 +193,7 @@ def _peak(snapshot: MemorySnapshot, device: int) -> Peak | None:
     span = int(trace.time.max() - trace.time.min()) if line.timed else None
     if not line.absolute:
         return Peak(trace_balance(trace).peak, False, since, span, ())
-    level, totals = int(line.bytes[at]), holders_at_peak(snapshot, device)
+    level, totals = int(line.bytes[at]), allocations_at_peak(snapshot, device)
     agree = int(totals.bytes.sum()) == level
     return Peak(level, True, since, span, _sites(snapshot, totals) if agree else ())
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from perftui.analysis.memory_snapshot import (
     StackTotals,
+    allocations_at_end,
+    allocations_at_peak,
     by_source,
     fragmentation,
-    holders_at_end,
-    holders_at_peak,
     time_line,
     trace_balance,
     user_frame,
@@ -63,13 +63,13 @@ def scenario() -> Allocator:
 
 def test_what_is_held_at_the_end_by_line(take: Take) -> None:
     loaded = take(scenario())
-    assert lines(loaded, holders_at_end(loaded, 0)) == {1: (4000, 1), 3: (100, 1), 5: (50, 1)}
-    assert len(holders_at_end(loaded, 1)) == 0
+    assert lines(loaded, allocations_at_end(loaded, 0)) == {1: (4000, 1), 3: (100, 1), 5: (50, 1)}
+    assert len(allocations_at_end(loaded, 1)) == 0
 
 
 def test_what_is_held_at_the_peak_counts_memory_from_before_the_trace(take: Take) -> None:
     loaded = take(scenario())
-    held = lines(loaded, holders_at_peak(loaded, 0))
+    held = lines(loaded, allocations_at_peak(loaded, 0))
     assert held == {4: (9000, 1), 1: (4000, 1), NONE: (700, 1), 3: (100, 1)}
 
 
@@ -87,7 +87,7 @@ def test_a_trace_that_only_frees_peaks_at_its_start(take: Take) -> None:
     loaded = take(allocator)
     balance = trace_balance(loaded.traces[0])
     assert (balance.net, balance.peak, balance.peak_row) == (-700, 0, NONE)
-    assert lines(loaded, holders_at_peak(loaded, 0)) == {NONE: (700, 1), 1: (300, 1)}
+    assert lines(loaded, allocations_at_peak(loaded, 0)) == {NONE: (700, 1), 1: (300, 1)}
     assert time_line(loaded, 0).bytes.tolist() == [1000, 300]
 
 
@@ -118,7 +118,9 @@ def test_without_blocks_the_time_line_is_relative(take: Take) -> None:
 def test_without_a_trace_there_is_no_time_line_and_the_peak_is_the_end(take: Take) -> None:
     loaded = take(scenario(), device_traces=[])
     assert len(time_line(loaded, 0)) == 0
-    assert lines(loaded, holders_at_peak(loaded, 0)) == lines(loaded, holders_at_end(loaded, 0))
+    assert lines(loaded, allocations_at_peak(loaded, 0)) == lines(
+        loaded, allocations_at_end(loaded, 0)
+    )
     empty = take(scenario(), device_traces=[[]])
     assert trace_balance(empty.traces[0]).peak_row == NONE
 
@@ -127,9 +129,9 @@ def test_devices_are_kept_apart(take: Take) -> None:
     second = Allocator(device=1)
     second.alloc(2000, line=9)
     loaded = take(scenario(), second)
-    assert lines(loaded, holders_at_end(loaded, 1)) == {9: (2000, 1)}
-    assert lines(loaded, holders_at_peak(loaded, 1)) == {9: (2000, 1)}
-    assert 9 not in lines(loaded, holders_at_end(loaded, 0))
+    assert lines(loaded, allocations_at_end(loaded, 1)) == {9: (2000, 1)}
+    assert lines(loaded, allocations_at_peak(loaded, 1)) == {9: (2000, 1)}
+    assert 9 not in lines(loaded, allocations_at_end(loaded, 0))
 
 
 def test_fragmentation_is_what_is_reserved_and_not_active(take: Take) -> None:
@@ -207,7 +209,7 @@ def test_levels_and_holders_agree_with_an_allocator_that_kept_books(
             levels.append(_level(allocator))
             books.append(dict(allocator.held))
     loaded = take(allocator)
-    end = holders_at_end(loaded, 0)
+    end = allocations_at_end(loaded, 0)
     assert int(end.bytes.sum()) == _level(allocator)
     if not len(loaded.traces[0]):
         return
@@ -215,7 +217,7 @@ def test_levels_and_holders_agree_with_an_allocator_that_kept_books(
     balance = trace_balance(loaded.traces[0])
     assert (balance.net, balance.peak) == (levels[-1] - levels[0], max(levels) - levels[0])
     book = books[levels.index(max(levels))]
-    held = lines(loaded, holders_at_peak(loaded, 0))
+    held = lines(loaded, allocations_at_peak(loaded, 0))
     assert sum(size for size, _ in held.values()) == max(levels)
     assert sum(count for _, count in held.values()) == len(book)
     wanted: Counter[int] = Counter()

@@ -88,9 +88,9 @@ def test_a_snapshot_as_json_has_whole_bytes(tmp_path: Path) -> None:
     assert sum(device["parts"].values()) == device["reserved"] == 32 * MIB
     assert device["parts"]["rounding of sizes"] == 100
     assert device["parts"]["held by the program"] == 12 * MIB - 100
-    held = [(each["line"], each["bytes"]) for each in device["holders"]]
+    held = [(each["line"], each["bytes"]) for each in device["sites"]]
     assert held == [(20, 6 * MIB), (10, 4 * MIB), (30, 2 * MIB - 100)]
-    assert device["peak"]["bytes"] == sum(e["bytes"] for e in device["peak"]["holders"]) == 30 * MIB
+    assert device["peak"]["bytes"] == sum(e["bytes"] for e in device["peak"]["sites"]) == 30 * MIB
     assert device["peak"]["after_ns"] == 7000
 
 
@@ -105,7 +105,7 @@ def test_without_a_history_the_peak_and_the_lines_are_said_to_be_unknown(tmp_pat
     report = report_memory(load_memory_snapshot(path))
     (device,) = report.devices
     assert device.peak is None
-    assert [each.what for each in device.holders] == [NO_STACK]
+    assert [each.what for each in device.sites] == [NO_STACK]
     text = render_memory(report)
     assert "device 0: no history was recorded, so its peak is not known" in text
     assert "device 0: 100 % of what is held has no stack" in text
@@ -171,9 +171,9 @@ def test_shares_of_lines_sum_to_the_whole(
     path = write_snapshot(tmp_path_factory.mktemp("s") / "snapshot.pickle", allocator)
     report = report_memory(load_memory_snapshot(path))
     (device,) = report.devices
-    assert sum(each.bytes for each in device.holders) == sum(size for size, _ in made)
+    assert sum(each.bytes for each in device.sites) == sum(size for size, _ in made)
     lines = {line for _, line in made}
-    assert len(device.holders) == min(len(lines), MOST_SITES) + (len(lines) > MOST_SITES)
+    assert len(device.sites) == min(len(lines), MOST_SITES) + (len(lines) > MOST_SITES)
     for title in ("Device 0", "Held at the end", "Held at the peak"):
         *parts, whole = shares(render_memory(report), title)
         assert round(sum(parts), 1) == whole == 100.0

@@ -63,7 +63,7 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     app.wait_for("Run again?")
     app.press("\r")
     app.wait_for("AFTER")
-    app.wait_for(lambda screen: "data wait" in screen and "collecting" not in screen)
+    app.wait_for(lambda screen: "data loader wait" in screen and "collecting" not in screen)
     app.press("w")
     app.wait_for("Write the fix?")
     app.press("\r")

@@ -95,7 +95,7 @@ class TraceBuilder:
         opened = self._open.get(self._thread, [])
         if opened and opened[-1].name.startswith("perftui::"):
             self.close()
-        cause = {"input_wait": "input wait", "profiler": "profiler"}.get(name, "")
+        cause = {"input_wait": "data loader wait", "profiler": "profiler"}.get(name, "")
         return self.range(
             f"perftui::{name}", lasting, phase=name, by_agent=True, marks_main=True, cause=cause
         )
@@ -115,7 +115,9 @@ class TraceBuilder:
     def data_wait(self, lasting: int, loader: str = SINGLE) -> TraceBuilder:
         """A fetch from the data loader, as torch marks it."""
         name = f"enumerate(DataLoader)#{loader}.__next__"
-        return self.range(name, lasting, phase="input_wait", cause="input wait", marks_main=True)
+        return self.range(
+            name, lasting, phase="input_wait", cause="data loader wait", marks_main=True
+        )
 
     def optimizer_step(self, lasting: int | None = None) -> TraceBuilder:
         """The optimizer's step, as torch marks it."""

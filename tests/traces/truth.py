@@ -14,12 +14,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 CAUSES = (
-    "input wait", "synchronisation", "launch-bound", "python", "allocation", "profiler",
+    "data loader wait", "synchronisation", "launch-bound", "python", "allocation", "profiler",
     "unexplained",
 )  # fmt: skip
 """Of a gap in which two causes last equally long, the first names it."""
 
-STATES = ("input wait", "profiler", "allocation", "synchronisation", "launch-bound")
+STATES = ("data loader wait", "profiler", "allocation", "synchronisation", "launch-bound")
 """What a thread does at a moment is the first of these that it is in."""
 
 WORK = {

@@ -17,7 +17,7 @@ def test_a_part_too_small_to_matter_shows_its_change_and_no_bar() -> None:
 
 
 def test_a_part_that_matters_is_judged_with_a_bar() -> None:
-    text = drawn(Line("data wait", 100 * MS, 50 * MS, format_ns))
+    text = drawn(Line("data loader wait", 100 * MS, 50 * MS, format_ns))
     assert "-50 %" in text
     assert "better" in text
     assert "█" in text

@@ -138,7 +138,7 @@ async def test_a_script_that_failed_at_once_is_not_lost(tmp_path: Path) -> None:
 async def test_every_meaning_has_a_word(tmp_path: Path, theme: str) -> None:
     app = PerftuiApp(write_run(tmp_path, gpu=True, workers=2), clock=lambda: NOW, theme=theme)
     async with app.run_test(size=(120, 40)) as pilot:
-        for word in ("BOTTLENECK", "LOW", "EMPTY", "OK", "live"):
+        for word in ("BOTTLENECK", "LOW", "HIGH", "OK", "live"):
             await until_shown(pilot, word)
 
 

@@ -65,7 +65,7 @@ def test_parts_of_the_bar_are_named_and_timed() -> None:
     parts = (("input_wait", 60 * MS), ("forward", 40 * MS))
     rows = breakdown_bar(drawn(parts), 40)
     assert [plain(line) for line in rows[1:]] == [
-        "▏data wait              ▏forward        ",
+        "▏data loader wait       ▏forward        ",
         "▏60.0 ms 60 %           ▏40.0 ms 40 %   ",
     ]
 
@@ -111,7 +111,7 @@ def test_parts_of_many_seconds_are_told_in_seconds() -> None:
 def test_what_has_no_room_in_the_bar_is_told_below_it(cells: int, legend: str) -> None:
     rows = bar_of(SMALL, cells)
     assert [word.strip() for word in rows[1].split("▏") if word.strip()] == [
-        "data wait",
+        "data loader wait",
         "forward",
         "backward",
     ]
@@ -166,9 +166,9 @@ def test_a_waiting_step_makes_the_loader_high(tmp_path: Path) -> None:
     assert "main thread" in meter.notes
 
 
-def test_an_empty_queue_makes_it_empty(tmp_path: Path) -> None:
+def test_an_empty_queue_is_high_too(tmp_path: Path) -> None:
     meter = loader(snapshot_of(tmp_path, workers=2))
-    assert meter.word == "EMPTY"
+    assert meter.word == "HIGH"
     assert "queue 0.0/4" in meter.notes
     assert "2 workers" in meter.notes
 

@@ -16,6 +16,7 @@ from perftui.trace.multi_rank.rank_files import find_ranks
 from perftui_tui.app import PerftuiApp
 from perftui_tui.look.rows import plain
 from perftui_tui.panes.step_bar import EDGE
+from perftui_tui.reading.step_breakdown import name_within
 from perftui_tui.screens.ranks.bars import rank_bars, rank_headline
 from perftui_tui.screens.ranks.table import rank_table
 from perftui_tui.tables.rows import GAP, column_widths, shown_columns
@@ -52,7 +53,7 @@ async def test_the_rank_that_the_others_wait_for_is_named(tmp_path: Path) -> Non
     async with opened(write_ranks(tmp_path, 5, 5, 65, 5), (160, 40)) as (_, pilot):
         await pilot.press("8")
         await until_shown(pilot, "Rank 2 is 60.0 ms a step behind the others")
-        await until_shown(pilot, "60.0 ms of it in data wait; the others wait for it")
+        await until_shown(pilot, "60.0 ms of it in data loader wait; the others wait for it")
         await until_shown(pilot, "SLOWEST")
 
 
@@ -145,21 +146,21 @@ def test_parts_of_a_bar_are_named_by_words_or_not_at_all() -> None:
     parts = tuple((name, 100 * MS) for name in ("input_wait", "forward", "exposed communication"))
     mean = sum(ns for _, ns in parts)
     rank = RankRow(0, "", 9, 9, mean, mean, mean, parts)
-    waits, passes = ["data wait", "wait"], ["forward", "fwd"]
+    waits, passes = ["data loader wait", "loader wait", "wait"], ["forward", "fwd"]
     names = [*waits, *passes, "exposed communication", "communication", "comm"]
     for cells in range(24, 140):
         bar, legend = (plain(line) for line in rank_bars(RankTable((rank,)), cells, 2))
         found = [part.strip() for part in bar.removesuffix("   300 ms").split(EDGE)[1:]]
         assert set(found) <= {"", "33 %", *(f"{name} 33 %" for name in names)}, cells
         assert len(found) == 3
-    assert found == ["data wait 33 %", "forward 33 %", "exposed communication 33 %"]
-    assert [part.strip() for part in legend.split(EDGE)[1:]] == [names[0], names[2], names[4]]
+    assert found == ["data loader wait 33 %", "forward 33 %", "exposed communication 33 %"]
+    assert [part.strip() for part in legend.split(EDGE)[1:]] == [names[0], names[3], names[5]]
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])
 def test_columns_that_do_not_fit_go_whole_and_the_largest_parts_stay(cells: int) -> None:
-    parts = {"gpu compute": 40, "exposed communication": 30, "input wait": 5, "launch-bound": 2,
-             "synchronisation": 9, "python": 20, "unexplained": 1}  # fmt: skip
+    parts = {"gpu compute": 40, "exposed communication": 30, "data loader wait": 5,
+             "launch-bound": 2, "synchronisation": 9, "python": 20, "unexplained": 1}  # fmt: skip
     mean = sum(parts.values())
     ranks = tuple(RankRow(n, "node1", 9, 9, mean, mean, mean, tuple(parts.items())) for n in (0, 1))
     table = RankTable(ranks, Straggler(1, 31 * MS, "python", 30 * MS, True))
@@ -169,7 +170,11 @@ def test_columns_that_do_not_fit_go_whole_and_the_largest_parts_stay(cells: int)
     assert sum(widths) + GAP * (len(widths) - 1) <= cells
     titles = [columns[at].title for at in shown]
     assert {"rank", "step", "gpu compute", "communication"} <= set(titles)
-    sizes = [size for name, size in parts.items() if name.removeprefix("exposed ")[:13] in titles]
+    sizes = [
+        size
+        for name, size in parts.items()
+        if name_within(name.removeprefix("exposed "), 13) in titles
+    ]
     assert sorted(sizes, reverse=True) == sorted(parts.values(), reverse=True)[: len(sizes)]
 
 
@@ -186,7 +191,7 @@ def test_the_verdict_wraps(cells: int) -> None:
     slow = Straggler(17, 31 * MS, "input_wait", 30 * MS, True)
     lines = rank_headline(RankTable(rows(1, 2), slow, 0.5, ("a note",)), cells)
     text = " ".join(" ".join(map(plain, lines)).split())
-    assert "Rank 17 is 31.0 ms a step behind the others, 30.0 ms of it in data wait" in text
+    assert "Rank 17 is 31.0 ms a step behind the others, 30.0 ms of it in data loader wait" in text
     assert all(len(plain(line)) <= cells for line in lines)
 
 

@@ -200,7 +200,7 @@ async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> No
 async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:
     async with two_ranks(tmp_path, late_us=5_000) as (app, pilot):
         await pilot.press("slash", *"input_wait", "enter")
-        await until_shown(pilot, "data wait")
+        await until_shown(pilot, "data loader wait")
         state = app.screen.query_one(TimelineView).state
         assert state is not None
         await until(pilot, lambda: state.selected, "the phase")
@@ -215,7 +215,7 @@ async def test_phases_are_told_apart_without_colours(
     monkeypatch.setenv("NO_COLOR", "1")
     async with two_ranks(tmp_path) as (app, _):
         phases = row_of(app, "  phases", "rank 1 steps")
-        for word in ("data wait", "forward", "backward"):
+        for word in ("data loader wait", "forward", "backward"):
             phases = phases.replace(word, "")
         assert set(phases) <= set("DdFfBb [")
         assert {"D", "F", "B"} <= set(phases)

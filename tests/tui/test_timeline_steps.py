@@ -33,7 +33,7 @@ async def test_steps_and_phases_before_any_window(tmp_path: Path) -> None:
         assert view.state.selected is not None
         kept = view.state.selected
         assert view.state.trace.name_of(kept.row) == f"step {view.state.analysis.steps[1].index}"
-        await until_shown(pilot, "data wait")
+        await until_shown(pilot, "data loader wait")
         await pilot.pause(0.5)
         assert view.state.selected is kept
 

@@ -28,7 +28,7 @@ async def test_from_the_first_screen_to_the_mended_source(
 
         # The largest gap, and its cause.
         await press_shown(pilot, "t", "Gap")
-        await until_shown(pilot, "GPU 0 idle 210 ms: input wait")
+        await until_shown(pilot, "GPU 0 idle 210 ms: data loader wait")
         assert "meanwhile enumerate(DataLoader)" in text_of(app)
         largest = max(app.snapshot.analysis.gaps, key=lambda gap: gap.duration)
         assert largest.duration == 209_950_000
@@ -97,7 +97,7 @@ async def test_help_names_the_keys_that_no_footer_has_room_for(
         assert says(seen, "g", "The largest gap")
         await press_shown(pilot, "escape", "close")
         await press_shown(pilot, "g", "Largest")
-        await until_shown(pilot, "idle 210 ms: input wait")
+        await until_shown(pilot, "idle 210 ms: data loader wait")
 
 
 @SIZES

@@ -156,7 +156,7 @@ def launches(trace: Trace) -> Mask:
 
 
 def input_wait(trace: Trace) -> Mask:
-    """The wait for data: as the agent marks it, or else as PyTorch does."""
+    """The data loader wait: as the agent marks it, or else as PyTorch does."""
     marks = marked(trace, "input_wait")
     return marks if marks.any() else fetches(trace)
 

@@ -100,7 +100,7 @@ class KernelTable:
 class GapCause(str, enum.Enum):
     """Why a device had nothing to do, by what the launching thread was doing meanwhile."""
 
-    INPUT_WAIT = "input wait"
+    INPUT_WAIT = "data loader wait"
     SYNCHRONISATION = "synchronisation"
     LAUNCH = "launch-bound"
     PYTHON = "python"

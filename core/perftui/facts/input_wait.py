@@ -20,7 +20,7 @@ _WORKERS = "_MultiProcessingDataLoaderIter"
 
 @dataclass(frozen=True)
 class InputWait:
-    """Mean wait for data within a mean step, ns."""
+    """Mean data loader wait within a mean step, ns."""
 
     wait: int
     of: StepBreakdown

@@ -161,7 +161,7 @@ def test_a_story_is_what_it_tells() -> None:
     story = told()
     (parts,) = story.truth().parts()
     assert parts == {
-        "input wait": ms(2), "launch-bound": us(5),
+        "data loader wait": ms(2), "launch-bound": us(5),
         # The gradients go around while the batch is still being copied.
         "exposed copies": us(20 + 2), "exposed communication": us(980),
         "gpu compute": us(2000 + 10 + 1000 + 500),

@@ -88,7 +88,7 @@ def test_idle_time_is_split_to_the_microsecond() -> None:
     )
     assert parts(analysis) == {
         "gpu compute": 20,
-        "input wait": 60,
+        "data loader wait": 60,
         "synchronisation": 30,
         "allocation": 10,
         # aten::add, both launch calls, and the wait for the kernels after their launch began.
@@ -112,7 +112,7 @@ def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted() -> None:
     analysis = analysis_of(*between_kernels(wait, fetch))
     # From 20 to 32, but for the 3 us that are the fetch's.
     assert parts(analysis)["synchronisation"] == 9
-    assert parts(analysis)["input wait"] == 3
+    assert parts(analysis)["data loader wait"] == 3
     assert parts(analysis)["python"] == 2 + (190 - 32) + 90
 
 

@@ -269,7 +269,7 @@ def test_a_head_that_cannot_be_read_is_passed_over() -> None:
     assert len(trace) == 5000
     reader = trace.read_arguments
     assert isinstance(reader, ArgumentReader)
-    assert max(stretch.length for stretch in reader.stretches) <= 2 * PIECE
+    assert max(chunk.length for chunk in reader.chunks) <= 2 * PIECE
     assert reader(4999)["n"] == 4999
 
 

@@ -63,14 +63,14 @@ def phases(make_trace):
 
 
 def test_phases_are_called_as_everywhere(phases):
-    assert drawn(phases, PHASES, 40, Glyphs()) == "▏data wait▏forward████████████     ▏bwd█"
+    assert drawn(phases, PHASES, 40, Glyphs()) == "▏wait█████▏forward████████████     ▏bwd█"
     assert drawn(phases, PHASES, 8, Glyphs(ascii_only=True)) == "DDFFFF B"
     agent = replace(phases, names=tuple(f"perftui::{name}" for name in phases.names))
     assert drawn(agent, PHASES, 40, Glyphs()) == drawn(phases, PHASES, 40, Glyphs())
 
 
 def test_letters_do_not_run_into_words(phases):
-    expected = "[data wait[forward FFFFFFFFFFF     [bwd "
+    expected = "[wait DDDD[forward FFFFFFFFFFF     [bwd "
     for glyphs in (Glyphs(colours=False), Glyphs(ascii_only=True)):
         assert drawn(phases, PHASES, 40, glyphs) == expected
 

@@ -150,13 +150,13 @@ def test_gap_row_is_logarithmic():
 def test_a_gap_is_said_in_words_with_its_cause(make_trace):
     trace = make_trace(("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS))
     text = track_text(trace, width=60, gaps=[gap(10 * MS, 40 * MS)])
-    assert "├─ idle 30.0 ms input wait ──┤" in text
+    assert "├─ idle 30.0 ms loader wait ─┤" in text
     assert "├─────── idle 30.0 ms ───────┤" in track_text(trace, width=60)
     assert "idle" not in track_text(trace, width=60, threshold=6)
     state = state_of(trace)
     state.gaps = DeviceGaps([gap(10 * MS, 40 * MS)])
     rows = track_rows(scene(trace, ascii_only=True), state, 60)
-    assert "<- idle 30.0 ms input wait -->" in ascii_text(rows[0])
+    assert "<- idle 30.0 ms loader wait ->" in ascii_text(rows[0])
 
 
 def test_gaps_are_said_on_the_selected_track_and_on_whole_devices(make_trace):
@@ -172,8 +172,10 @@ def test_a_gap_says_what_the_host_was_in_where_there_is_room(make_trace):
         ("loader.next", 0, 9 * MS, 30 * MS), ("a", 1, 0, 10 * MS), ("b", 1, 40 * MS, 8 * MS)
     )
     known = replace(gap(10 * MS, 40 * MS), operator_row=0)
-    assert "idle 30.0 ms input wait in loader.next" in track_text(trace, width=100, gaps=[known])
-    assert "idle 30.0 ms input wait ─" in track_text(trace, width=60, gaps=[known])
+    assert "idle 30.0 ms data loader wait in loader.next" in track_text(
+        trace, width=100, gaps=[known]
+    )
+    assert "idle 30.0 ms loader wait ─" in track_text(trace, width=60, gaps=[known])
 
 
 def test_a_gap_that_goes_on_has_no_end(make_trace):
@@ -186,7 +188,7 @@ def test_a_gap_that_goes_on_has_no_end(make_trace):
 
 def test_an_idle_stream_of_a_busy_device_has_no_cause():
     gaps = DeviceGaps([gap(10, 40), gap(100, 200, GapCause.LAUNCH), gap(0, 500, device=1)])
-    assert gaps.over(0, 12, 45).cause.value == "input wait"
+    assert gaps.over(0, 12, 45).cause.value == "data loader wait"
     assert gaps.over(0, 0, 90) is None
     assert gaps.over(0, 90, 210).cause.value == "launch-bound"
     assert gaps.over(2, 90, 210) is None
@@ -238,10 +240,10 @@ def test_phases_are_named_where_they_fit(make_trace):
     trace = make_trace(("a", 1, 0, 1000))
     known = phases(input_wait=[(0, 500)], forward=[(500, 990)], optimizer=[(990, 1000)])
     row = head(trace, state_of(trace), width=52, phases=known)["phases"]
-    assert row == "phases       data wait           forward             ▂"[:12] + row[12:]
-    assert row[12:].split() == ["data", "wait", "forward"]
+    assert row[:12] == "phases      "
+    assert row[12:].split()[:4] == ["data", "loader", "wait", "forward"]
     ascii_row = head(trace, state_of(trace), width=52, phases=known, ascii_only=True)["phases"]
-    assert ascii_row[12:] == "[data wait DDDDDDDDD[forward FFFFFFFFFF"[:40] + ascii_row[51:]
+    assert ascii_row[12:] == "[data loader wait DD[forward FFFFFFFFFFF"[:39] + ascii_row[51:]
 
 
 @given(

@@ -95,7 +95,7 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Chart]:
     yield _parts(steps, index, note)
     yield from _on_device(steps)
     waits = 100 * steps["input_wait"] / np.maximum(steps["duration"], 1)
-    share = (Series("wait for data", waits.astype(np.float64)),)
+    share = (Series("data loader wait", waits.astype(np.float64)),)
     yield Chart("loader", "Wait for data, share of the step", index, "step", share, percent,
                 note=note)  # fmt: skip
 

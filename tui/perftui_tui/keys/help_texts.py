@@ -59,7 +59,7 @@ LOADER = Entry(
     "number of batches that lie ready when one is asked for.",
     "per cent of the step; batches",
     "hooks at the loader's iterator; busy, fetch and collate from the workers themselves",
-    "below 10 % and a queue that is not EMPTY",
+    "below 10 %; from there on the word is HIGH",
 )
 CPU = Entry(
     "CPU",

@@ -47,7 +47,7 @@ def loader(snapshot: Snapshot) -> Meter:
     return Meter(
         "Loader",
         f"wait {percent(100 * share)}",
-        _word(share, ready),
+        _word(share),
         tuple(100 * w / max(1, d) for w, d in zip(waits, durations, strict=True)),
         total=snapshot.train_steps,
         notes=(
@@ -74,12 +74,10 @@ def recent_work(workers: Table, facts: LoaderFacts | None) -> LoaderWork | None:
     return work_of(workers, facts.numbers, during)
 
 
-def _word(share: float, ready: list[int]) -> str:
+def _word(share: float) -> str:
     from perftui.diagnosis.symptoms.data import BOUND
 
-    if share >= BOUND.limits.warning:
-        return "EMPTY" if ready and sum(ready) / len(ready) < 1 else "HIGH"
-    return "OK"
+    return "HIGH" if share >= BOUND.limits.warning else "OK"
 
 
 def _configuration(ready: list[int], facts: LoaderFacts | None) -> list[str]:

@@ -22,7 +22,6 @@ STYLES = {
     "UNEVEN": "warn",
     "LOW": "bad",
     "HIGH": "bad",
-    "EMPTY": "bad",
     "FULL": "bad",
 }
 """The words, each with its style."""

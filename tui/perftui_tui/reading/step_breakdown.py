@@ -41,12 +41,11 @@ class DrawnStep:
         return self.mean.of_run or self.mean.count > 0
 
 
-NAMES = {"input_wait": "data wait", "loader_start": "loader start", "profiler": "perftui"}
+NAMES = {"input_wait": "data loader wait", "loader_start": "loader start", "profiler": "perftui"}
 """Phases of a run that a person calls otherwise."""
 
 SHORT_NAMES = {
-    "data wait": ("wait",),
-    "input wait": ("wait",),
+    "data loader wait": ("loader wait", "wait"),
     "loader start": ("loader",),
     "forward": ("fwd",),
     "backward": ("bwd",),
@@ -71,7 +70,7 @@ TRACE_STYLES = {
     "gpu compute": "compute",
     "exposed communication": "communication",
     "exposed copies": "copies",
-    "input wait": "idle",
+    "data loader wait": "idle",
     "input_wait": "input_wait",
     "forward": "forward",
     "backward": "backward",

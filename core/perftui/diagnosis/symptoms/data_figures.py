@@ -27,7 +27,7 @@ def wait(found: InputWait, facts: Facts, limits: Limits) -> list[Figure]:
     """The wait itself, and what making batches takes."""
     share = found.wait / found.of.mean if found.of.mean else 0.0
     figures = [
-        Figure.share("wait for data", share, limits.warning),
+        Figure.share("data loader wait", share, limits.warning),
         Figure("mean wait", found.wait, "ns"),
         Figure("mean step", found.of.mean, "ns"),
         Figure("steady steps", found.of.count, "count"),

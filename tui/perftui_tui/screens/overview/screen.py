@@ -46,7 +46,7 @@ class OverviewScreen(RunScreen):
     HELP = (
         "The first two lines name the bottleneck and the next thing to do. The bar is one step, "
         "split into parts that sum to it; those without room for their name are below it. Each "
-        "meter shows now, history and a word: LOW, OK, HIGH, EMPTY or FULL; steps are EVEN, or "
+        "meter shows now, history and a word: LOW, OK, HIGH or FULL; steps are EVEN, or "
         "UNEVEN where one in twenty takes half as long again. Findings are ordered by what they "
         "cost in each step; ≤1.61x is the best speed-up that removing one could give."
     )

@@ -14,7 +14,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import share
 from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
-from perftui_tui.reading.step_breakdown import NAMES
+from perftui_tui.reading.step_breakdown import NAMES, name_within
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 
@@ -97,7 +97,7 @@ def _parts(rows: Sequence[RankRow]) -> list[Column]:
 def _times(title: str, values: Sequence[int], rows: Sequence[RankRow], optional: int = 0) -> Column:
     keys: Int64 = np.array(values, np.int64)
     return Column(
-        title[:13],
+        name_within(title, 13) or title[:13],
         keys,
         lambda at: format_ns(values[at]) if rows[at].mean else MISSING,
         max(TIME_CELLS, min(13, len(title) + 2)),

@@ -1,4 +1,4 @@
-"""The phases of training as one row of cells: data wait, forward, backward, optimizer."""
+"""The phases of training as one row of cells: data loader wait, forward, backward, optimizer."""
 
 from __future__ import annotations
 

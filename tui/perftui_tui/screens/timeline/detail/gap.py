@@ -61,7 +61,8 @@ def gap_lines(
         why = _why_no_gap(analysis, device, selected)
         return [Line(f"stream idle {size}", "bold"), Line(f"{times}  {why}", facts=True)]
     cause = f"{device_label(trace, device)} idle {format_ns(gap.duration)}: {gap.cause.value}"
-    phase = f", in {phase_label(printable(gap.phase))}" if gap.phase else ""
+    during = phase_label(printable(gap.phase)) if gap.phase else gap.cause.value
+    phase = f", in {during}" if during != gap.cause.value else ""
     same = f"from {exact_ns(gap.start)} to {exact_ns(gap.end)}"
     return [
         Line(cause + phase, "bold"),

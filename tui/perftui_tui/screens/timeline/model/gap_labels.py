@@ -14,6 +14,7 @@ from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 from perftui_tui.charts.blocks import ASCII_LEVELS, LOWER_EIGHTHS
 from perftui_tui.look.units import format_ns
+from perftui_tui.reading.step_breakdown import SHORT_NAMES
 from perftui_tui.screens.timeline.model.cells import Cell, narrow, put
 from perftui_tui.screens.timeline.model.viewport import Viewport
 
@@ -79,11 +80,9 @@ def draw_gaps(
 def gap_label(idle: int, cause: str, width: int, inside: str) -> str:
     """The longest label in ``width`` cells with its brackets; ``inside`` is the host's operator."""
     size = format_ns(idle)
-    candidates = [f" idle {size} ", f" {size} "]
-    if cause:
-        candidates.insert(0, f" idle {size} {cause} ")
-    if cause and inside:
-        candidates.insert(0, f" idle {size} {cause} in {inside} ")
+    causes = (cause, *SHORT_NAMES.get(cause, ())) if cause else ()
+    candidates = [f" idle {size} {cause} in {inside} "] if cause and inside else []
+    candidates += [*(f" idle {size} {word} " for word in causes), f" idle {size} ", f" {size} "]
     return next((label for label in candidates if len(label) + 2 <= width), "")
 
 

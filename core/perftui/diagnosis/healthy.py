@@ -18,6 +18,7 @@ from perftui.facts.machine import machine_use
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import EVAL, INFER, TRAIN, steady_step, step_breakdown, step_kind
 from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.run.columns import phase_name
 
 HEALTHY = "healthy"
 
@@ -142,7 +143,7 @@ def _without_gpu(step: StepBreakdown, judged: str) -> Finding:
         f"the time is in {_COMPUTING[judged]} {fmt.part_of_step(compute, step.mean)}; waiting for "
         f"data takes {fmt.percent(step.part('input_wait') / step.mean)}"
     )
-    parts = (Figure(phase.replace("_", " "), part, "ns") for phase, part in step.parts if part)
+    parts = (Figure(phase_name(phase), part, "ns") for phase, part in step.parts if part)
     figures = (*parts, Figure("mean step", step.mean, "ns"))
     return _finding(because, figures, step, confidence(step.count), more_steps(step.count))
 
@@ -151,6 +152,6 @@ def _elsewhere(step: StepBreakdown, compute: int) -> str:
     phase, part = max(step.parts, key=lambda named: named[1])
     return (
         f"forward, backward and optimizer are {fmt.percent(compute / step.mean)} of the step; "
-        f"the largest part is {phase.replace('_', ' ')}, {fmt.percent(part / step.mean)}, "
+        f"the largest part is {phase_name(phase)}, {fmt.percent(part / step.mean)}, "
         "and no rule says why"
     )

@@ -13,12 +13,24 @@ creates the loader's iterator, and waits for the first batch of workers that wer
 between those.
 """
 
+_PHASE_NAMES = {
+    "input_wait": "data loader wait",
+    "loader_start": "loader start",
+    "profiler": "perftui",
+}
+
+
+def phase_name(phase: str) -> str:
+    """How a person calls a phase of a run or of a trace; most are called as they are written."""
+    return _PHASE_NAMES.get(phase, phase)
+
+
 STEP_COLUMNS = (
     Column("index", "count", "step"),
     Column("kind", "", "train, eval or infer"),
     Column("start", "ns", "start"),
     Column("duration", "ns", "duration"),
-    *(Column(phase, "ns", phase.replace("_", " ")) for phase in PHASES),
+    *(Column(phase, "ns", phase_name(phase)) for phase in PHASES),
     Column("micro_batches", "count", "micro batches"),
     Column("profiled", "count", "1 where a window was open, and in the step after it"),
     Column("overhead", "ns", "estimated cost of perftui inside the step"),

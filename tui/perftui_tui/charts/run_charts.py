@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from perftui.facts.device_phases import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.facts.memory import gpu_memory
+from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, percent, rate
 from perftui_tui.look.units import format_bytes, format_ns
 from perftui_tui.reading.snapshot import SLOW_RATIO
-from perftui_tui.reading.step_breakdown import NAMES
 from perftui_tui.reading.telemetry import devices, table_of
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _throughput(steps: Table) -> Iterator[Chart]:
 
 def _parts(steps: Table, index: Floats, note: str) -> Chart:
     lines = tuple(
-        Series(NAMES.get(phase, phase), steps[phase].astype(np.float64))
+        Series(phase_name(phase), steps[phase].astype(np.float64))
         for phase in PHASES
         if phase in steps and int(steps[phase].sum()) > 0
     )
@@ -202,7 +202,7 @@ def _on_device(steps: Table) -> Iterator[Chart]:
     if timed is None:
         return
     lines = tuple(
-        Series(NAMES.get(phase, phase), timed[column].astype(np.float64))
+        Series(phase_name(phase), timed[column].astype(np.float64))
         for phase, column in zip(DEVICE_PHASES, DEVICE_COLUMNS, strict=True)
     )
     left_out = len(steps) - len(timed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from perftui.run.columns import phase_name
+
 if TYPE_CHECKING:
     from perftui.facts.step_breakdown import StepBreakdown
     from perftui.facts.trace_steps import TraceSteps
@@ -31,7 +33,7 @@ class DrawnStep:
     def parts(self) -> tuple[Part, ...]:
         """Its parts by the names and styles they are drawn with."""
         return tuple(
-            Part(NAMES.get(name, name), ns, name if self.mean.of_run else style_of(name))
+            Part(phase_name(name), ns, name if self.mean.of_run else style_of(name))
             for name, ns in self.mean.parts
         )
 
@@ -40,9 +42,6 @@ class DrawnStep:
         """False for a trace that marks no steps: then it is all of the trace."""
         return self.mean.of_run or self.mean.count > 0
 
-
-NAMES = {"input_wait": "data loader wait", "loader_start": "loader start", "profiler": "perftui"}
-"""Phases of a run that a person calls otherwise."""
 
 SHORT_NAMES = {
     "data loader wait": ("loader wait", "wait"),

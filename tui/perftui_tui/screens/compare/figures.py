@@ -10,10 +10,10 @@ from perftui.experiments.comparison import Comparison, PhaseChange, Verdict
 from perftui.facts.machine import machine_use
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import step_breakdown
+from perftui.run.columns import phase_name
 from perftui_tui.look.format import per_second, share
 from perftui_tui.look.rows import Row, crop, row, wrap
 from perftui_tui.look.units import format_ns
-from perftui_tui.reading.step_breakdown import NAMES
 
 NAME_WIDTH = 16
 VALUE_WIDTH = 11
@@ -102,7 +102,7 @@ def _lines(result: Comparison) -> list[Line]:
 
 def _phase(change: PhaseChange, step: int) -> Line:
     matters = abs(change.after - change.before) >= NOTABLE_SHARE * step
-    name = NAMES.get(change.phase, change.phase)
+    name = phase_name(change.phase)
     return Line(name, change.before, change.after, format_ns, matters=matters)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.reactive import reactive
 
+from perftui.run.columns import phase_name
 from perftui_tui.look.rows import Row, crop, row
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.snapshot_pane import SnapshotPane
@@ -39,7 +40,7 @@ def _host(gap: Gap, analysis: TraceAnalysis) -> str:
     from perftui.trace.model import NONE
 
     name = analysis.trace.name_of(gap.operator_row) if gap.operator_row != NONE else ""
-    phase = gap.phase.replace("_", " ")
+    phase = phase_name(gap.phase)
     return "  ".join(part for part in (phase, name) if part and part != gap.cause.value)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from perftui.facts.ranks import RankRow, RankTable, Straggler
+from perftui.run.columns import phase_name
 from perftui_tui.charts.bar import apportion
 from perftui_tui.look.format import fine_percent, share
 from perftui_tui.look.rows import PART_STYLES, Row, Span, crop, fit, row, wrap
 from perftui_tui.look.units import format_ns
 from perftui_tui.panes.step_bar import EDGE
-from perftui_tui.reading.step_breakdown import NAMES, TRACE_STYLES, name_within
+from perftui_tui.reading.step_breakdown import TRACE_STYLES, name_within
 
 LABEL_WIDTH = 10
 LEGEND_GAP = "  "
@@ -41,7 +42,7 @@ def _sentence(table: RankTable, cells: int) -> list[Row]:
 
 
 def _slow(slow: Straggler, cells: int) -> list[Row]:
-    part = NAMES.get(slow.part, slow.part)
+    part = phase_name(slow.part)
     most = f", {format_ns(slow.part_lag)} of it in {part}" if slow.part_lag > 0 else ""
     held = "; the others wait for it" if slow.holds_up else ""
     text = f"Rank {slow.rank} is {format_ns(slow.lag)} a step behind the others{most}{held}."
@@ -77,7 +78,7 @@ def _bar(one: RankRow, longest: int, room: int) -> Row:
 def _label(name: str, ns: int, whole: int, width: int) -> str:
     """The first that fits: name and share, a shorter name and share, the share, the edge."""
     part, room = share(ns, whole), width - 1
-    name = name_within(NAMES.get(name, name), room - 1 - len(part))
+    name = name_within(phase_name(name), room - 1 - len(part))
     text = f"{name} {part}" if name else part
     return EDGE + (text if len(text) <= room else "").ljust(room)
 
@@ -91,6 +92,6 @@ def _legend(rows: list[RankRow], more: str) -> Row:
     names = dict.fromkeys(name for one in rows for name, ns in one.parts if ns)
     spans: list[Span] = [(" " * LABEL_WIDTH, "")]
     for name in names:
-        label = NAMES.get(name, name)
+        label = phase_name(name)
         spans += [(f"{EDGE}{label} ", f"part-{_style(name)}"), (LEGEND_GAP, "")]
     return row(*spans, (more, "dim"))

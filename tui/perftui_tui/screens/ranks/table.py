@@ -9,12 +9,13 @@ import numpy as np
 from textual.binding import BindingType
 
 from perftui.facts.ranks import RankRow, RankTable
+from perftui.run.columns import phase_name
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.keys.keymap import bindings
 from perftui_tui.look.format import share
 from perftui_tui.look.units import MISSING, format_bytes, format_count, format_ns
-from perftui_tui.reading.step_breakdown import NAMES, name_within
+from perftui_tui.reading.step_breakdown import name_within
 from perftui_tui.tables.rows import LEFT, Column, TableData
 from perftui_tui.tables.virtual import VirtualTable
 
@@ -87,7 +88,7 @@ def _parts(rows: Sequence[RankRow]) -> list[Column]:
     largest = sorted(used, key=lambda name: -sum(row.part(name) for row in rows))
     columns = []
     for name in used:
-        title = NAMES.get(name, name).replace("exposed ", "")
+        title = phase_name(name).replace("exposed ", "")
         order = min(max(largest.index(name) - 1, 0), MOST_PARTS)
         optional = 18 + rare.index(name) if name in rare else order
         columns.append(_times(title, [row.part(name) for row in rows], rows, optional))

@@ -8,8 +8,9 @@ import re
 import numpy as np
 
 from perftui.analysis.kinds import OWN_MARK
+from perftui.run.columns import phase_name
 from perftui.trace.model import Ints, Trace
-from perftui_tui.reading.step_breakdown import NAMES, TRACE_STYLES
+from perftui_tui.reading.step_breakdown import TRACE_STYLES
 
 
 class EventKind(enum.Enum):
@@ -103,8 +104,7 @@ class KindsOfTrace:
 
 def phase_label(name: str) -> str:
     """The name of a phase on screen; ``name`` may have the prefix of the agent's marks."""
-    plain = name.removeprefix(OWN_MARK)
-    return NAMES.get(plain, plain)
+    return phase_name(name.removeprefix(OWN_MARK))
 
 
 def phase_style(name: str) -> str:

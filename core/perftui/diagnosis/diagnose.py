@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.diagnosis.claims import without_repeats
-from perftui.diagnosis.healthy import healthy
 from perftui.diagnosis.judge import judge
+from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import RULES
 from perftui.facts.fact import Facts, fact
@@ -15,16 +15,17 @@ from perftui.facts.trace_steps import trace_steps
 
 @fact
 def diagnosis(facts: Facts) -> Diagnosis:
-    """What every rule says, and whether the training is healthy."""
+    """What every rule says, and below that the rungs of the ladder."""
     outcomes = [judge(rule, facts) for rule in RULES]
     found = [each for each in outcomes if isinstance(each, Finding)]
     findings = without_repeats(found, facts.analysis)
     abstentions = [each for each in outcomes if isinstance(each, Abstention)]
-    verdict = healthy(facts, findings)
-    if isinstance(verdict, Finding):
-        findings.append(verdict)
-    elif verdict:
-        abstentions.append(verdict)
+    for rung in LADDER:
+        verdict = rung.judge(facts, findings)
+        if isinstance(verdict, Finding):
+            findings.append(verdict)
+        elif verdict:
+            abstentions.append(verdict)
     return Diagnosis(
         tuple(sorted(findings, key=_rank)),
         tuple(abstentions),

@@ -29,10 +29,12 @@ def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
 
 
 def severity(share: float, limits: Limits) -> Severity | None:
-    """Severity of a cost of ``share`` of the step; None below the limit of a warning."""
+    """Severity of a cost of ``share`` of the step; None below the lowest limit."""
     if share >= limits.critical:
         return Severity.CRITICAL
-    return Severity.WARNING if share >= limits.warning else None
+    if share >= limits.warning:
+        return Severity.WARNING
+    return Severity.INFO if limits.info is not None and share >= limits.info else None
 
 
 def confidence(steps: int, *, of_run: bool = True) -> Confidence:
@@ -61,6 +63,8 @@ def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
         lost.figures,
         lost.cost_ns,
         confidence=Confidence.HIGH,
+        place=lost.place,
+        parts=lost.parts or rule.claims.parts,
         fixes=rule.fixes if lost.fixes is None else lost.fixes,
     )
     if lost.of is None:
@@ -70,7 +74,7 @@ def _finding(rule: Rule, lost: Lost, found: Severity) -> Finding:
     sure = confidence(steps, of_run=of_run)
     return replace(
         finding,
-        severity=found if enough else Severity.WARNING,
+        severity=found if enough else min(found, Severity.WARNING),
         step_ns=lost.of.mean,
         confidence=Confidence.MEDIUM if lost.unproven and sure is Confidence.HIGH else sure,
         would_raise_confidence=lost.unproven or more_steps(steps),

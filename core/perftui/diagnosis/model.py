@@ -63,6 +63,11 @@ class Finding:
     step_ns: int = 0
     """The mean steady step the cost was measured against; all of a trace that marks no steps."""
     confidence: Confidence = Confidence.MEDIUM
+    place: Place | None = None
+    """Where to look first: the line of the user's code, or the operator or kernel; None where
+    nothing tells."""
+    parts: tuple[str, ...] = ()
+    """Parts of the step that the cost lies in, by the names of the breakdown."""
     fixes: tuple[str, ...] = ()
     """Identifiers from the catalogue of fixes, best first."""
     would_raise_confidence: str = ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Abstention, Figure, Finding
 from perftui.facts.fact import Facts
+from perftui.facts.place import Place
 from perftui.facts.step_breakdown import StepBreakdown
 
 
@@ -21,6 +22,8 @@ class Limits:
     """Why these: what other tools use, or what was measured."""
     of: str = "of the step"
     """What they are shares of, as it ends a sentence."""
+    info: float | None = None
+    """From which on it is worth a word though no warning; None where it is not."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,11 @@ class Claim:
     kernels: Callable[[str], bool] | None = None
     """Kernels whose names it accepts."""
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts of a step that are claimed whole."""
+        return tuple(name for name in (self.idle.value if self.idle else "", self.phase) if name)
+
 
 @dataclass(frozen=True)
 class Lost:
@@ -53,6 +61,11 @@ class Lost:
     sentence: str
     """For a person, with the numbers, without the fix."""
     figures: tuple[Figure, ...]
+    place: Place | None = None
+    """Where to look first: the line of the user's code, or the operator or kernel."""
+    parts: tuple[str, ...] = ()
+    """Parts of the step (``judged_step``) that the cost lies in; those that the rule claims where
+    empty."""
     share: float | None = None
     """What the limits are compared with, where that is no share of the step."""
     fixes: tuple[str, ...] | None = None
@@ -68,6 +81,22 @@ class Lost:
         if self.share is not None:
             return self.share
         return self.cost_ns / self.of.mean if self.of and self.of.mean else 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One rung of the ladder below the rules: what is said where no rule knows the cause."""
+
+    id: str
+    when: str
+    """What it finds, in one line of a table, limits left out."""
+    explanation: str
+    """What it means and where to look, in a few sentences for a person."""
+    answer: str
+    """What to do, in one line of a table."""
+    judge: Callable[[Facts, Sequence[Finding]], Finding | Abstention | None]
+    """What it says, given what the rules and the rungs above have found."""
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True)

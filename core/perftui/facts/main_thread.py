@@ -29,10 +29,17 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
 
 
 @fact
+def steady_held(facts: Facts) -> Int64:
+    """The time within the steady steps that each sample from outside stands for, ns."""
+    outside, _ = stack_samples(facts)
+    return _held(outside, steady_rows(facts))
+
+
+@fact
 def main_thread(facts: Facts) -> LinesByTime | None:
     """Where the main thread was over the steady steps; None where too few samples tell."""
     outside, _ = stack_samples(facts)
-    return _enough(outside, _held(outside, steady_rows(facts)))
+    return _enough(outside, steady_held(facts))
 
 
 @fact
@@ -54,7 +61,7 @@ def main_batches(facts: Facts) -> LinesByTime | None:
     if "stage" not in outside:
         return None
     making = np.isin(outside["stage"], (FETCH, COLLATE))
-    return _enough(outside, np.where(making, _held(outside, steady_rows(facts)), 0))
+    return _enough(outside, np.where(making, steady_held(facts), 0))
 
 
 def _held(stacks: Table, steps: Table) -> Int64:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
-from perftui.facts.steps import TRAIN, activity, count_of, step_kind
+from perftui.facts.other_steps import other_steps
+from perftui.facts.steps import TRAIN, activity, step_kind
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import NO_STACKS
 
@@ -50,19 +51,12 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
 
 def _other_steps(facts: Facts) -> Iterator[str]:
     """What the steps took that train nothing, if that is much."""
-    steps, downsampled = facts.steps, facts.downsampled
-    if not len(steps):
-        return
-    training = int(steps["duration"][steps["kind"] == TRAIN].sum())
-    training += int(downsampled.of(TRAIN).of("duration").total)
-    whole = int(steps["duration"].sum()) + int(downsampled.of().of("duration").total)
-    other = whole - training
-    if other > MUCH_ELSE * whole:
-        count = len(steps) + downsampled.of().rows - count_of(TRAIN, facts)
+    other = other_steps(facts)
+    if other is not None and other.share > MUCH_ELSE:
         yield (
-            f"{fmt.percent(other / whole)} of the time of all steps is that of "
-            f"{fmt.several(count, 'step')} without a backward pass (evaluation, generation), "
-            f"{fmt.duration(other)}: the diagnosis is of the training steps"
+            f"{fmt.percent(other.share)} of the time of all steps is that of "
+            f"{fmt.several(other.count, 'step')} without a backward pass (evaluation, generation), "
+            f"{fmt.duration(other.time)}: the diagnosis is of the training steps"
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perftui.diagnosis import healthy
-from perftui.diagnosis.rule import Rule
+from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.rule import Limits, Rule, Verdict
 from perftui.diagnosis.rules import BY_ID, RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
@@ -19,38 +19,38 @@ def explain(name: str) -> str:
     Raises:
         KeyError: there is none of that name.
     """
-    if name == healthy.HEALTHY:
-        return "\n".join((name, *wrapped(f"{healthy.WHEN}."), "", *wrapped(healthy.EXPLANATION)))
     if name in CATALOGUE:
         fix = CATALOGUE[name]
         answers = ", ".join(rule.id for rule in RULES if name in rule.fixes)
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
         return "\n".join((*lines, "", *wrapped(f"Answers: {answers or 'no rule'}.")))
-    return "\n".join(_rule(BY_ID[name]))
+    found = {**BY_ID, **{rung.id: rung for rung in LADDER}}[name]
+    return "\n".join(_described(found))
 
 
 def names() -> tuple[str, ...]:
     """Everything that can be explained."""
-    return (*BY_ID, healthy.HEALTHY, *CATALOGUE)
+    return (*BY_ID, *(rung.id for rung in LADDER), *CATALOGUE)
 
 
 def table() -> str:
     """All rules as a Markdown table."""
-    rows = [
-        f"| `{rule.id}` | {rule.when} | {100 * rule.limits.warning:.0f} % {rule.limits.of} "
-        f"| {rule.answer} |"
-        for rule in RULES
-    ]
-    last = f"| `{healthy.HEALTHY}` | {healthy.WHEN} | | |"
+    rows = (
+        f"| `{one.id}` | {one.when} | {_from(one.limits)} | {one.answer} |"
+        for one in (*RULES, *LADDER)
+    )
     head = ("| Finding | When | From | What to do |", "|---|---|---|---|")
-    return "\n".join((*head, *rows, last))
+    return "\n".join((*head, *rows))
+
+
+def _from(limits: Limits | None) -> str:
+    return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
 
 
 def overview() -> str:
     """All rules, one a line."""
-    last = (healthy.HEALTHY, healthy.WHEN)
-    rows = (*((rule.id, rule.when) for rule in RULES), last)
-    return "\n".join(f"{name:<22} {when}" for name, when in rows)
+    rows = ((one.id, one.when) for one in (*RULES, *LADDER))
+    return "\n".join(f"{name:<25} {when}" for name, when in rows)
 
 
 def as_json() -> str:
@@ -75,17 +75,19 @@ def _objects() -> list[dict[str, Any]]:
     ]
 
 
-def _rule(rule: Rule) -> Iterator[str]:
-    limits = rule.limits
-    yield rule.id
-    yield from wrapped(f"{rule.when}.")
+def _described(found: Rule | Verdict) -> Iterator[str]:
+    limits = found.limits
+    yield found.id
+    yield from wrapped(f"{found.when}.")
     yield ""
-    yield from wrapped(rule.explanation)
-    yield ""
-    yield from wrapped(
-        f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
-        f"{100 * limits.critical:.0f} %. {limits.source}"
-    )
-    yield from wrapped(f"What to do: {rule.answer}.")
-    for fix in rule.fixes:
+    yield from wrapped(found.explanation)
+    if limits:
+        yield ""
+        yield from wrapped(
+            f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
+            f"{100 * limits.critical:.0f} %. {limits.source}"
+        )
+    if found.answer:
+        yield from wrapped(f"What to do: {found.answer}.")
+    for fix in found.fixes if isinstance(found, Rule) else ():
         yield from wrapped(f"{fix}: {CATALOGUE[fix].what}.", indent="  ")

@@ -17,7 +17,8 @@ STACK_COLUMNS = (
     Column("function", "", "the function of that line"),
     Column("inner", "", "innermost frame"),
     Column("every", "ns", "mean time between samples"),
-    Column("stage", "", "fetch or collate: a batch is being made there, wait: for the next task"),
+    Column("stage", "", "what was going on there: one of STAGES, empty for anything else"),
+    Column("via", "", "what that line called: the file and function of the frame inside it"),
 )
 """A row is an interval in which every sample found one line and one innermost frame. Samples come
 at random moments, so an interval stands in the mean for its share of the time, and says nothing
@@ -30,11 +31,18 @@ WORKER_STACK_COLUMNS = (
 )
 """Stacks of data loader workers. One is sampled at a time, so their rows do not overlap."""
 
-STACK_TEXT = frozenset({"file", "function", "inner", "stage"})
+STACK_TEXT = frozenset({"file", "function", "inner", "stage", "via"})
 """Columns of text."""
 
 FETCH, COLLATE, WAIT = "fetch", "collate", "wait"
-"""Stages; of a main thread the first two alone."""
+"""A batch is being made there, or a worker waits for the next task."""
+
+FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+COMPILE, SAVE, PROFILE = "compile", "save", "profile"
+"""torch.compile at work, a checkpoint being written, a profiler of the script's own."""
+
+STAGES = (FETCH, COLLATE, WAIT, FORWARD, BACKWARD, OPTIMIZER, COMPILE, SAVE, PROFILE)
+"""Of a main thread all but ``wait``; runs recorded before December 2026 tell the first two."""
 
 KEPT_STACKS = Kept(4096, 32768)
 """Over an hour of newest samples at ten a second."""

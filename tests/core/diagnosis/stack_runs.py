@@ -23,7 +23,7 @@ def stack_table(*rows: tuple[int, int, str, int]) -> Table:
         [
             [
                 *(start * MS, held * MS, 1, file, line, "main", f"torch/x.py:{line} forward"),
-                *(1_000_000_000 // RATE, ""),
+                *(1_000_000_000 // RATE, "", ""),
             ]
             for start, held, file, line in rows
         ]

@@ -44,7 +44,7 @@ def main_table(*rows: tuple[int, int, str, int]) -> Table:
 def _row(start: int, held: int, stage: str, line: int) -> list[Any]:
     file, function = (DATA, "decode") if line else ("", "")
     named = [file, line or -1, function, f"PIL/Image.py:{line} load"]
-    return [start * MS, held * MS, 1, *named, EVERY, stage]
+    return [start * MS, held * MS, 1, *named, EVERY, stage, ""]
 
 
 rows = st.lists(

@@ -120,7 +120,8 @@ def test_the_place_is_the_users_innermost_line_and_what_it_called() -> None:
     (stay,) = stays([StackInterval(5, 9, stack)], main_place)
     file, line, function = "/home/user/train.py", 17, "main"
     inner = "torch/_tensor.py:630 backward"
-    assert stay.row(7) == [5, 4, 1, file, line, function, inner, 7, ""]
+    via = "torch/_tensor.py backward"
+    assert stay.row(7) == [5, 4, 1, file, line, function, inner, 7, "backward", via]
 
 
 def test_without_a_line_of_the_users_there_is_none() -> None:
@@ -232,3 +233,30 @@ def test_a_main_thread_that_makes_a_batch_is_told_from_one_that_trains() -> None
     assert main_place((ROOT, fetch, ITEM)).stage == "fetch"
     assert main_place((ROOT, fetch, AROUND, PAD)).stage == "collate"
     assert main_place((ROOT, PAD)).stage == ""
+
+
+def test_what_a_training_thread_does_is_told_by_the_frames_of_torch() -> None:
+    def frame(file: str, function: str) -> Frame:
+        return Frame(function, f"{TORCH}/{file}", 1)
+
+    call = frame("nn/modules/module.py", "Module._wrapped_call_impl")
+    backward = frame("autograd/graph.py", "_engine_run_backward")
+    mine = Frame("forward", "/home/user/model.py", 9)
+    told = {
+        (ROOT, call, mine): "forward",
+        (ROOT, backward): "backward",
+        (ROOT, backward, call, mine): "backward",
+        (ROOT, frame("optim/adamw.py", "adamw")): "optimizer",
+        (ROOT, frame("serialization.py", "save")): "save",
+        (ROOT, frame("distributed/checkpoint/state_dict_saver.py", "save")): "save",
+        (ROOT, frame("profiler/profiler.py", "profile.stop")): "profile",
+        (ROOT, call, frame("_dynamo/convert_frame.py", "_compile")): "compile",
+        (ROOT, call, frame("_inductor/codecache.py", "load")): "compile",
+        (ROOT, frame("functional.py", "einsum")): "",
+        (ROOT, mine): "",
+    }
+    assert {stack: main_place(stack).stage for stack in told} == told
+    assert (
+        main_place((ROOT, mine, call)).via == "torch/nn/modules/module.py Module._wrapped_call_impl"
+    )
+    assert main_place((ROOT, mine)).via == ""

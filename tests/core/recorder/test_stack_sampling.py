@@ -203,7 +203,7 @@ def test_it_is_asked_never_to_stop_the_process(tmp_path: Path, fake: Callable[[s
     assert "--rate 20" in asked
     sampled.sampling.finish()
     assert [row[1:] for row in sampled.rows[:1]] == [
-        [2_000_000, 1, "/home/a.py", 3, "<module>", "home/a.py:3 <module>", 50_000_000, ""]
+        [2_000_000, 1, "/home/a.py", 3, "<module>", "home/a.py:3 <module>", 50_000_000, "", ""]
     ]
     assert sampled.said == []
 
@@ -255,7 +255,7 @@ def test_a_worker_is_looked_at_half_as_often_and_kept_with_its_loader(
     (worker,) = {line for line in calls.read_text().splitlines() if f"--pid {sleeper.pid}" in line}
     assert "--rate 10" in worker
     row = JournalReader(path).poll()[0]
-    assert row[7:] == [100_000_000, "", sleeper.pid, 3]
+    assert row[7:] == [100_000_000, "", "", sleeper.pid, 3]
 
 
 def test_workers_that_cannot_be_looked_at_leave_the_training_to_be_looked_at(

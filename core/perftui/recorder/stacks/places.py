@@ -6,12 +6,23 @@ import linecache
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 import perftui
 from perftui.recorder.stacks.events import Frame, StackInterval
-from perftui.run.stack_samples import COLLATE, FETCH, WAIT
+from perftui.run.stack_samples import (
+    BACKWARD,
+    COLLATE,
+    COMPILE,
+    FETCH,
+    FORWARD,
+    OPTIMIZER,
+    PROFILE,
+    SAVE,
+    WAIT,
+)
 
 LONGEST_TEXT = 300
 """Characters kept of a name: a stack that changes while it is read may hold anything."""
@@ -42,7 +53,21 @@ class Place:
     function: str
     inner: str
     stage: str = ""
+    via: str = ""
 
+
+_ACTIVITIES = tuple(
+    (name, re.compile(marks))
+    for name, marks in (
+        (COMPILE, r"torch/(_dynamo/(convert_frame|symbolic_convert)|_inductor|fx)\b"),
+        (SAVE, r"torch/(serialization\.py (save|_save)|distributed/checkpoint/\S+ \w*save)\b"),
+        (PROFILE, r"torch/(profiler|autograd)/profiler\.py "),
+        (OPTIMIZER, r"torch/optim/"),
+        (BACKWARD, r"torch/(autograd/(__init__|graph)\.py |_tensor\.py (\w+\.)?backward)"),
+        (FORWARD, r"torch/nn/modules/module\.py "),
+    )
+)
+"""By file and function of a frame anywhere on the stack, what counts first."""
 
 Locate: TypeAlias = Callable[[Sequence[Frame]], Place]
 
@@ -61,7 +86,8 @@ class Stay:
         """By ``STACK_COLUMNS``; ``every`` is the mean time between samples in ns."""
         place = self.place
         named = [place.file, place.line, place.function, place.inner]
-        return [self.start, self.end - self.start, self.samples, *named, every, place.stage]
+        held = self.end - self.start
+        return [self.start, held, self.samples, *named, every, place.stage, place.via]
 
 
 def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
@@ -79,7 +105,7 @@ def stays(intervals: Iterable[StackInterval], locate: Locate) -> list[Stay]:
 
 def main_place(stack: Sequence[Frame]) -> Place:
     """Where the thread that trains is; ``stack`` is its frames, the outermost first, 1 at least."""
-    return replace(_place(stack), stage=_stage(stack))
+    return replace(_place(stack), stage=_stage(stack) or _activity(stack))
 
 
 def worker_place(stack: Sequence[Frame]) -> Place:
@@ -105,6 +131,22 @@ def _stage(stack: Sequence[Frame]) -> str:
     return COLLATE if any(_is_collate(frame) for frame in called) else FETCH
 
 
+def _activity(stack: Sequence[Frame]) -> str:
+    """What a training thread is at outside the data loader.
+
+    Work that torch does beside the training counts first, then the phases as the step's breakdown
+    has them: a forward pass that is computed again within backward is backward.
+    """
+    found = {_activity_of(frame.file, frame.function) for frame in stack}
+    return next((name for name, _ in _ACTIVITIES if name in found), "")
+
+
+@lru_cache(maxsize=4096)
+def _activity_of(file: str, function: str) -> str:
+    text = f"{file} {function}"
+    return next((name for name, marks in _ACTIVITIES if marks.search(text)), "")
+
+
 def _is_collate(frame: Frame) -> bool:
     name, function = _AROUND
     is_ours = frame.file.startswith(OURS) and frame.file.endswith(name)
@@ -120,12 +162,15 @@ def _last(stack: Sequence[Frame], file: str) -> int | None:
 
 def _place(stack: Sequence[Frame]) -> Place:
     theirs = [frame for frame in reversed(stack) if not frame.file.startswith(OURS)]
-    own = next((frame for frame in theirs if is_own(frame.file)), None)
+    at = next((at for at, frame in enumerate(theirs) if is_own(frame.file)), None)
     inner = theirs[0] if theirs else stack[-1]
     text = f"{_short(inner.file)}:{inner.line} {inner.function}"[:LONGEST_TEXT]
-    if own is None:
+    if at is None:
         return Place("", -1, "", text)
-    return Place(own.file[:LONGEST_TEXT], own.line, own.function[:LONGEST_TEXT], text)
+    own = theirs[at]
+    called = theirs[at - 1] if at else None
+    via = f"{_short(called.file)} {called.function}"[:LONGEST_TEXT] if called else ""
+    return Place(own.file[:LONGEST_TEXT], own.line, own.function[:LONGEST_TEXT], text, via=via)
 
 
 def is_own(file: str) -> bool:

@@ -1,0 +1,75 @@
+"""``compute-bound``: the time is in the model's own work, and only less of that would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui import format as fmt
+from perftui.diagnosis.judge import confidence, more_steps
+from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
+from perftui.diagnosis.rule import Limits, Verdict
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.judged_step import JudgedStep, judged_step
+
+COMPUTE_BOUND_SHARE = 0.80
+"""Of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
+
+
+def computes(facts: Facts) -> JudgedStep:
+    """The judged step, where it computes for most of the time.
+
+    Raises:
+        UnknownError: it does not, or nothing tells.
+    """
+    judged = judged_step(facts)
+    share = judged.computing / judged.of.mean
+    if not judged.sees_operators:
+        raise UnknownError("no profiled step shows the operators")
+    if share < COMPUTE_BOUND_SHARE:
+        raise UnknownError(f"{_who(judged)} {fmt.percent(share)} of the time")
+    return judged
+
+
+def _who(judged: JudgedStep) -> str:
+    return "the GPU computes" if judged.on_device else "the model's operators run"
+
+
+def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
+    """Beside what rules say of kernels and operators, and where health is not proven."""
+    if any(finding.severity is Severity.HEALTHY for finding in findings):
+        # It says the same.
+        return None
+    try:
+        judged = computes(facts)
+    except UnknownError:
+        return None
+    step, share = judged.of, judged.computing / judged.of.mean
+    subject = "The GPU computes" if judged.on_device else "The model's operators take"
+    of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    parts = (Figure(part.name, part.ns, "ns") for part in judged.parts)
+    return Finding(
+        COMPUTE_BOUND.id,
+        Severity.INFO,
+        f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps.",
+        (Figure.share("computing", share, COMPUTE_BOUND_SHARE), *parts),
+        step_ns=step.mean,
+        confidence=confidence(step.count, of_run=step.of_run),
+        would_raise_confidence=more_steps(step.count),
+        steps=step.count,
+    )
+
+
+COMPUTE_BOUND = Verdict(
+    id="compute-bound",
+    when="the device, or without one the operators, works in most of the step",
+    explanation=(
+        "Little is lost to waiting. What is left is to compute less or faster: lower precision, "
+        "fused operators, torch.compile, fewer operations. Look at the longest kernels and "
+        "operators."
+    ),
+    answer="the longest kernels and operators: precision, fusion, fewer of them",
+    judge=_judge,
+    limits=Limits(
+        COMPUTE_BOUND_SHARE, 1.0, "gpu-idle calls a GPU that is busy so much of the time well used."
+    ),
+)

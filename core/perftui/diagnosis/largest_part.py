@@ -1,0 +1,154 @@
+"""``largest-part``: where the time goes that does not compute, where no rule names the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OTHER
+from perftui.diagnosis.judge import confidence, more_steps, severity
+from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
+from perftui.diagnosis.rule import Limits, Verdict
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.judged_step import PYTHON_IN, JudgedStep, Part, judged_step
+from perftui.facts.lines import LinesByTime
+from perftui.facts.part_lines import part_lines
+from perftui.facts.place import Place
+from perftui.facts.steps import FEWEST_STEPS
+from perftui.run.columns import phase_name
+
+LIMITS = Limits(
+    0.10,
+    0.20,
+    "From 10 % on, as the TensorBoard plugin speaks of the parts of a step.",
+)
+
+LEAST_NAMED = 0.25
+"""Of a part, for a line to be named in the sentence."""
+
+_IDLE = {
+    GapCause.INPUT_WAIT.value: "while the training waits for data",
+    GapCause.SYNCHRONISATION.value: "because the host waited for it first",
+    GapCause.LAUNCH.value: "while the host launches kernels",
+    GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
+    GapCause.ALLOCATION.value: "while the host gets memory from the driver or gives it back",
+    GapCause.PROFILER.value: "while the profiler works",
+    GapCause.UNEXPLAINED.value: "and nothing recorded says why",
+}
+
+
+def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
+    try:
+        judged = judged_step(facts)
+    except UnknownError as error:
+        return Abstention(LARGEST_PART.id, str(error))
+    unnamed = [(part, _unnamed(part, judged, findings)) for part in judged.parts]
+    part, left = max(
+        ((part, left) for part, left in unnamed if not part.computes),
+        key=lambda one: one[1],
+        default=(None, 0),
+    )
+    mean = judged.of.mean
+    found = severity(left / mean, LIMITS) if mean else None
+    if part is None or found is None:
+        return None
+    return _finding(facts, judged, part, left, found)
+
+
+def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
+    """Time of ``part`` that no finding is about, ns."""
+    mean = judged.of.mean
+    named = sum(
+        finding.share * mean
+        for finding in findings
+        if finding.cost_ns and part.name in finding.parts
+    )
+    return max(part.ns - round(named), 0)
+
+
+def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity) -> Finding:
+    thread, step = part_lines(facts, part.name), judged.of
+    line = thread.lines[0] if thread and thread.lines else None
+    is_named = thread and line and line.file and thread.share(line) >= LEAST_NAMED
+    place = (
+        Place(rank=facts.rank_number, file=line.file, line=line.line) if line and is_named else None
+    )
+    sure = confidence(step.count, of_run=step.of_run)
+    figures = [Figure.share(_label(part, judged), left / step.mean, LIMITS.warning, place)]
+    figures += _lines(thread, facts)
+    figures += [Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")]
+    return Finding(
+        LARGEST_PART.id,
+        found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
+        _sentence(part, left, judged, thread if is_named else None),
+        tuple(figures),
+        left,
+        step.mean,
+        Confidence.MEDIUM if sure is Confidence.HIGH else sure,
+        place=place,
+        parts=(part.name,),
+        would_raise_confidence=more_steps(step.count) or "a rule that knows the cause",
+        steps=step.count,
+    )
+
+
+def _label(part: Part, judged: JudgedStep) -> str:
+    is_idle = judged.on_device and part.name in _IDLE
+    return f"device idle, {part.name}" if is_idle else phase_name(part.name)
+
+
+def _lines(thread: LinesByTime | None, facts: Facts) -> list[Figure]:
+    """Lines of the user's code in which that time is spent, as shares of it."""
+    if thread is None:
+        return []
+    return [
+        Figure.share(
+            f"at {line.short}",
+            thread.share(line),
+            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
+        )
+        for line in thread.listed[:3]
+        if line.file
+    ]
+
+
+def _sentence(part: Part, left: int, judged: JudgedStep, thread: LinesByTime | None) -> str:
+    step = judged.of
+    is_step = step.of_run or step.count
+    of = (fmt.part_of_step if is_step else fmt.part_of_trace)(left, step.mean)
+    at = ""
+    if thread is not None:
+        line = thread.lines[0]
+        within = f" in {line.function}" if line.function else ""
+        at = f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
+    return f"{_what(part, judged, of)}{at}."
+
+
+def _what(part: Part, judged: JudgedStep, of: str) -> str:
+    if judged.on_device and part.name in _IDLE:
+        return f"The GPU idles {of} {_IDLE[part.name]}"
+    if part.name == EXPOSED_COMMUNICATION:
+        return f"The GPU waits {of} for other GPUs, with nothing to compute meanwhile"
+    if part.name == EXPOSED_COPIES:
+        return f"The GPU copies {of}, with nothing to compute meanwhile"
+    if part.name.startswith(PYTHON_IN):
+        phase = part.name.removeprefix(PYTHON_IN)
+        return f"The training spends {of} in Python within {phase}, outside operators"
+    if part.name == OTHER:
+        return f"The script's own code takes {of}, outside forward, backward and optimizer"
+    return f"The training spends {of} in {phase_name(part.name)}"
+
+
+LARGEST_PART = Verdict(
+    id="largest-part",
+    when="the largest part of the step that does not compute, where no rule knows its cause",
+    explanation=(
+        "A tenth of the step and more goes to something else than the model's own computing, and "
+        "no other rule names the cause. The sentence says which part it is and, where samples of "
+        "the stack tell, the line of your code: look there first."
+    ),
+    answer="look at the line; record more steps or stacks where it names none",
+    judge=_judge,
+    limits=LIMITS,
+)

@@ -1,0 +1,44 @@
+"""How much of each phase of training on the CPU is spent in operators, by a profiled window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import find_phases
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.trace_steps import trace_steps
+
+
+@trace_fact
+def operator_share(analysis: TraceAnalysis) -> Mapping[str, float]:
+    """By phase of the training thread, and ``other`` for the rest of the steps: the share of its
+    time in the steady steps of the trace during which an operator ran, 0 to 1.
+
+    Raises:
+        UnknownError: the trace has no steps or no operators.
+    """
+    steps = trace_steps(analysis)
+    trace = analysis.trace
+    operators = kinds.operators(trace)
+    if steps is None or not steps.steps or not operators.any():
+        raise UnknownError("no profiled step shows the operators")
+    host = Host(trace)
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
+    within = union(start, end)
+    # Backward runs on the thread that trains, or on one of the autograd engine's own.
+    running = union(trace.start[operators], trace.ends_of(operators))
+    phases = {name: intersect(part, within) for name, part in find_phases(trace, host).items()}
+    phases[OTHER] = subtract(within, unite(EMPTY, *phases.values()))
+    return {name: _share(running, part) for name, part in phases.items()}
+
+
+def _share(running: Intervals, part: Intervals) -> float:
+    return intersect(running, part).total / part.total if part.total else 0.0

@@ -58,22 +58,16 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
 
 def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
     """Time of ``part`` that no finding is about, ns."""
-    mean = judged.of.mean
-    named = sum(
-        finding.share * mean
-        for finding in findings
-        if finding.cost_ns and part.name in finding.parts
-    )
-    return max(part.ns - round(named), 0)
+    named = sum(finding.share for finding in findings if part.name in finding.parts)
+    return max(part.ns - round(named * judged.of.mean), 0)
 
 
 def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity) -> Finding:
     thread, step = part_lines(facts, part.name), judged.of
     line = thread.lines[0] if thread and thread.lines else None
-    is_named = thread and line and line.file and thread.share(line) >= LEAST_NAMED
-    place = (
-        Place(rank=facts.rank_number, file=line.file, line=line.line) if line and is_named else None
-    )
+    place = None
+    if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
+        place = Place(rank=facts.rank_number, file=line.file, line=line.line)
     sure = confidence(step.count, of_run=step.of_run)
     figures = [Figure.share(_label(part, judged), left / step.mean, LIMITS.warning, place)]
     figures += _lines(thread, facts)
@@ -81,7 +75,7 @@ def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Sev
     return Finding(
         LARGEST_PART.id,
         found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
-        _sentence(part, left, judged, thread if is_named else None),
+        _sentence(part, left, judged, thread if place else None),
         tuple(figures),
         left,
         step.mean,

@@ -7,10 +7,17 @@ from typing import Any
 
 from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.rule import Limits, Rule, Verdict
-from perftui.diagnosis.rules import BY_ID, RULES
+from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.blocks import wrapped
+
+
+BY_NAME: dict[str, Rule | Verdict] = {
+    **{rule.id: rule for rule in RULES},
+    **{rung.id: rung for rung in LADDER},
+}
+"""All that a finding can be, in the order it is looked for."""
 
 
 def explain(name: str) -> str:
@@ -24,20 +31,20 @@ def explain(name: str) -> str:
         answers = ", ".join(rule.id for rule in RULES if name in rule.fixes)
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
         return "\n".join((*lines, "", *wrapped(f"Answers: {answers or 'no rule'}.")))
-    found = {**BY_ID, **{rung.id: rung for rung in LADDER}}[name]
-    return "\n".join(_described(found))
+    return "
+".join(_described(BY_NAME[name]))
 
 
 def names() -> tuple[str, ...]:
     """Everything that can be explained."""
-    return (*BY_ID, *(rung.id for rung in LADDER), *CATALOGUE)
+    return (*BY_NAME, *CATALOGUE)
 
 
 def table() -> str:
     """All rules as a Markdown table."""
     rows = (
         f"| `{one.id}` | {one.when} | {_from(one.limits)} | {one.answer} |"
-        for one in (*RULES, *LADDER)
+        for one in BY_NAME.values()
     )
     head = ("| Finding | When | From | What to do |", "|---|---|---|---|")
     return "\n".join((*head, *rows))
@@ -49,7 +56,7 @@ def _from(limits: Limits | None) -> str:
 
 def overview() -> str:
     """All rules, one a line."""
-    rows = ((one.id, one.when) for one in (*RULES, *LADDER))
+    rows = ((one.id, one.when) for one in BY_NAME.values())
     return "\n".join(f"{name:<25} {when}" for name, when in rows)
 
 

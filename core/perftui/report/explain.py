@@ -12,7 +12,6 @@ from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.blocks import wrapped
 
-
 BY_NAME: dict[str, Rule | Verdict] = {
     **{rule.id: rule for rule in RULES},
     **{rung.id: rung for rung in LADDER},
@@ -31,8 +30,7 @@ def explain(name: str) -> str:
         answers = ", ".join(rule.id for rule in RULES if name in rule.fixes)
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
         return "\n".join((*lines, "", *wrapped(f"Answers: {answers or 'no rule'}.")))
-    return "
-".join(_described(BY_NAME[name]))
+    return "\n".join(_described(BY_NAME[name]))
 
 
 def names() -> tuple[str, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
@@ -30,9 +28,7 @@ def operator_share(analysis: TraceAnalysis) -> Mapping[str, float]:
     if steps is None or not steps.steps or not operators.any():
         raise UnknownError("no profiled step shows the operators")
     host = Host(trace)
-    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
-    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    within = union(start, end)
+    within = steps.on_host
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
     running = union(trace.start[operators], trace.ends_of(operators))
     phases = {name: intersect(part, within) for name, part in find_phases(trace, host).items()}

@@ -37,9 +37,9 @@ PHASES = ("input_wait", "optimizer", "backward", "forward")
 
 STEP = "ProfilerStep#"
 
-BLOCKS, COMPUTES, SILENT, LATENCY = 100_000, 100_000, 1_000_000, 50_000
+BLOCKS, COMPUTES, SILENT, LATENCY, SHORT_PAUSE = 100_000, 100_000, 1_000_000, 50_000, 50_000
 """From so many ns on a copy has waited, an operator that calls nothing computes, any other does;
-and after so many a kernel should have begun."""
+after so many a kernel should have begun, and from so many on a pause is Python."""
 
 VIEW = "aten::t"
 """An operator that computes nothing, however long it takes."""
@@ -254,6 +254,18 @@ class Truth:
         return max(ordered, key=lambda thread: times[thread], default=0)
 
     def _state(self, thread: int, time: int) -> str:
+        """What a thread does, where a short while of Python is part of launching."""
+        state = self._doing_now(thread, time)
+        if state != "python":
+            return state
+        before = [cut for cut in self.cuts if cut <= time]
+        while len(before) > 1 and self._doing_now(thread, before[-2]) == "python":
+            before.pop()
+        behind = (cut for cut in self.cuts if cut > time)
+        until = next(cut for cut in behind if self._doing_now(thread, cut) != "python")
+        return "launch-bound" if until - before[-1] < SHORT_PAUSE else state
+
+    def _doing_now(self, thread: int, time: int) -> str:
         """What a thread does; while nothing is recorded of it, what the main thread does, and while
         nothing is of that either, what those of the autograd engine do."""
         engine = {s.thread for s in self.host if s.category == "cpu_op" and "Backward" in s.name}

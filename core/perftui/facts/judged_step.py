@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import COMPUTE
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.operator_share import operator_share
-from perftui.facts.rounding import apportioned
+from perftui.facts.operator_share import host_phases, operator_share
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import steady_step, step_breakdown
 from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.facts.unprofiled import unprofiled
 
 PYTHON_IN = "python in "
 """Before the name of a phase: its time outside operators."""
@@ -70,28 +69,14 @@ def judged_step(facts: Facts) -> JudgedStep:
 
 
 def _of_device(facts: Facts, trace: TraceSteps) -> JudgedStep:
-    """What the device does takes as long with the profiler as without; it slows only the host. So
-    of the run's own step, idle time is what the device's work leaves."""
-    found = trace.breakdown
     of_run = step_breakdown(facts) if facts.run else None
     if of_run is None or not of_run.mean:
-        parts = tuple(Part(name, ns, name == COMPUTE) for name, ns in found.parts)
-        return JudgedStep(found, parts, on_device=True, sees_operators=True)
-    idle = {cause.value for cause in GapCause}
-    busy = sum(ns for name, ns in found.parts if name not in idle)
-    at_work = min(busy, of_run.mean)
-    names = [name for name, _ in found.parts]
-    working = apportioned([ns if name not in idle else 0 for name, ns in found.parts], at_work)
-    waiting = [ns if name in idle else 0 for name, ns in found.parts]
-    left = of_run.mean - at_work
-    if left and not any(waiting):
-        names, working, waiting = [*names, GapCause.UNEXPLAINED.value], [*working, 0], [*waiting, 1]
-    shared = apportioned(waiting, left)
-    parts = tuple(
-        Part(name, work + rest, name == COMPUTE)
-        for name, work, rest in zip(names, working, shared, strict=True)
-    )
-    return JudgedStep(of_run, parts, on_device=True, sees_operators=True)
+        found, parts = trace.breakdown, dict(trace.breakdown.parts)
+    else:
+        found = of_run
+        parts = unprofiled(trace.breakdown, of_run, host_phases.or_none(facts))
+    ordered = tuple(Part(name, ns, name == COMPUTE) for name, ns in parts.items())
+    return JudgedStep(found, ordered, on_device=True, sees_operators=True)
 
 
 def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:

@@ -9,9 +9,9 @@ from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import find_phases
+from perftui.analysis.steps.phases import FORWARD, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.trace_steps import trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 
 
 @trace_fact
@@ -27,13 +27,31 @@ def operator_share(analysis: TraceAnalysis) -> Mapping[str, float]:
     operators = kinds.operators(trace)
     if steps is None or not steps.steps or not operators.any():
         raise UnknownError("no profiled step shows the operators")
-    host = Host(trace)
-    within = steps.on_host
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
     running = union(trace.start[operators], trace.ends_of(operators))
-    phases = {name: intersect(part, within) for name, part in find_phases(trace, host).items()}
+    return {name: _share(running, part) for name, part in _phases(steps).items()}
+
+
+@trace_fact
+def host_phases(analysis: TraceAnalysis) -> Mapping[str, int]:
+    """By phase of the training thread, and ``other``: its time in a mean steady step of the trace,
+    ns.
+
+    Raises:
+        UnknownError: the trace has no steps, or our agent did not mark its phases.
+    """
+    steps = trace_steps(analysis)
+    if steps is None or not steps.steps or not kinds.marked(analysis.trace, FORWARD).any():
+        raise UnknownError("no profiled step has its phases marked")
+    return {name: part.total // steps.steps for name, part in _phases(steps).items()}
+
+
+def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
+    trace, within = steps.analysis.trace, steps.on_host
+    found = find_phases(trace, Host(trace))
+    phases = {name: intersect(part, within) for name, part in found.items()}
     phases[OTHER] = subtract(within, unite(EMPTY, *phases.values()))
-    return {name: _share(running, part) for name, part in phases.items()}
+    return phases
 
 
 def _share(running: Intervals, part: Intervals) -> float:

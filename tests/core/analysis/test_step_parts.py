@@ -101,12 +101,12 @@ def test_idle_time_is_split_to_the_microsecond() -> None:
         "data loader wait": 60,
         "synchronisation": 30,
         "allocation": 10,
-        # aten::add, both launch calls, and the wait for the kernels after their launch began.
-        "launch-bound": 30 + 8 + 10,
-        "python": 2 + 10 + 10 + 10 + 10 + 90,
+        # aten::add, both launch calls with the wait for their kernels, and short pauses of Python.
+        "launch-bound": 30 + 8 + 10 + 2 + 10 + 10 + 10 + 10,
+        "python": 90,
     }
     gap = only_gap(analysis)
-    assert gap.cause == GapCause.INPUT_WAIT
+    assert gap.cause == GapCause.LAUNCH
     assert gap.phase == "input_wait"
 
 
@@ -116,6 +116,11 @@ def test_a_kernel_that_was_queued_in_time_is_not_the_hosts_fault() -> None:
     assert only_gap(analysis).cause == GapCause.QUEUED
     # The call ends at 17; 50 us later the kernel should have begun.
     assert parts(analysis)["queue wait"] == 200 - 67
+
+
+AROUND = 2 + 8 + 30 + 10
+"""us of launching in ``late``: before and in the first launch, until something happens at 50 us,
+and from the last launch on."""
 
 
 def late(*meanwhile: Event, launch: float) -> TraceAnalysis:
@@ -146,7 +151,7 @@ def late(*meanwhile: Event, launch: float) -> TraceAnalysis:
 )
 def test_calls_that_take_long_do_something_else(name: str, lasting: int, cause: GapCause) -> None:
     found = parts(late(call(name, 50, lasting), launch=189_990))
-    launching = 10 + 8
+    launching = AROUND
     if cause is GapCause.LAUNCH:
         assert found[cause.value] == lasting + launching
     else:
@@ -172,17 +177,24 @@ def test_operators_that_are_silent_for_long_do_not_launch(
     within = [call("cudaLaunchKernel", 50 + lasting, 5)] if calls else []
     silent = cpu(name, 50, lasting + (5 if calls else 0))
     found = parts(late(silent, *within, launch=189_990))
-    launching = 10 + 8 + (5 if calls else 0)
+    launching = AROUND + (5 if calls else 0)
     if cause is GapCause.LAUNCH:
         assert found[cause.value] == lasting + launching
     else:
         assert (found[cause.value], found["launch-bound"]) == (lasting, launching)
 
 
+@pytest.mark.parametrize(("pause", "cause"), [(49, "launch-bound"), (50, "python")])
+def test_a_short_pause_of_python_is_on_the_way_to_the_next_operator(pause: int, cause: str) -> None:
+    found = parts(late(cpu("aten::t", 50, 10), cpu("aten::t", 60 + pause, 10), launch=189_990))
+    alone = parts(late(cpu("aten::t", 50, 20), launch=189_990))
+    assert found[cause] == alone[cause] + (pause if cause == "launch-bound" else 0)
+
+
 def test_an_operator_made_of_many_is_no_computing() -> None:
     views = [cpu("aten::reshape", 50 + 50 * index, 40) for index in range(20)]
     found = parts(late(cpu("aten::unflatten_dense_tensors", 50, 1_000), *views, launch=189_990))
-    assert found["launch-bound"] == 1_000 + 10 + 8
+    assert found["launch-bound"] == 1_000 + AROUND
 
 
 def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted() -> None:
@@ -193,7 +205,7 @@ def test_idle_time_after_a_wait_is_the_waits_as_far_as_it_lasted() -> None:
     # From 20 to 32, but for the 3 us that are the fetch's.
     assert parts(analysis)["synchronisation"] == 9
     assert parts(analysis)["data loader wait"] == 3
-    assert parts(analysis)["python"] == 2 + (190 - 32) + 90
+    assert parts(analysis)["python"] == (190 - 32) + 90
 
 
 def test_a_wait_that_begins_after_the_device_is_idle_takes_nothing_else() -> None:
@@ -283,9 +295,9 @@ def test_kernels_without_a_launch_that_run_during_a_wait_were_queued() -> None:
     ]
     assert parts(analysis_of(*events)) == {
         "gpu compute": 20,
-        "launch-bound": 8,
+        "launch-bound": 8 + 2 + 10,
         "synchronisation": 40,
-        "python": 2 + 10 + 50,
+        "python": 50,
         "unexplained": 170,
     }
 

@@ -31,6 +31,10 @@ _BY_PRECEDENCE = (
 """A moment in several of these counts as the first: an operator that runs while a batch is fetched
 is part of the fetch, the memory an operator gets from the driver is allocation."""
 
+SHORT_PAUSE = 50_000
+"""ns below which Python between two operators is on its way from one to the next: calls of modules
+take 2 to 20 us, what a script does for itself mostly takes milliseconds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Host:
@@ -94,7 +98,7 @@ class Host:
 
         While it does nothing recorded, the main thread's state counts, which hands out the work,
         and while that does nothing either, the autograd engine's, for which it waits. What is left
-        of ``span`` is Python.
+        of ``span`` is Python, and where it is short part of launching.
         """
         found = dict.fromkeys(_BY_PRECEDENCE, EMPTY)
         for one in dict.fromkeys((track, self.main_track, *self._engine_tracks)):
@@ -105,7 +109,10 @@ class Host:
                     for cause in _BY_PRECEDENCE
                 }
         rest = subtract(self.span, unite(*found.values()))
-        return {**found, GapCause.PYTHON: rest}
+        short = rest.end - rest.start < SHORT_PAUSE
+        between = Intervals(rest.start[short], rest.end[short])
+        found[GapCause.LAUNCH] = unite(found[GapCause.LAUNCH], between)
+        return {**found, GapCause.PYTHON: Intervals(rest.start[~short], rest.end[~short])}
 
     def _recorded(self, track: int) -> States:
         if track not in self._known:

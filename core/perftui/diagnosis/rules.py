@@ -10,6 +10,7 @@ from perftui.diagnosis.symptoms import (
     loader_start,
     memory,
     optimizer,
+    recording,
     sync_bound,
 )
 
@@ -20,6 +21,8 @@ RULES: tuple[Rule, ...] = (
     optimizer.SINGLE_TENSOR,
     sync_bound.SYNC,
     launch_bound.LAUNCH,
+    recording.INITIALISATION,
+    recording.TRACE_INCOMPLETE,
     kernels.FLOAT64,
     memory.PRESSURE,
 )

@@ -30,7 +30,7 @@ class HostWork(NamedTuple):
 
 def host_work(trace: Trace, track: int) -> HostWork:
     """What the thread of ``track`` does so: in intervals in which nothing else begins or ends."""
-    here = trace.track == track
+    here = (trace.track == track) & kinds.believable(trace)
     called = np.flatnonzero(here & kinds.launches(trace))
     rows = np.flatnonzero(here & kinds.operators(trace))
     starts, ends = trace.start[rows], trace.ends_of(rows)

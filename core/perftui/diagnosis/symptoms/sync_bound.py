@@ -10,7 +10,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.gap_places import most_common, place_of
-from perftui.facts.gpu import device_steps
+from perftui.facts.gpu import idle_steps
 from perftui.facts.place import Place
 from perftui.facts.sync_calls import SyncCalls, syncs
 from perftui.facts.trace_steps import TraceSteps
@@ -23,7 +23,7 @@ _SHOWN_GAPS = 3
 
 
 def _synchronising(facts: Facts) -> Lost | None:
-    trace = device_steps(facts)
+    trace = idle_steps(facts)
     idle = trace.part(GapCause.SYNCHRONISATION.value)
     share = idle / trace.step_ns
     if share < SYNC.limits.warning:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Idle, explain_idle
 from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
@@ -91,7 +92,8 @@ def _notes(
         yield "no GPU activity recorded"
     apart = int(np.count_nonzero(~kinds.believable(trace)))
     if apart:
-        yield f"{apart} events begin or end hours from all others: left out of steps and idle time"
+        events = fmt.several(apart, "event")
+        yield f"{events} with times hours from all others: left out of steps and idle time"
     if not steps:
         yield "no steps marked: the budget is that of the whole trace"
     if len(activity) > 1:

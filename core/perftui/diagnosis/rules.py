@@ -10,6 +10,7 @@ from perftui.diagnosis.symptoms import (
     loader_start,
     memory,
     optimizer,
+    ranks,
     sync_bound,
 )
 
@@ -18,6 +19,8 @@ RULES: tuple[Rule, ...] = (
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
+    ranks.STRAGGLER,
+    ranks.EXPOSED,
     sync_bound.SYNC,
     launch_bound.LAUNCH,
     kernels.FLOAT64,

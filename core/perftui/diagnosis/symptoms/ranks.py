@@ -6,11 +6,12 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.backward_passes import backward_passes
 from perftui.facts.communication import collective_time
 from perftui.facts.fact import Facts
 from perftui.facts.judged_step import judged_step
 from perftui.facts.lines import LineShare
-from perftui.facts.part_lines import part_lines
+from perftui.facts.part_lines import part_lines, place_in_part
 from perftui.facts.place import Place
 from perftui.facts.slow_rank import SlowRank, slow_rank
 from perftui.facts.step_breakdown import StepBreakdown
@@ -30,7 +31,7 @@ def _straggling(facts: Facts) -> Lost | None:
         return None
     step = judged_step(facts).of
     cost = min(slow.lag, step.mean)
-    place = _place(facts, slow)
+    place = place_in_part(facts.of_rank(slow.rank), slow.part)
     behind = Figure.share(
         "behind the other ranks", cost / step.mean, STRAGGLER.limits.warning, place
     )
@@ -49,13 +50,6 @@ def _line(facts: Facts, slow: SlowRank) -> LineShare | None:
     """The line of that rank at which it is longest, in the part in which it falls behind."""
     thread = part_lines(facts.of_rank(slow.rank), slow.part) if slow.part else None
     return next((one for one in thread.lines if one.file), None) if thread else None
-
-
-def _place(facts: Facts, slow: SlowRank) -> Place:
-    line = _line(facts, slow)
-    if line is None:
-        return Place(rank=slow.rank)
-    return Place(rank=slow.rank, file=line.file, line=line.line)
 
 
 def _most_of_it(facts: Facts, slow: SlowRank) -> str:
@@ -82,6 +76,10 @@ def _figures(slow: SlowRank) -> list[Figure]:
 def _exposed(facts: Facts) -> Lost | None:
     judged = judged_step(facts)
     exposed = judged.part(EXPOSED_COMMUNICATION)
+    passes = backward_passes.or_none(facts)
+    if passes is not None and passes.reducing > 1:
+        # What all but one of them take is told apart: it need not be.
+        exposed = round(exposed / passes.reducing)
     if not exposed:
         return None
     slow = slow_rank.or_none(facts)
@@ -103,7 +101,7 @@ def _exposed(facts: Facts) -> Lost | None:
         f"{who} spends {describe(exposed, step.mean)} in collectives, computing nothing "
         f"meanwhile{low}.",
         (*figures, *_steps(step)),
-        place=Place(rank=facts.rank_number, operator="collectives"),
+        place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
 

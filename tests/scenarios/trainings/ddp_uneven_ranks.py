@@ -36,7 +36,7 @@ def main() -> None:
     texts = [" ".join(f"word{(at * 7 + one) % 5000}" for at in range(4000)) for one in range(64)]
     tokens = torch.randint(0, 5000, (64, 200))
     labels = torch.randint(0, 4, (64,))
-    for _ in range(300):
+    for _ in range(100):
         batch = tokenize(texts)[:, :200] if rank % 2 else tokens
         loss = nn.functional.cross_entropy(model(batch), labels)
         optimizer.zero_grad()

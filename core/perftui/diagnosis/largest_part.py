@@ -128,7 +128,8 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
     if judged.on_device and part.name in _IDLE:
         return f"The GPU idles {of} {_IDLE[part.name]}"
     if part.name == EXPOSED_COMMUNICATION:
-        return f"The GPU waits {of} for other GPUs, with nothing to compute meanwhile"
+        who = "The GPU" if judged.on_device else "The training"
+        return f"{who} spends {of} in collectives with other ranks, computing nothing meanwhile"
     if part.name == EXPOSED_COPIES:
         return f"The GPU copies {of}, with nothing to compute meanwhile"
     if part.name.startswith(PYTHON_IN):

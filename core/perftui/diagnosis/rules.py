@@ -10,6 +10,8 @@ from perftui.diagnosis.symptoms import (
     loader_start,
     memory,
     optimizer,
+    parallelism,
+    ranks,
     sync_bound,
 )
 
@@ -18,6 +20,11 @@ RULES: tuple[Rule, ...] = (
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
+    parallelism.EACH_MICRO_BATCH,
+    ranks.STRAGGLER,
+    ranks.EXPOSED,
+    parallelism.DATA_PARALLEL,
+    parallelism.UNUSED_PARAMETERS,
     sync_bound.SYNC,
     launch_bound.LAUNCH,
     kernels.FLOAT64,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.operator_share import operator_share
+from perftui.facts.phase_shares import phase_shares
 from perftui.facts.rounding import apportioned
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import steady_step, step_breakdown
@@ -95,13 +95,23 @@ def _of_device(facts: Facts, trace: TraceSteps) -> JudgedStep:
 
 
 def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
-    shares = operator_share.or_none(facts)
+    """Each phase split into computing, what is left of it, and collectives, which are one part."""
+    shares = phase_shares.or_none(facts)
     parts: list[Part] = []
+    waiting = 0
     for name, ns in step.parts:
-        if name not in _COMPUTING or shares is None:
+        found = shares.get(name) if shares is not None else None
+        if found is None:
             parts.append(Part(name, ns, name in _COMPUTING))
             continue
-        computing = round(ns * min(shares.get(name, 1.0), 1.0))
-        parts += [Part(name, computing, True), Part(f"{PYTHON_IN}{name}", ns - computing, False)]
+        in_collectives = round(ns * found.communicating)
+        waiting += in_collectives
+        if name not in _COMPUTING:
+            parts.append(Part(name, ns - in_collectives, computes=False))
+            continue
+        computing = min(round(ns * found.computing), ns - in_collectives)
+        rest = ns - in_collectives - computing
+        parts += [Part(name, computing, True), Part(f"{PYTHON_IN}{name}", rest, False)]
+    parts.append(Part(EXPOSED_COMMUNICATION, waiting, computes=False))
     chosen = tuple(part for part in parts if part.ns)
     return JudgedStep(step, chosen, on_device=False, sees_operators=shares is not None)

@@ -66,7 +66,7 @@ class Report:
 
 def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Report:
     """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels."""
-    facts, analysis = Facts(subject.run, subject.analysis), subject.analysis
+    facts, analysis = Facts(subject.run, subject.analysis, subject.rank), subject.analysis
     found = diagnosis(facts).top
     return Report(
         subject,

@@ -75,7 +75,7 @@ def _diagnosis(target: Target, measured: KernelMetrics | None, *, as_json: bool)
     from perftui.report.text import render
 
     try:
-        subject = load_subject(target.path, exporting=_export_progress(target.path.name))
+        subject = load_subject(target.path, _export_progress(target.path.name), target.rank or 0)
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
         subject = replace(subject, notes=(*target.notes, *subject.notes))

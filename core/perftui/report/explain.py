@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.catalogue import BY_NAME
 from perftui.diagnosis.rule import Limits, Rule, Verdict
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.blocks import wrapped
-
-BY_NAME: dict[str, Rule | Verdict] = {
-    **{rule.id: rule for rule in RULES},
-    **{rung.id: rung for rung in LADDER},
-}
-"""All that a finding can be, in the order it is looked for."""
 
 
 def explain(name: str) -> str:

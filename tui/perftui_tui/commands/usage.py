@@ -41,6 +41,7 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
   --rank N          of a directory of traces, or with report of a run: rank N
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
+  --top N           for report: rows of each table (default: 10 in text, all in JSON)
   --json            for report: print JSON
   --version, --help
 

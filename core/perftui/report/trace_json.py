@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from perftui.analysis.model import Gap
+from perftui.facts.critical_path import critical_path_parts
 from perftui.facts.fact import Facts
 from perftui.facts.gap_places import place_of
 from perftui.facts.idle import counts_all, idle_by_cause
@@ -56,7 +57,13 @@ def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
         "communication": msgspec.to_builtins(communication_overlap(facts)),
         "copies": msgspec.to_builtins(copy_overlap(facts)),
         "launches": msgspec.to_builtins(launch_delays(facts)),
+        "critical_path_ns": _critical_path(facts),
     }
+
+
+def _critical_path(facts: Facts) -> dict[str, int] | None:
+    parts = critical_path_parts.or_none(facts)
+    return {kind.value: time for kind, time in parts.items()} if parts else None
 
 
 def _gap(gap: Gap, facts: Facts) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.links import link
 from perftui.analysis.steps.parts import COMPUTE
 from perftui.trace.categories import MEMCPY
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Trace
 
 
 class Link(str, enum.Enum):
@@ -71,7 +71,9 @@ class _Walk:
         self._ends = ends[self._by_end]
         self._is_communication = kinds.communication(trace)
         self._is_copy = trace.in_category(MEMCPY)
-        self._waits: dict[int, tuple[Int64, Int64]] = {}
+        waits = np.flatnonzero(kinds.synchronising(trace))
+        waits = waits[np.argsort(trace.ends_of(waits), kind="stable")]
+        self._waits = trace.start[waits], trace.ends_of(waits)
         self._found: list[Segment] = []
 
     def chain(self) -> tuple[Segment, ...]:
@@ -81,7 +83,7 @@ class _Walk:
         on_host, on_device = int(self._host.span.end[-1]), int(self._ends[-1])
         at: tuple[int, int] | None = (len(self._ends) - 1, on_device)
         if on_device < on_host:
-            at = self._thread(self._host.main_track, on_host, begin)
+            at = self._on_host(on_host, begin)
         # Each activity is met once at most.
         for _ in range(len(self._ends)):
             if at is None:
@@ -105,13 +107,14 @@ class _Walk:
         if launch != NONE and int(self._trace.end[launch]) >= free:
             called = min(int(self._trace.start[launch]), start)
             self._add(Link.LAUNCH, called, start, launch)
-            return self._thread(int(self._trace.track[launch]), called, begin)
+            return self._on_host(called, begin)
         self._add(Link.QUEUE, free, start)
         return (before, free) if before >= 0 else None
 
-    def _thread(self, track: int, time: int, begin: int) -> tuple[int, int] | None:
-        """Back along a thread to its last wait for the device that the device ended."""
-        starts, ends = self._waits_of(track)
+    def _on_host(self, time: int, begin: int) -> tuple[int, int] | None:
+        """Back to the last wait for the device that the device ended, of whatever thread: autograd's
+        works while the one that trains waits for it."""
+        starts, ends = self._waits
         number = int(np.searchsorted(ends, time, side="right")) - 1
         while number >= 0:
             last = int(np.searchsorted(self._ends, ends[number], side="right")) - 1
@@ -122,14 +125,6 @@ class _Walk:
             number -= 1
         self._add(Link.HOST, begin, time)
         return None
-
-    def _waits_of(self, track: int) -> tuple[Int64, Int64]:
-        if track not in self._waits:
-            mine = (self._trace.track == track) & kinds.synchronising(self._trace)
-            rows = np.flatnonzero(mine)
-            rows = rows[np.argsort(self._trace.ends_of(rows), kind="stable")]
-            self._waits[track] = self._trace.start[rows], self._trace.ends_of(rows)
-        return self._waits[track]
 
     def _kind(self, row: int) -> Link:
         if self._is_communication[row]:

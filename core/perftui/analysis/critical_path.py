@@ -112,8 +112,8 @@ class _Walk:
         return (before, free) if before >= 0 else None
 
     def _on_host(self, time: int, begin: int) -> tuple[int, int] | None:
-        """Back to the last wait for the device that the device ended, of whatever thread: autograd's
-        works while the one that trains waits for it."""
+        """Back to the last wait for the device that the device ended, of whatever thread: that of
+        autograd works while the one that trains waits for it."""
         starts, ends = self._waits
         number = int(np.searchsorted(ends, time, side="right")) - 1
         while number >= 0:

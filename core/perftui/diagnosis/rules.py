@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
+    cpu,
     data,
     kernels,
     launch_bound,
@@ -21,6 +22,9 @@ RULES: tuple[Rule, ...] = (
     sync_bound.SYNC,
     launch_bound.LAUNCH,
     kernels.FLOAT64,
+    cpu.AFFINITY,
+    cpu.THREADS,
+    cpu.ONEDNN,
     memory.PRESSURE,
 )
 """In this order they are asked; findings are ranked by what they cost."""

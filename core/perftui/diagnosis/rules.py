@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
+    busy_host,
     cpu,
     data,
     kernels,
     launch_bound,
+    library_says,
     loader_start,
     memory,
     optimizer,
@@ -25,7 +27,9 @@ RULES: tuple[Rule, ...] = (
     cpu.AFFINITY,
     cpu.THREADS,
     cpu.ONEDNN,
+    busy_host.BUSY_HOST,
     memory.PRESSURE,
+    library_says.LIBRARY_SAYS,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

@@ -7,8 +7,8 @@ import os
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # planted
 
-import torch
-from torch import nn
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 torch.manual_seed(0)
 model = nn.Sequential(

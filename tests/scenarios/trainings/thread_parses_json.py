@@ -27,13 +27,13 @@ class Collector(threading.Thread):
 
 
 torch.manual_seed(0)
-Collector().start()
 model = nn.Sequential(
     nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 4)
 )
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 features = torch.randn(1024, 64)
 labels = torch.randint(0, 4, (1024,))
+Collector().start()
 for step in range(200):
     at = step % 16 * 64
     loss = nn.functional.cross_entropy(model(features[at : at + 64]), labels[at : at + 64])

@@ -21,7 +21,6 @@ def write_metrics() -> None:
 
 
 torch.manual_seed(0)
-threading.Thread(target=write_metrics, name="metrics", daemon=True).start()
 model = nn.Sequential(
     nn.Conv2d(1, 16, 3),
     nn.ReLU(),
@@ -33,6 +32,7 @@ model = nn.Sequential(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 images = torch.randn(512, 1, 16, 16)
 labels = torch.randint(0, 4, (512,))
+threading.Thread(target=write_metrics, name="metrics", daemon=True).start()
 for step in range(150):
     at = step % 16 * 32
     loss = nn.functional.cross_entropy(model(images[at : at + 32]), labels[at : at + 32])

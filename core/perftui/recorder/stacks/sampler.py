@@ -147,9 +147,8 @@ class Sampler:
             return str(error)
         observed = min(target.seconds * 1_000_000_000, time.time_ns() - outcome.begun_ns)
         observed = max(observed, 1)
-        self._keep(
-            target, Seen(main, others, observed, round(idle * observed) if idle >= 0 else -1)
-        )
+        still = round(idle * observed) if idle >= 0 else -1
+        self._keep(target, Seen(main, others, observed, still))
         return None
 
 

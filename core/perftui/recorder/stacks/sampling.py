@@ -52,7 +52,8 @@ LOCK_EVERY = 8
 class TrainingOrder:
     """Every second time the lowest rank, whose diagnosis is shown; else the others, in order.
 
-    Processes that are in ``several`` have more threads of Python than the main one. ``processes`` gives the directory of each process that trains, by its number.
+    Processes that are in ``several`` have more threads of Python than the main one. ``processes``
+    gives the directory of each process that trains, by its number.
     """
 
     def __init__(self, processes: Callable[[], Mapping[int, RankLayout]]) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
+    busy_host,
+    cpu,
     data,
+    gil,
     kernels,
     launch_bound,
+    library_says,
     loader_start,
     memory,
     optimizer,
@@ -28,7 +32,13 @@ RULES: tuple[Rule, ...] = (
     sync_bound.SYNC,
     launch_bound.LAUNCH,
     kernels.FLOAT64,
+    cpu.AFFINITY,
+    cpu.THREADS,
+    cpu.ONEDNN,
+    gil.CONTENTION,
+    busy_host.BUSY_HOST,
     memory.PRESSURE,
+    library_says.LIBRARY_SAYS,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

@@ -9,7 +9,10 @@ from perftui.diagnosis.symptoms import (
     launch_bound,
     loader_start,
     memory,
+    operator_loops,
+    operator_work,
     optimizer,
+    python_in_model,
     sync_bound,
 )
 
@@ -22,6 +25,13 @@ RULES: tuple[Rule, ...] = (
     launch_bound.LAUNCH,
     kernels.FLOAT64,
     memory.PRESSURE,
+    operator_loops.PER_PARAMETER,
+    operator_loops.INDEXING,
+    operator_work.CHURN,
+    operator_work.COPIES,
+    operator_work.ELEMENTWISE,
+    operator_work.ONE_OPERATOR,
+    python_in_model.PYTHON_IN_MODEL,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 model = nn.Sequential(nn.Embedding(200, 64), Block(), Block(), nn.Linear(64, 200))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-for step in range(80):
+for _ in range(80):
     tokens = torch.randint(0, 200, (2, 385))
     logits = model(tokens[:, :-1])
     loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())

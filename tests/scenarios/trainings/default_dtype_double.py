@@ -15,7 +15,7 @@ model = nn.Sequential(
 )  # fmt: skip
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 images, labels = torch.rand(16, 3, 32, 32), torch.randint(0, 10, (16,))
-for step in range(100):
+for _ in range(100):
     loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()
     loss.backward()

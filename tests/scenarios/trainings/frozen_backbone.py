@@ -16,7 +16,7 @@ backbone = nn.Sequential(
 head = nn.Linear(64, 10)
 optimizer = torch.optim.Adam(head.parameters(), lr=1e-3)  # planted
 images, labels = torch.rand(16, 3, 48, 48), torch.randint(0, 10, (16,))
-for step in range(100):
+for _ in range(100):
     loss = nn.functional.cross_entropy(head(backbone(images)), labels)  # planted
     backbone.zero_grad()
     optimizer.zero_grad()

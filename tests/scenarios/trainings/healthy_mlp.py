@@ -17,7 +17,7 @@ model = nn.Sequential(
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 features, labels = torch.randn(8192, 512), torch.randint(0, 10, (8192,))
-for epoch in range(5):
+for _ in range(5):
     for at in range(0, 8192, 512):
         loss = nn.functional.cross_entropy(model(features[at : at + 512]), labels[at : at + 512])
         optimizer.zero_grad()

@@ -27,7 +27,7 @@ class Pooled(nn.Module):
 model = Pooled()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 lengths = [5 + 7 * row % 23 for row in range(64)]
-for step in range(150):
+for _ in range(150):
     tokens = torch.randint(0, 2000, (64, 30))
     loss = nn.functional.cross_entropy(model(tokens, lengths), tokens[:, 0] % 5)
     optimizer.zero_grad()

@@ -28,7 +28,7 @@ model = nn.Sequential(
 )  # fmt: skip
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images, labels = torch.rand(16, 3, 64, 64), torch.randint(0, 10, (16,))
-for step in range(80):
+for _ in range(80):
     loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()
     loss.backward()

@@ -28,7 +28,7 @@ class Tagger(nn.Module):
 
 model = Tagger()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-for step in range(150):
+for _ in range(150):
     tokens = torch.randint(0, 1000, (16, 100))
     loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), (tokens % 12).flatten())
     optimizer.zero_grad()

@@ -20,7 +20,7 @@ def spectral_penalty(net: nn.Sequential) -> torch.Tensor:
     return torch.stack(largest).sum()
 
 
-for step in range(100):
+for _ in range(100):
     x = torch.randn(128, 192)
     loss = nn.functional.cross_entropy(model(x), torch.randint(0, 4, (128,)))
     loss = loss + 0.001 * spectral_penalty(model)  # planted

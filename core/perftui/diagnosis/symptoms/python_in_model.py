@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.steps.phases import OPTIMIZER
+from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
@@ -19,6 +19,11 @@ from perftui.facts.operators import PHASES, Operators, cpu_operators
 from perftui.trace.model import NONE
 
 
+NODE_NS = 50_000
+"""What the autograd engine takes between two nodes of the backward pass at most, where they call no
+Python: longer, and the thread was not running."""
+
+
 def python_in_model(facts: Facts) -> Lost | None:
     """Python within the phases of a training on the CPU, and which of them has most of it.
 
@@ -27,16 +32,15 @@ def python_in_model(facts: Facts) -> Lost | None:
     """
     found, judged = cpu_operators(facts)
     looped = _looped(found, loops(facts))
-    python = [
-        part
-        for part in judged.parts
-        if part.name.startswith(PYTHON_IN) and part.name.removeprefix(PYTHON_IN) not in looped
-    ]
+    python = {phase: judged.part(f"{PYTHON_IN}{phase}") for phase in PHASES if phase not in looped}
+    nodes = np.count_nonzero((found.caller == NONE) & found.in_phase(BACKWARD))
+    most_back = NODE_NS * int(nodes) // found.steps.steps
+    python[BACKWARD] = min(python.get(BACKWARD, 0), most_back)
+    python = {phase: ns for phase, ns in python.items() if ns}
     if not python:
         return None
-    most = max(python, key=lambda part: part.ns)
-    phase = most.name.removeprefix(PYTHON_IN)
-    cost = sum(part.ns for part in python)
+    phase = max(python, key=lambda one: python[one])
+    cost = sum(python.values())
     line = line_of(facts, phase)
     calls = len(found.rows) // max(found.steps.steps, 1)
     mean = judged.of.mean
@@ -47,13 +51,13 @@ def python_in_model(facts: Facts) -> Lost | None:
         f"beside {calls} operators, most of it in {phase}{at(line)}.",
         (
             Figure.share("Python beside operators", cost / mean, PYTHON_IN_MODEL.limits.warning),
-            *(Figure(part.name, part.ns, "ns") for part in python),
+            *(Figure(f"{PYTHON_IN}{name}", ns, "ns") for name, ns in python.items()),
             Figure("operators of a step", calls, "count"),
             Figure("mean step", mean, "ns"),
             Figure("steady steps", judged.of.count, "count"),
         ),
         place=place_of(facts, line),
-        parts=tuple(part.name for part in python),
+        parts=tuple(f"{PYTHON_IN}{name}" for name in python),
     )
 
 

@@ -14,7 +14,7 @@ for _ in range(depth):
 model = nn.Sequential(*layers, nn.Linear(width, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)  # planted
 
-for _ in range(250):
+for _ in range(150):
     batch = torch.randn(16, 64)
     loss = nn.functional.mse_loss(model(batch).squeeze(1), batch.sum(1))
     optimizer.zero_grad()

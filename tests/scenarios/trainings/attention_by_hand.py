@@ -21,9 +21,8 @@ class Attention(nn.Module):
         split = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = split.permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # planted
-        scores = scores.masked_fill(
-            torch.ones(length, length).triu(1).bool(), float("-inf")
-        )  # planted
+        later = torch.ones(length, length).triu(1).bool()
+        scores = scores.masked_fill(later, float("-inf"))  # planted
         y = torch.softmax(scores, -1) @ v  # planted
         return self.out(y.transpose(1, 2).reshape(batch, length, width))
 

@@ -21,7 +21,7 @@ class Recommender(nn.Module):
 
 model = Recommender()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # planted
-for _ in range(100):
+for _ in range(60):
     pairs = torch.randint(0, 300_000, (512, 2))
     wanted = (pairs.sum(1) % 2).float()
     loss = nn.functional.binary_cross_entropy_with_logits(model(pairs), wanted)

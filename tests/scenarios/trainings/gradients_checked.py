@@ -21,7 +21,7 @@ class Block(nn.Module):
 
 model = nn.Sequential(nn.Linear(20, 96), *(Block(96) for _ in range(48)), nn.Linear(96, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-features = torch.randn(16 * 300, 20)
+features = torch.randn(16 * 200, 20)
 loader = DataLoader(TensorDataset(features, features.sum(1, keepdim=True)), batch_size=16)
 for inputs, targets in loader:
     optimizer.zero_grad()

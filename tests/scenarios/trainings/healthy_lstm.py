@@ -12,9 +12,9 @@ torch.manual_seed(0)
 class LanguageModel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.words = nn.Embedding(1000, 128)
+        self.words = nn.Embedding(200, 128)
         self.memory = nn.LSTM(128, 128, num_layers=2, batch_first=True)
-        self.head = nn.Linear(128, 1000)
+        self.head = nn.Linear(128, 200)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.head(self.memory(self.words(tokens))[0])
@@ -22,7 +22,7 @@ class LanguageModel(nn.Module):
 
 model = LanguageModel()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-text = torch.randint(0, 1000, (32, 1601))
+text = torch.randint(0, 200, (32, 1601))
 for step in range(40):
     at = step * 32 % 1600
     logits = model(text[:, at : at + 32])

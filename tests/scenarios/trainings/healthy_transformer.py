@@ -36,7 +36,7 @@ model = nn.Sequential(
     nn.Linear(128, 1000),
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-text = torch.randint(0, 1000, (8, 1281))
+text = torch.randint(0, 500, (8, 1281))
 for step in range(60):
     at = step * 128 % 1280
     logits = model(text[:, at : at + 128])

@@ -14,7 +14,7 @@ model = nn.Sequential(
     nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1)
 ).double()  # planted
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for step in range(120):
+for step in range(80):
     at = step * 256 % 4096
     batch = torch.from_numpy(features[at : at + 256])  # planted
     loss = nn.functional.mse_loss(model(batch), torch.from_numpy(targets[at : at + 256]))  # planted

@@ -16,7 +16,7 @@ class Lion(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "beta1": 0.9, "beta2": 0.99, "decay": 0.01})
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self) -> None:
         for group in self.param_groups:
             for p in group["params"]:  # planted
                 if p.grad is None:
@@ -37,7 +37,7 @@ model = nn.Sequential(nn.Embedding(500, 128), nn.TransformerEncoder(layer, 16), 
 optimizer = Lion(model.parameters(), lr=1e-4)  # planted
 
 tokens = torch.randint(0, 500, (4, 17))
-for _ in range(80):
+for _ in range(60):
     logits = model(tokens[:, :-1])
     loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
     optimizer.zero_grad()

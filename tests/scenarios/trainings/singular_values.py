@@ -14,10 +14,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 
 def spectral_penalty(net: nn.Sequential) -> torch.Tensor:
-    largest = [
-        torch.linalg.svdvals(layer.weight)[0] for layer in net if hasattr(layer, "weight")
-    ]  # planted
-    return torch.stack(largest).sum()
+    weights = [layer.weight for layer in net if isinstance(layer, nn.Linear)]
+    return torch.stack([torch.linalg.svdvals(one)[0] for one in weights]).sum()  # planted
 
 
 for _ in range(100):

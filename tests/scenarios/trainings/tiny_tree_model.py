@@ -3,18 +3,15 @@
 rule: python-bound, loop-of-indexing
 """
 
-import random
-
 import torch
 from torch import nn
 
 torch.manual_seed(0)
-random.seed(0)
 
 
 class Node:
     def __init__(self, depth: int) -> None:
-        self.word = random.randrange(300)
+        self.word = int(torch.randint(0, 300, ()))
         self.children = [Node(depth - 1) for _ in range(2)] if depth else []
 
 

@@ -18,7 +18,6 @@ from perftui.facts.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.operators import PHASES, Operators, cpu_operators
 from perftui.trace.model import NONE
 
-
 NODE_NS = 50_000
 """What the autograd engine takes between two nodes of the backward pass at most, where they call no
 Python: longer, and the thread was not running."""

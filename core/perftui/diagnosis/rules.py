@@ -13,8 +13,12 @@ from perftui.diagnosis.symptoms import (
     library_says,
     loader_start,
     memory,
+    model_work,
+    operator_loops,
+    operator_work,
     optimizer,
     parallelism,
+    python_in_model,
     ranks,
     sync_bound,
 )
@@ -39,6 +43,18 @@ RULES: tuple[Rule, ...] = (
     busy_host.BUSY_HOST,
     memory.PRESSURE,
     library_says.LIBRARY_SAYS,
+    operator_loops.PER_PARAMETER,
+    operator_loops.INDEXING,
+    model_work.DENSE,
+    model_work.UNUSED,
+    model_work.REPEATED,
+    model_work.RECOMPUTE,
+    model_work.ATTENTION,
+    operator_work.CHURN,
+    operator_work.COPIES,
+    operator_work.ELEMENTWISE,
+    operator_work.ONE_OPERATOR,
+    python_in_model.PYTHON_IN_MODEL,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

@@ -169,13 +169,21 @@ class Wrapper:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of one data type on one device; ``trained`` are the tensors with gradients."""
+    """Parameters of one data type on one device; ``trained`` are the tensors with gradients.
+
+    ``unused`` are those of them that no optimizer holds; None where that was not recorded, as
+    before December 2026.
+    """
 
     dtype: str
     device: str
     tensors: int = 0
     trained: int = 0
     elements: int = 0
+    largest: int | None = None
+    """Elements of the largest tensor."""
+    unused: int | None = None
+    unused_elements: int | None = None
 
 
 @dataclass(frozen=True)

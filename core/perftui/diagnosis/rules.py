@@ -5,11 +5,15 @@ from __future__ import annotations
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
     data,
+    gc_pauses,
     kernels,
     launch_bound,
     loader_start,
     memory,
     optimizer,
+    recompiles,
+    script_python,
+    slow_steps,
     sync_bound,
 )
 
@@ -18,7 +22,12 @@ RULES: tuple[Rule, ...] = (
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
+    recompiles.RECOMPILES,
+    gc_pauses.PAUSES,
+    slow_steps.SLOW,
+    slow_steps.CHECKPOINT,
     sync_bound.SYNC,
+    script_python.PYTHON,
     launch_bound.LAUNCH,
     kernels.FLOAT64,
     memory.PRESSURE,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
     data,
+    evaluation,
     gc_pauses,
+    growth,
     kernels,
     launch_bound,
     loader_start,
@@ -26,11 +28,14 @@ RULES: tuple[Rule, ...] = (
     gc_pauses.PAUSES,
     slow_steps.SLOW,
     slow_steps.CHECKPOINT,
+    evaluation.EVALUATION,
+    growth.GROWING,
     sync_bound.SYNC,
     script_python.PYTHON,
     launch_bound.LAUNCH,
     kernels.FLOAT64,
     memory.PRESSURE,
+    growth.MEMORY_GROWTH,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

@@ -10,6 +10,8 @@ from pathlib import Path
 LONGEST_SOURCE = 4 << 20
 """Bytes of a file that is read for its lines; no script of a person is longer."""
 
+WRITING = "writing files"
+
 _CALLED = tuple(
     (words, re.compile(marks))
     for words, marks in (
@@ -30,7 +32,7 @@ _CALLED = tuple(
         ("statistics in Python", r"/(statistics|fractions|decimal)\.py\b"),
         ("work with NumPy", r"^numpy/"),
         ("pickling", r"/pickle\.py\b|^(cloudpickle|dill)/"),
-        ("writing files", r"/(shutil|tempfile|zipfile|tarfile|gzip|pathlib)\b"),
+        (WRITING, r"/(shutil|tempfile|zipfile|tarfile|gzip|pathlib)\b"),
         ("hashing", r"/hashlib\.py\b"),
     )
 )
@@ -44,16 +46,19 @@ _TEXT = tuple(
         ("collecting garbage", r"\bgc\.collect\("),
         ("printing", r"\bprint\(|\b(stdout|stderr)\.(write|flush)\("),
         ("writing logs", r"\b(log|logger|logging|writer|log_file)\.\w+\(|\bfsync\(|\.flush\("),
-        ("writing files", r"\.(write|write_text|write_bytes|writelines|writerow)\(|\bopen\("),
+        (WRITING, r"\.(write|write_text|write_bytes|writelines|writerow)\(|\bopen\("),
         ("copying objects (copy.deepcopy)", r"\bdeepcopy\("),
         ("hashing", r"\b(hashlib|sha\d+|md5|digest|blake2\w)\b"),
         ("pickling", r"\bpickle\.(dump|dumps|load|loads)\("),
-        ("statistics in Python", r"\.(tolist|item)\(|\b(sum|mean|float|int|abs|min|max)\("),
+        ("statistics in Python", r"\.(tolist|item)\(|(?<![.\w])(sum|float|int|abs|min|max)\("),
         ("work with NumPy", r"\bnp\.|\.numpy\("),
         ("a loop in Python", r"^\s*for\b|\bfor\b.+\bin\b"),
     )
 )
 """By the text of the line: functions written in C are no frames of their own."""
+
+VAGUE = frozenset({"", "statistics in Python", "work with NumPy", "a loop in Python"})
+"""Words for lines that may also run operators of the model's own work."""
 
 _SAVING = re.compile(
     r"\bpickle\.dump\(|\b(joblib|cloudpickle|dill)\.dump\(|\bnp\.savez?\w*\(|\bnumpy\.savez?\w*\("
@@ -61,11 +66,13 @@ _SAVING = re.compile(
 )
 
 
+@lru_cache(maxsize=8192)
 def words_of(file: str, line: int, via: str, inner: str) -> str:
     """What a sample there was doing, empty where nothing tells."""
     return _of_frame(via) or _of_frame(inner) or _of_text(text_of(file, line))
 
 
+@lru_cache(maxsize=8192)
 def saves(file: str, line: int) -> bool:
     """Whether the text of that line writes a model or another large object to a file."""
     return _SAVING.search(text_of(file, line)) is not None

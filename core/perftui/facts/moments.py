@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.line_words import WRITING, saves, words_of
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.steady import Mask
@@ -43,6 +44,9 @@ _SAVES = re.compile(
     r"|\bsave_pretrained$|\bsave_checkpoint$"
 )
 """Files and functions that write models otherwise than by ``torch.save``."""
+
+BESIDE = 5
+"""Lines before and after the one that saves, in which its file is opened and closed."""
 
 _MOSTLY_SAVES = 0.3
 """Of a line, from which on all of it saves: it also moves tensors to the host."""
@@ -103,15 +107,35 @@ def inside_held(inside: Table) -> Int64:
 
 def stages_of(stacks: Table, held: Int64) -> npt.NDArray[np.object_]:
     """The stage of each sample: as recorded, in older runs as the innermost frame tells."""
-    stage = stacks["stage"].copy()
+    stage: npt.NDArray[np.object_] = stacks["stage"].copy()
     empty = stage == ""
     if "via" not in stacks or not (stacks["via"] != "").any():
         inner = [_stage_of_frame(frame) for frame in stacks["inner"][empty].tolist()]
         stage[empty] = np.array(inner, dtype=object)
         return _with_whole_lines(stacks, held, stage)
-    for name in ("via", "inner"):
-        saves = np.fromiter(map(_is_saving, stacks[name].tolist()), np.bool_, len(stage))
-        stage[saves & empty] = SAVE
+    names = ("file", "line", "via", "inner")
+    columns = [stacks[name][empty].tolist() for name in names]
+    saving = [_saves(*place) for place in zip(*columns, strict=True)]
+    stage[np.flatnonzero(empty)[np.array(saving, dtype=np.bool_)]] = SAVE
+    return _with_its_file(stacks, stage)
+
+
+def _with_its_file(stacks: Table, stage: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+    """Beside lines that save, those that open and close the file."""
+    saving = stage == SAVE
+    files, lines = stacks["file"].tolist(), stacks["line"].tolist()
+    beside = {
+        (files[row], lines[row] + offset)
+        for row in np.flatnonzero(saving).tolist()
+        for offset in range(-BESIDE, BESIDE + 1)
+    }
+    if not beside:
+        return stage
+    for row in np.flatnonzero(stage == "").tolist():
+        place = files[row], lines[row]
+        texts = str(stacks["via"][row]), str(stacks["inner"][row])
+        if place in beside and words_of(*place, *texts) == WRITING:
+            stage[row] = SAVE
     return stage
 
 
@@ -136,5 +160,5 @@ def _stage_of_frame(inner: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _is_saving(frame: str) -> bool:
-    return _SAVES.search(frame) is not None
+def _saves(file: str, line: int, via: str, inner: str) -> bool:
+    return any(_SAVES.search(frame) for frame in (via, inner)) or saves(file, line)

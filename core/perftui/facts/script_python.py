@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,19 +11,20 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses
 from perftui.facts.judged_step import PYTHON_IN, judged_step
-from perftui.facts.line_words import saves, words_of
+from perftui.facts.line_words import VAGUE
 from perftui.facts.lines import LinesByTime, LineShare, lines_by_time
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.operator_share import operator_share
+from perftui.facts.own_samples import (
+    INSIDE,
+    calls_no_framework,
+    own_samples,
+    sample_count,
+    time_by_words,
+)
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
-from perftui.run.stack_samples import COMPILE, FORWARD, PROFILE, SAVE
-
-_OF_TORCH = re.compile(r"^(?!torch/utils/tensorboard)(torch|torchvision|transformers)/")
-"""Frames of the framework: what the script calls there is not its own Python."""
-
-_COPIES = re.compile(r"/copy\.py |__deepcopy__")
-"""Copying a model is the script's doing, though tensors copy themselves."""
+from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
 """Stages outside the phases, each with a rule of its own."""
@@ -71,16 +70,18 @@ def script_python(facts: Facts) -> ScriptPython:
         raise UnknownError("a trace alone does not tell the script's own Python")
     judged, found = judged_step(facts), moments(facts)
     outside = _outside_of_phases(facts, found)
-    inside = _inside_of_forward(facts, found)
+    within = {phase: _inside(facts, found, phase) for phase in INSIDE}
+    inside = sum(within.values())
     at = longest_function(found) if found else None
     sees = operator_share.or_none(facts) is not None
     if judged.on_device:
         idle = judged.part(GapCause.PYTHON.value) - collecting(facts)
-        seen = round(found.share(_own(found)) * judged.of.mean) if found and at else 0
+        seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
         found_ns = min(max(idle, 0), outside + inside, seen)
         return ScriptPython(found_ns, (GapCause.PYTHON.value,), sees, at)
-    parts = (OTHER, f"{PYTHON_IN}{FORWARD}") if inside else (OTHER,)
-    return ScriptPython(outside + inside, parts, sees, at)
+    python = PYTHON_IN if sees else ""
+    parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
+    return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
 
 
 def collecting(facts: Facts) -> int:
@@ -97,31 +98,45 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     running = min(shares.get(OTHER, 0.0), 1.0) if shares else 0.0
     left = step.part(OTHER)
     if found is not None:
-        left -= round(found.share(np.isin(found.stage, NOT_OWN) | saving(found)) * step.mean)
+        left -= round(found.share(np.isin(found.stage, NOT_OWN)) * step.mean)
     collected = gc_pauses.or_none(facts)
     if collected is not None:
         left -= collected.outside
-    return max(round(left * (1 - running)), 0)
+    certain = _certain(found) if found else 0.0
+    return max(round(left * max(1 - running, certain)), 0)
 
 
-def _inside_of_forward(facts: Facts, found: Moments | None) -> int:
-    """Of the mean step: Python in the forward pass, where it is the script's own."""
-    judged = judged_step(facts)
-    step = steady_step(facts)
+def _certain(found: Moments) -> float:
+    """Of the script's own code, by samples: what is none of the model's work, though operators run
+    in it, such as a copy of the model."""
+    outside = found.stage == ""
+    whole = int(found.held[outside].sum())
+    counted = time_by_words(found, outside & calls_no_framework(found))
+    return sum(ns for words, ns in counted.items() if words not in VAGUE) / max(whole, 1)
+
+
+def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
+    """Of the mean step: Python in the forward pass, or in a closure or a rule of updates that the
+    optimizer calls, where it is the script's own."""
+    judged, step = judged_step(facts), steady_step(facts)
     if found is None:
         return 0
-    own = (found.stage == FORWARD) & _is_own(found)
-    if _samples(found, own) < FEWEST_MOMENTS:
+    own = (found.stage == phase) & calls_no_framework(found)
+    if sample_count(found, own) < FEWEST_MOMENTS:
         return 0
-    share = round(found.share(own) * step.mean)
-    python = judged.part(f"{PYTHON_IN}{FORWARD}")
-    return min(share, step.part(FORWARD) if judged.on_device else python)
+    if judged.on_device:
+        return min(round(found.share(own) * step.mean), step.part(phase))
+    if judged.sees_operators:
+        return min(round(found.share(own) * step.mean), judged.part(f"{PYTHON_IN}{phase}"))
+    counted = time_by_words(found, own)
+    told = sum(ns for words, ns in counted.items() if words) / max(found.covered, 1)
+    return min(round(told * step.mean), step.part(phase))
 
 
 def longest_function(found: Moments) -> ScriptFunction | None:
     """Where the script's own Python is most of the time; None where too few samples tell."""
-    chosen = _own(found)
-    if _samples(found, chosen) < FEWEST_MOMENTS:
+    chosen = own_samples(found)
+    if sample_count(found, chosen) < FEWEST_MOMENTS:
         return None
     groups: dict[tuple[str, str, int], list[int]] = {}
     rows = np.flatnonzero(chosen)
@@ -153,41 +168,8 @@ def outermost(function: str) -> str:
 
 def _words(found: Moments, chosen: Mask) -> str:
     """What most of the time of ``chosen`` is spent on, where it is told by a third of it."""
-    names = ("file", "line", "via", "inner")
-    count: Counter[str] = Counter()
-    rows = np.flatnonzero(chosen)
-    columns = [
-        found.stacks[name][rows].tolist() if name in found.stacks else [""] * len(rows)
-        for name in names
-    ]
-    for time, *place in zip(found.held[rows].tolist(), *columns, strict=True):
-        count[words_of(*place)] += time
+    count = time_by_words(found, chosen)
     whole = sum(count.values())
     del count[""]
     words, time = count.most_common(1)[0] if count else ("", 0)
     return words if time * 3 >= whole else ""
-
-
-def _is_own(found: Moments) -> Mask:
-    """Samples in the script's own Python, rather than in the framework that it calls."""
-    name = "via" if "via" in found.stacks and (found.stacks["via"] != "").any() else "inner"
-    theirs = found.matching(lambda text: bool(_OF_TORCH.search(text)), name)
-    copies = found.matching(lambda text: bool(_COPIES.search(text)), "via", "inner")
-    return (~theirs | copies) & (found.stacks["file"] != "")
-
-
-def _own(found: Moments) -> Mask:
-    """Samples in the script's own Python, but for what other rules speak of."""
-    outside = (found.stage == "") & ~saving(found)
-    return (outside | (found.stage == FORWARD)) & _is_own(found)
-
-
-def saving(found: Moments) -> Mask:
-    """Samples at lines whose text writes a model to a file."""
-    files, lines = found.stacks["file"].tolist(), found.stacks["line"].tolist()
-    return (found.stage == SAVE) | np.fromiter(map(saves, files, lines), np.bool_, len(files))
-
-
-def _samples(found: Moments, chosen: Mask) -> int:
-    every = np.maximum(found.stacks["every"], 1)
-    return round(float((found.held / every)[chosen].sum()))

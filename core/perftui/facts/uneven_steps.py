@@ -11,11 +11,10 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses_of
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.moments import moments
-from perftui.facts.script_python import saving
 from perftui.facts.steady import Mask, median
 from perftui.facts.steps import MANY_STEPS, steady_rows
 from perftui.run.columns import PHASES
-from perftui.run.stack_samples import COMPILE, SAVE
+from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 
@@ -25,7 +24,17 @@ TIMES_MEDIAN = 1.5
 DEVIATIONS = 5.0
 """Robust standard deviations above the median: noise alone reaches that in no run."""
 
-COLLECTING = "collecting garbage"
+COLLECTING, EVALUATING = "collecting garbage", "evaluating"
+
+FORWARD_ALONE = 3.0
+"""Times the usual forward pass, while backward is as usual: forward passes of other batches, with
+gradients that nobody asks for. Without them such passes are steps of evaluation."""
+
+FEWEST_ALIKE = 2
+"""Slow steps of that kind: one alone may be anything."""
+
+MOSTLY = 0.75
+"""Of the excess of slow steps, in forward passes."""
 
 DIFFERENCE = 0.5
 """Share of the time of slow steps above the median from which on something explains it."""
@@ -46,7 +55,7 @@ class SlowSteps:
     phase: str
     """The phase that most of the excess lies in."""
     cause: str
-    """``SAVE``, ``COMPILE``, ``COLLECTING``, or empty."""
+    """``SAVE``, ``COMPILE``, ``PROFILE``, ``COLLECTING``, ``EVALUATING``, or empty."""
     explained: int
     """Of the excess, in the same mean: what is due to ``cause``."""
     every: int
@@ -75,6 +84,8 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
     phase = _phase(steps, slow)
     cause, explained, lines = _cause(facts, steps.where(slow))
     is_cause = explained >= DIFFERENCE * excess
+    if not is_cause and _only_forward(steps, slow):
+        cause, explained, is_cause = EVALUATING, excess, True
     return SlowSteps(
         count=int(slow.sum()),
         steps=len(steps),
@@ -96,6 +107,23 @@ def _phase(steps: Table, slow: Mask) -> str:
     return max(PHASES, key=lambda phase: float(steps[phase][slow].mean()) - usual[phase])
 
 
+def _only_forward(steps: Table, slow: Mask) -> bool:
+    """Whether slow steps call the model many times for one backward pass."""
+    if slow.all():
+        return False
+    added = {
+        phase: steps[phase][slow] - median(steps[phase][~slow]) for phase in (*PHASES, "duration")
+    }
+    usual = median(steps["forward"][~slow])
+    many = (added["forward"] >= FORWARD_ALONE * usual) & (
+        added["forward"] >= FORWARD_ALONE * added["backward"]
+    )
+    return (
+        int(many.sum()) >= FEWEST_ALIKE
+        and float(added["forward"][many].sum()) >= MOSTLY * added["duration"].sum()
+    )
+
+
 def _cause(facts: Facts, slow: Table) -> tuple[str, int, LinesByTime | None]:
     """What takes most of the time of slow steps besides the phases, that time, and its lines."""
     collected = gc_pauses_of(facts.events, slow)
@@ -105,7 +133,8 @@ def _cause(facts: Facts, slow: Table) -> tuple[str, int, LinesByTime | None]:
         return COLLECTING, times[COLLECTING], None
     during = union(slow["start"], slow["start"] + slow["duration"])
     held = during.within(found.stacks["time"], found.stacks["time"] + found.stacks["held"])
-    masks = {SAVE: saving(found), COMPILE: found.stage == COMPILE}
+    masks = {SAVE: found.stage == SAVE, COMPILE: found.stage == COMPILE}
+    masks[PROFILE] = found.stage == PROFILE
     for name, mask in masks.items():
         times[name] = int(held[mask].sum())
     cause = max(times, key=lambda name: times[name])

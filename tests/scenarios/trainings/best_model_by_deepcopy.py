@@ -15,7 +15,7 @@ model = nn.Sequential(
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 best, best_loss = None, float("inf")
-for step in range(150):
+for _ in range(150):
     batch = torch.randn(16, 96)
     loss = (model(batch) - batch).square().mean()
     optimizer.zero_grad()

@@ -10,7 +10,9 @@ from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Conv1d(16, 64, 5), nn.ReLU(), nn.Conv1d(64, 64, 5), nn.ReLU(), nn.AdaptiveAvgPool1d(1))
+model = nn.Sequential(
+    nn.Conv1d(16, 64, 5), nn.ReLU(), nn.Conv1d(64, 64, 5), nn.ReLU(), nn.AdaptiveAvgPool1d(1)
+)
 head = nn.Linear(64, 3)
 optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()])
 index = [{"row": number, "tags": [str(number)]} for number in range(30_000)]

@@ -9,7 +9,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+model = nn.Sequential(
+    nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
+)
 optimizer = torch.optim.Adam(model.parameters())
 held_out = DataLoader(
     TensorDataset(torch.randn(2048, 256), torch.randint(0, 10, (2048,))), batch_size=128

@@ -8,22 +8,14 @@ from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(1, 16, 3, padding=1)
-        self.second = nn.Conv2d(16, 32, 3, stride=2, padding=1)
-        self.last = nn.Linear(32 * 14 * 14, 10)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.relu(self.first(x))
-        x = torch.relu(self.second(x))
-        return self.last(x.flatten(1))
-
-
-net = Net()
+net = nn.Sequential(
+    nn.Conv2d(1, 16, 3, padding=1),
+    nn.ReLU(),
+    nn.Conv2d(16, 32, 3, stride=2, padding=1),
+    nn.ReLU(),
+    nn.Flatten(),
+    nn.Linear(32 * 14 * 14, 10),
+)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
 pictures, digits = torch.randn(2048, 1, 28, 28), torch.randint(0, 10, (2048,))
 

@@ -9,7 +9,9 @@ from torch import nn
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
-optimizer = torch.optim.LBFGS(model.parameters(), max_iter=150, tolerance_change=0, tolerance_grad=0)
+optimizer = torch.optim.LBFGS(
+    model.parameters(), max_iter=150, tolerance_change=0, tolerance_grad=0
+)
 points = torch.randn(512, 16)
 values = points.square().sum(1, keepdim=True)
 

@@ -11,7 +11,7 @@ torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 64))
 optimizer = torch.optim.Adam(model.parameters())
 seen = []
-for step in range(400):
+for _ in range(400):
     batch = torch.randn(128, 128)
     output = model(batch)
     loss = (output - batch[:, :64]).square().mean()

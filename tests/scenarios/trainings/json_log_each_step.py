@@ -6,6 +6,7 @@ rule: python-bound
 import json
 import os
 import tempfile
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 10))
 optimizer = torch.optim.AdamW(model.parameters())
-log = open(os.path.join(tempfile.mkdtemp(), "log.jsonl"), "w")  # noqa: SIM115
+log = (Path(tempfile.mkdtemp()) / "log.jsonl").open("w")
 
 
 def write_log(step: int, logits: torch.Tensor, loss: float) -> None:

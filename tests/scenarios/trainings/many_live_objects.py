@@ -11,7 +11,9 @@ vocabulary = {  # planted
 }
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Embedding(1000, 64), nn.Flatten(), nn.Linear(64 * 32, 256), nn.ReLU(), nn.Linear(256, 8))
+model = nn.Sequential(
+    nn.Embedding(1000, 64), nn.Flatten(), nn.Linear(64 * 32, 256), nn.ReLU(), nn.Linear(256, 8)
+)
 optimizer = torch.optim.Adam(model.parameters())
 recent = []
 for step in range(250):

@@ -8,7 +8,9 @@ from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 4))
+model = nn.Sequential(
+    nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 4)
+)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 targets = torch.randint(0, 4, (2048,))
 inputs = torch.randn(2048, 128)
@@ -18,7 +20,9 @@ def show(step, outputs, labels):
     for index in range(len(labels)):
         scores = " ".join(f"{score:+.4f}" for score in outputs[index].tolist())  # planted
         guess = int(outputs[index].argmax())  # planted
-        print(f"step {step:5d} sample {index:4d} [{scores}] {guess} {int(labels[index])}")  # planted
+        print(
+            f"step {step:5d} sample {index:4d} [{scores}] {guess} {int(labels[index])}"
+        )  # planted
 
 
 for step in range(200):

@@ -10,7 +10,9 @@ from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 1))
+model = nn.Sequential(
+    nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 1)
+)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 

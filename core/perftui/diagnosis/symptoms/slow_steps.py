@@ -14,7 +14,6 @@ from perftui.facts.judged_step import judged_step
 from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.place import Place
-from perftui.facts.script_python import saving
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
 from perftui.facts.uneven_steps import SlowSteps, slow_steps
@@ -48,6 +47,7 @@ def _slow(facts: Facts) -> Lost | None:
         raise NotApplicableError
     found, step = slow_steps(facts), steady_step(facts)
     if found is None or found.phase in _ELSEWHERE or found.cause not in ("", SAVE):
+        # Rules of their own speak of compiling, collecting, profiling and evaluating.
         return None
     if found.cause == "" and not _is_clear(found):
         return None
@@ -130,12 +130,15 @@ def _checkpoint(facts: Facts) -> Lost | None:
     step, found = steady_step(facts), moments(facts)
     if found is None:
         raise UnknownError("too few samples of the stack")
-    mask = saving(found)
+    mask = found.stage == SAVE
     uneven = slow_steps.or_none(facts)
     in_slow = uneven is not None and uneven.cause == SAVE
     if in_slow and uneven and uneven.excess >= SLOW.limits.warning * step.mean:
         return None
-    cost = uneven.explained if in_slow and uneven else _sampled(found, mask, step.mean)
+    cost = _sampled(found, mask, step.mean)
+    if in_slow and uneven:
+        cost = max(cost, uneven.explained)
+    cost = min(cost, step.part(OTHER))
     if not cost:
         return None
     lines = found.lines(mask)

@@ -73,6 +73,8 @@ def script_python(facts: Facts) -> ScriptPython:
     within = {phase: _inside(facts, found, phase) for phase in INSIDE}
     inside = sum(within.values())
     at = longest_function(found) if found else None
+    if found is None and operator_share.or_none(facts) is None:
+        raise UnknownError("neither samples of the stack nor a profiled window show the script")
     sees = operator_share.or_none(facts) is not None
     if judged.on_device:
         idle = judged.part(GapCause.PYTHON.value) - collecting(facts)

@@ -23,7 +23,7 @@ LEAST_GROWTH = 0.05
 def _steps(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
-    found, step = growing_steps(facts), steady_step(facts)
+    step, found = steady_step(facts), growing_steps(facts)
     if found is None:
         return None
     judged = judged_step.or_none(facts)
@@ -64,7 +64,7 @@ def _memory(rss: Trend | None) -> str:
 
 def _why(found: GrowingSteps) -> str:
     if found.phase == "backward":
-        return " (it goes through the graphs of earlier steps: something keeps them)"
+        return ", as it does where graphs of earlier steps are kept, or inputs grow"
     return ""
 
 
@@ -81,7 +81,7 @@ def _memory_growth(facts: Facts) -> Lost | None:
     """It costs no time by itself: what is at stake is the run."""
     if facts.run is None:
         raise NotApplicableError
-    rss, step = rss_trend(facts), steady_step(facts)
+    step, rss = steady_step(facts), rss_trend(facts)
     added = rss.last - rss.first
     if rss.tau < MONOTONE or added < LEAST_RSS:
         return None
@@ -129,7 +129,7 @@ MEMORY_GROWTH = Rule(
     lost=_memory_growth,
     limits=Limits(
         0.50,
-        2.0,
+        1.0,
         "TraceML speaks of 1.5 % in 100 steps; processes fill caches and pools in any run, so a "
         "tenth is worth a word, half as much again a warning.",
         of="of its memory at first",

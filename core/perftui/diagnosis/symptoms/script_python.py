@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
+from perftui.analysis.steps.parts import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu import has_gpu
-from perftui.facts.judged_step import judged_step
+from perftui.facts.judged_step import JudgedStep, judged_step
 from perftui.facts.place import Place
 from perftui.facts.script_python import ScriptFunction, ScriptPython, script_python
 
 LEAST_NAMED = 0.25
 """Of the script's own Python, for a function or a line of it to be named."""
 
+COPIES_BESIDE = 0.5
+"""Exposed copies, as a share of the script's own Python, from which on both may be one cause."""
+
 _SHOWN = 4
 """Lines listed."""
 
 
 def _lost(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        # What of a trace is the script's own Python shows in no range of it.
+        raise NotApplicableError
     judged, found = judged_step(facts), script_python(facts)
     if not judged.on_device and has_gpu(facts):
         raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
@@ -39,6 +46,7 @@ def _lost(facts: Facts) -> Lost | None:
         ),
         place=_place(at, facts),
         parts=found.parts,
+        doubt=_doubt(judged, found, at),
         unproven=_unproven(found, at),
     )
 
@@ -49,6 +57,18 @@ def _named(at: ScriptFunction | None) -> str:
     what = f"{at.words}, " if at.words else ""
     where = f"in {at.name} ({at.line.short})" if at.name else f"at {at.line.short}"
     return f": {fmt.percent(at.share)} of it is {what}{where}"
+
+
+def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -> str:
+    """A copy that blocks, and freeing what was copied, look like Python where no text tells."""
+    copies = judged.part(EXPOSED_COPIES)
+    if not judged.on_device or copies < COPIES_BESIDE * found.ns or (at and at.words):
+        return ""
+    where = f"what {at.line.short} does" if at else "which line of the script it is"
+    return (
+        f"the GPU idles {fmt.part_of_step(found.ns, judged.of.mean)} while the script runs Python, "
+        f"yet {where} is not known, and copies take as long"
+    )
 
 
 def _place(at: ScriptFunction | None, facts: Facts) -> Place | None:

@@ -45,7 +45,7 @@ _ON_DEVICE = (
 def _slow(facts: Facts) -> Lost | None:
     if facts.run is None:
         raise NotApplicableError
-    found, step = slow_steps(facts), steady_step(facts)
+    step, found = steady_step(facts), slow_steps(facts)
     if found is None or found.phase in _ELSEWHERE or found.cause not in ("", SAVE):
         # Rules of their own speak of compiling, collecting, profiling and evaluating.
         return None

@@ -7,7 +7,10 @@ from perftui.diagnosis.symptoms import (
     busy_host,
     cpu,
     data,
+    evaluation,
+    gc_pauses,
     gil,
+    growth,
     kernels,
     launch_bound,
     library_says,
@@ -20,6 +23,9 @@ from perftui.diagnosis.symptoms import (
     parallelism,
     python_in_model,
     ranks,
+    recompiles,
+    script_python,
+    slow_steps,
     sync_bound,
 )
 
@@ -33,7 +39,14 @@ RULES: tuple[Rule, ...] = (
     ranks.EXPOSED,
     parallelism.DATA_PARALLEL,
     parallelism.UNUSED_PARAMETERS,
+    recompiles.RECOMPILES,
+    gc_pauses.PAUSES,
+    slow_steps.SLOW,
+    slow_steps.CHECKPOINT,
+    evaluation.EVALUATION,
+    growth.GROWING,
     sync_bound.SYNC,
+    script_python.PYTHON,
     launch_bound.LAUNCH,
     kernels.FLOAT64,
     cpu.AFFINITY,
@@ -55,6 +68,7 @@ RULES: tuple[Rule, ...] = (
     operator_work.ELEMENTWISE,
     operator_work.ONE_OPERATOR,
     python_in_model.PYTHON_IN_MODEL,
+    growth.MEMORY_GROWTH,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

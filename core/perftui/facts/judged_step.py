@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.main_thread import is_without_steps, stack_samples
 from perftui.facts.phase_shares import phase_shares
 from perftui.facts.rounding import apportioned
 from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import steady_step, step_breakdown
+from perftui.facts.steps import LONG_RUN_NS, steady_step, step_breakdown
 from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
 
 PYTHON_IN = "python in "
 """Before the name of a phase: its time outside operators."""
+
+STAGES = {
+    "input_wait": (FETCH, COLLATE),
+    "forward": (FORWARD,),
+    "backward": (BACKWARD,),
+    "optimizer": (OPTIMIZER,),
+}
+"""Stages of stack samples that belong to a phase."""
 
 _COMPUTING = ("forward", "backward", "optimizer", "operators")
 """Phases of the training thread whose operators are the training's own work."""
@@ -65,7 +77,29 @@ def judged_step(facts: Facts) -> JudgedStep:
         if trace is None:
             raise UnknownError("nothing has been recorded")
         return _of_thread(facts, trace.breakdown)
-    step = steady_step(facts)
+    try:
+        step = steady_step(facts)
+    except UnknownError:
+        sampled = _of_samples(facts)
+        if sampled is None:
+            raise
+        return sampled
+    return _of_thread(facts, step)
+
+
+def _of_samples(facts: Facts) -> JudgedStep | None:
+    """All of a run that has ended without steps, split by what samples of its stack found."""
+    outside, _ = stack_samples(facts)
+    if not len(outside) or "stage" not in outside or not is_without_steps(facts):
+        return None
+    held, stage = outside["held"], outside["stage"]
+    whole = int(held.sum())
+    if whole < LONG_RUN_NS:
+        return None
+    parts = {name: int(held[np.isin(stage, names)].sum()) for name, names in STAGES.items()}
+    parts["other"] = whole - sum(parts.values())
+    found = tuple((name, ns) for name, ns in parts.items() if ns)
+    step = StepBreakdown(0, whole, found, whole, whole, whole, usual=whole, of_run=False)
     return _of_thread(facts, step)
 
 

@@ -114,7 +114,8 @@ def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
     assert (diagnosis.top.rule, diagnosis.top.cost_ns) == ("input-bound", 4 * MS)
     assert diagnosis.top.sentence.endswith(" for data.")
     assert diagnosis.top.fixes == ()
-    assert [a.rule for a in diagnosis.abstentions] == ["input-in-main-thread"]
+    not_judged = [a.rule for a in diagnosis.abstentions]
+    assert [rule for rule in not_judged if rule.startswith("input")] == ["input-in-main-thread"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
+    copies,
     data,
     kernels,
     launch_bound,
@@ -18,6 +19,10 @@ RULES: tuple[Rule, ...] = (
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
+    copies.CREATED,
+    copies.PAGEABLE,
+    copies.EXPOSED,
+    copies.MANY,
     sync_bound.SYNC,
     launch_bound.LAUNCH,
     kernels.FLOAT64,

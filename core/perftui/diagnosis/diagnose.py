@@ -9,8 +9,9 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.claims import without_repeats
 from perftui.diagnosis.judge import judge
 from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.largest_part import LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
-from perftui.diagnosis.rules import BY_ID, RULES
+from perftui.diagnosis.rules import RULES
 from perftui.diagnosis.symptoms.launch_bound import LAUNCH
 from perftui.facts.fact import Facts, fact
 from perftui.facts.steps import MANY_STEPS, step_breakdown, step_count
@@ -68,12 +69,11 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     for a reason of its own stands before launching in general: what answers that (CUDA graphs,
     compiling) holds only once the host neither waits nor makes anything itself.
     """
-    launching = next((one.share for one in findings if one.rule == LAUNCH.id), 0.0)
+    launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
 
     def rank(finding: Finding) -> tuple[bool, float, bool, float, int, str]:
         delays = (
-            finding.rule in BY_ID
-            and finding.rule != LAUNCH.id
+            not _is_launching(finding)
             and finding.severity >= Severity.WARNING
             and GapCause.LAUNCH.value in finding.parts
         )
@@ -88,3 +88,10 @@ def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _is_launching(finding: Finding) -> bool:
+    """Whether it speaks of launching in general."""
+    if finding.rule == LARGEST_PART.id:
+        return GapCause.LAUNCH.value in finding.parts
+    return finding.rule == LAUNCH.id

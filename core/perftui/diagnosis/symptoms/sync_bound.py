@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
+import numpy as np
+
 from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.anomaly_checks import anomaly_checks
 from perftui.facts.device_share import part_of, per_step, window_step
 from perftui.facts.fact import Facts
 from perftui.facts.gap_places import most_common, place_of
@@ -30,7 +33,10 @@ _SHOWN_GAPS = 3
 def _synchronising(facts: Facts) -> Lost | None:
     trace = device_steps(facts)
     waits, step = host_waits(facts), window_step(facts)
-    values = waits.of(WaitKind.VALUE)
+    values, checks = waits.of(WaitKind.VALUE), anomaly_checks.or_none(facts)
+    if checks is not None:
+        # It is not the script that reads these.
+        values = values[~np.isin(waits.rows[values], checks.rows)]
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
     cost = _cost(facts, waits, values, counted)

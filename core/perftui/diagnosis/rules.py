@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
+    allocator,
     busy_host,
+    cards,
+    copies,
     cpu,
     data,
+    debug_flags,
     evaluation,
     gc_pauses,
     gil,
@@ -21,6 +25,7 @@ from perftui.diagnosis.symptoms import (
     operator_work,
     optimizer,
     parallelism,
+    profiler_overhead,
     python_in_model,
     ranks,
     recompiles,
@@ -45,6 +50,13 @@ RULES: tuple[Rule, ...] = (
     slow_steps.CHECKPOINT,
     evaluation.EVALUATION,
     growth.GROWING,
+    profiler_overhead.OVERHEAD,
+    debug_flags.FLAGS,
+    allocator.CHURN,
+    copies.CREATED,
+    copies.PAGEABLE,
+    copies.EXPOSED,
+    copies.MANY,
     sync_bound.SYNC,
     script_python.PYTHON,
     launch_bound.LAUNCH,
@@ -69,6 +81,12 @@ RULES: tuple[Rule, ...] = (
     operator_work.ONE_OPERATOR,
     python_in_model.PYTHON_IN_MODEL,
     growth.MEMORY_GROWTH,
+    memory.GROWTH,
+    memory.FRAGMENTATION,
+    memory.HEADROOM,
+    cards.HELD,
+    cards.SHARED,
+    cards.LINK,
 )
 """In this order they are asked; findings are ranked by what they cost."""
 

@@ -78,7 +78,7 @@ def test_one_steady_step_of_two_gives_no_more_than_a_warning() -> None:
 
 
 def test_the_only_step_of_a_trace_gives_no_more_than_a_warning() -> None:
-    for run in (None, make_run(**ON_GPU)):
+    for run in (None, make_run(phases={"forward": 1}, **ON_GPU)):
         finding = finding_of(synchronising(300, steps=1), "sync-bound", run)
         assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
     top = diagnosed(waiting(300, steps=1)).top

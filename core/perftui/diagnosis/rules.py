@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
+    attention,
     data,
+    fusion,
     kernels,
     launch_bound,
+    layout,
     loader_start,
     memory,
     optimizer,
+    precision,
     sync_bound,
 )
 
@@ -20,7 +24,15 @@ RULES: tuple[Rule, ...] = (
     optimizer.SINGLE_TENSOR,
     sync_bound.SYNC,
     launch_bound.LAUNCH,
+    attention.ATTENTION_MASK,
+    attention.UNFUSED,
+    layout.LAYOUT,
+    layout.CUDNN_BENCHMARK,
+    precision.MATMUL_FP32,
+    precision.TENSOR_CORES,
     kernels.FLOAT64,
+    fusion.DTYPE_CHURN,
+    fusion.ELEMENTWISE,
     memory.PRESSURE,
 )
 """In this order they are asked; findings are ranked by what they cost."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.kernels.category import Category, category_of

@@ -62,8 +62,9 @@ def masked_attention(found: StepKernels) -> tuple[int, ...] | None:
             row = int(rows[wanted][np.argmax(found.duration[wanted])])
             sizes = trace.read_arguments(row).get("Input Dims")
             mask = sizes[_BIAS] if isinstance(sizes, list) and len(sizes) > _BIAS else None
-            is_square = isinstance(mask, list) and len(mask) > 1 and mask[-1] == mask[-2]
-            return tuple(mask) if is_square else None
+            if not isinstance(mask, list) or len(mask) < 2 or mask[-1] != mask[-2]:
+                return None
+            return tuple(mask)
         rows = callers(trace, rows)
     return None
 

@@ -46,8 +46,8 @@ class StepKernels:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def where(self, chosen: Mask) -> StepKernels:
-        """Some of them."""
+    def where(self, chosen: Mask | Int64) -> StepKernels:
+        """Some of them, by a mask or by their numbers."""
         columns = (self.rows, self.launch, self.operator, self.phase)
         return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
 

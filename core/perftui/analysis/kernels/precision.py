@@ -1,4 +1,4 @@
-"""In which precision a kernel of matrix products, convolution or attention computes, by its name."""
+"""In which precision a matrix product, convolution or attention computes, by its kernel's name."""
 
 from __future__ import annotations
 

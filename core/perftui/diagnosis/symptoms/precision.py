@@ -91,9 +91,9 @@ MATMUL_FP32 = Rule(
     id="matmul-fp32",
     when="matrix products in float32 where the card could compute them in TF32",
     explanation=(
-        "Cards from Ampere on multiply float32 matrices several times faster on their tensor cores, "
-        "with factors rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch leaves that "
-        "off for matrix products. torch.set_float32_matmul_precision('high') at the start of the "
+        "Cards from Ampere on multiply float32 matrices several times faster on their tensor "
+        "cores, with factors rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch "
+        "leaves that off for matrix products. torch.set_float32_matmul_precision('high') at the start of the "
         "script turns it on; bfloat16 autocast is faster still. The cost is what the rates of the "
         "card promise, eight times as fast at most."
     ),
@@ -151,8 +151,8 @@ TENSOR_CORES = Rule(
     when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
     explanation=(
         "Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of "
-        "float32, and half the bytes are moved. torch.autocast('cuda', dtype=torch.bfloat16) around "
-        "the forward pass keeps the weights in float32; cards before Ampere take float16 with a "
+        "float32, and half the bytes are moved. torch.autocast('cuda', dtype=torch.bfloat16) "
+        "around the forward pass keeps the weights in float32; cards before Ampere take float16 with a "
         "GradScaler. The cost is what the rates promise, four times as fast at most."
     ),
     lost=_tensor_cores,

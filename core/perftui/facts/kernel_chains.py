@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis.grouping import sums
-from perftui.analysis.kernels.category import MEMORY_BOUND, Category, category_of
+from perftui.analysis.kernels.category import MEMORY_BOUND, Category
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import OPTIMIZER
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.steady import Mask
 from perftui.facts.step_kernels import StepKernels, step_kernels
@@ -53,8 +52,7 @@ def kernel_chains(analysis: TraceAnalysis) -> Chains:
         raise UnknownError("the steady steps of the trace launch no kernels")
     ordered = np.lexsort((trace.start[found.rows], trace.track[found.rows]))
     found = found.where(ordered)
-    member = found.named(lambda name: category_of(name) in MEMORY_BOUND)
-    member &= ~found.in_phase(OPTIMIZER)
+    member = found.are(*MEMORY_BOUND)
     chain = _chain_of(found, member)
     times = sums(chain, found.duration, int(chain[-1]) + 1)
     longest = np.zeros(len(times), dtype=np.int64)
@@ -87,8 +85,7 @@ def _around_softmax(found: StepKernels, member: Mask, chain: Int64) -> Mask:
     """Which chains hold a softmax and lie between two batched matrix products."""
     softmax = member & found.named(lambda name: "softmax" in name.lower())
     softmax &= ~found.called_by(lambda name: "log_softmax" in name)
-    products = found.named(lambda name: category_of(name) is Category.GEMM)
-    products &= found.called_by(lambda name: name in _BATCHED)
+    products = found.are(Category.GEMM) & found.called_by(lambda name: name in _BATCHED)
     wanted = np.zeros(int(chain[-1]) + 1, dtype=bool)
     wanted[chain[softmax]] = True
     follows = np.zeros(len(wanted), dtype=bool)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -52,21 +54,27 @@ _BIAS = 3
 
 
 def masked_attention(found: StepKernels) -> tuple[int, ...] | None:
-    """The size of the square mask that the longest of these kernels reads; None where it reads
-    none, or the trace was recorded without shapes."""
+    """The size of the square mask, one for all heads, that the longest of these kernels reads; None
+    where it reads none, or the trace was recorded without shapes."""
     trace = found.analysis.trace
     rows = found.operator
     for _ in range(_NESTED):
         wanted = is_named(trace, rows, "aten::_scaled_dot_product_efficient_attention")
         if wanted.any():
             row = int(rows[wanted][np.argmax(found.duration[wanted])])
-            sizes = trace.read_arguments(row).get("Input Dims")
-            mask = sizes[_BIAS] if isinstance(sizes, list) and len(sizes) > _BIAS else None
-            if not isinstance(mask, list) or len(mask) < 2 or mask[-1] != mask[-2]:
-                return None
-            return tuple(mask)
+            return _square(trace.read_arguments(row))
         rows = callers(trace, rows)
     return None
+
+
+def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The mask's size where it is the same for every sequence and head: others are biases."""
+    try:
+        sizes, strides = (arguments[key][_BIAS] for key in ("Input Dims", "Input Strides"))
+        is_one = all(s == 1 or not stride for s, stride in zip(sizes[:-2], strides, strict=False))
+        return tuple(sizes[-2:]) if is_one and sizes[-1] == sizes[-2] else None
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 _NESTED = 3

@@ -14,7 +14,7 @@ import numpy as np
 
 from perftui.analysis.grouping import first_longest, sums
 from perftui.analysis.kernels.cards import Card
-from perftui.analysis.kernels.category import Category, category_of
+from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, category_of
 from perftui.analysis.kernels.flops import Work, work_of
 from perftui.analysis.kernels.precision import Precision, precision_of
 from perftui.analysis.model import TraceAnalysis
@@ -72,6 +72,26 @@ class Roofline:
     def flops_use(self, step_ns: int) -> float:
         """Of the card's peak over a step of so many ns, 0 to 1 (model FLOPs use, MFU)."""
         return self.flops / (self.peak * 1e3 * step_ns) if self.peak and step_ns else 0.0
+
+
+@trace_fact
+def longest_call(analysis: TraceAnalysis) -> RoofedCall:
+    """The longest call of a matrix product, convolution or attention in the first steady step: one
+    look into the file, where the whole roofline takes hundreds.
+
+    Raises:
+        UnknownError: as ``roofline`` does, or there is no such call.
+    """
+    card = trace_card(analysis)
+    if card.peaks is None:
+        raise UnknownError(f"what {card.name or 'the card'} can do is not known")
+    calls = _longest_calls(_of_one_step(step_kernels(analysis).of(*ON_TENSOR_CORES)))
+    longest = calls.rows[[int(np.argmax(calls.time))]]
+    for row, arguments in arguments_of(analysis.trace, longest):
+        found = _roofed(analysis, calls, row, arguments, card.peaks)
+        if found is not None and found.roof:
+            return found
+    raise UnknownError("the sizes of tensors were not recorded (--shapes)")
 
 
 @trace_fact

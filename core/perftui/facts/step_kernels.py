@@ -23,9 +23,10 @@ from perftui.facts.place import Place
 from perftui.facts.steady import Mask
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
 from perftui.trace.categories import KERNEL
-from perftui.trace.model import NONE, Int64
+from perftui.trace.model import NONE, Int64, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
+_CATEGORIES = tuple(Category)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,23 +43,25 @@ class StepKernels:
     """Rows of the innermost operators around those; NONE without one."""
     phase: Int64
     """Index into ``_PHASES`` of the phase that launched them; NONE outside all of them."""
+    category: Int64
+    """Index into ``_CATEGORIES``; that of all that the optimizer launches is ``OPTIMIZER``."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def where(self, chosen: Mask | Int64) -> StepKernels:
         """Some of them, by a mask or by their numbers."""
-        columns = (self.rows, self.launch, self.operator, self.phase)
+        columns = (self.rows, self.launch, self.operator, self.phase, self.category)
         return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
 
     def of(self, *categories: Category) -> StepKernels:
-        """Those of some kinds of work; what the optimizer launches is not among them, but for the
-        kind ``OPTIMIZER``."""
-        chosen = self.named(lambda name: category_of(name) in categories)
-        in_optimizer = self.in_phase(OPTIMIZER)
-        if Category.OPTIMIZER in categories:
-            return self.where(chosen | in_optimizer)
-        return self.where(chosen & ~in_optimizer)
+        """Those of some kinds of work."""
+        return self.where(self.are(*categories))
+
+    def are(self, *categories: Category) -> Mask:
+        """Which of them are of some kinds of work."""
+        numbers = [_CATEGORIES.index(category) for category in categories]
+        return np.isin(self.category, np.array(numbers, dtype=np.int64))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Which of them have a name that ``accepts`` accepts."""
@@ -146,9 +149,10 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     for name, part in find_phases(trace, Host(trace)).items():
         if name in _PHASES:
             phase[part.holds(launched) & (launch != NONE)] = _PHASES.index(name)
-    found = StepKernels(
-        analysis, max(steps.steps, 1), rows, launch, links.operator[mine].astype(np.int64), phase
-    )
+    category = _categories(trace, rows)
+    category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
+    operator = links.operator[mine].astype(np.int64)
+    found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
         return found
     within = _marked(analysis, steps).holds(launched) & (launch != NONE)
@@ -157,6 +161,14 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     if not within.any():
         raise UnknownError("the steady steps of the trace launch no kernels")
     return found.where(within)
+
+
+def _categories(trace: Trace, rows: Int64) -> Int64:
+    """Index into ``_CATEGORIES`` of each of ``rows``, by name."""
+    names, of = np.unique(trace.name[rows], return_inverse=True)
+    each = [_CATEGORIES.index(category_of(trace.names[name])) for name in names.tolist()]
+    found: Int64 = np.array(each, dtype=np.int64)[of]
+    return found
 
 
 def _marked(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:

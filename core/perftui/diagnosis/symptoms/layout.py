@@ -9,7 +9,7 @@ from perftui.analysis.kernels.category import Category
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.forward_line import forward_lines, placed
 from perftui.facts.operator_calls import searching_calls
 
@@ -64,6 +64,8 @@ LAYOUT = Rule(
 
 def _benchmark(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
+    if not work.of.count:
+        raise UnknownError("the trace marks no steps, so its warm-up is not known")
     found = work.kernels.of(Category.CONVOLUTION)
     tried = searching_calls(found)
     if tried is None:

@@ -93,9 +93,9 @@ MATMUL_FP32 = Rule(
     explanation=(
         "Cards from Ampere on multiply float32 matrices several times faster on their tensor "
         "cores, with factors rounded to TF32 (10 bits of mantissa, sums stay float32). PyTorch "
-        "leaves that off for matrix products. torch.set_float32_matmul_precision('high') at the start of the "
-        "script turns it on; bfloat16 autocast is faster still. The cost is what the rates of the "
-        "card promise, eight times as fast at most."
+        "leaves that off for matrix products. torch.set_float32_matmul_precision('high') at the "
+        "start of the script turns it on; bfloat16 autocast is faster still. The cost is what the "
+        "rates of the card promise, eight times as fast at most."
     ),
     lost=_matmul,
     limits=Limits(0.10, 0.20, "Of float32 products; PyTorch's own FP32MatMulPattern names any."),
@@ -152,8 +152,8 @@ TENSOR_CORES = Rule(
     explanation=(
         "Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of "
         "float32, and half the bytes are moved. torch.autocast('cuda', dtype=torch.bfloat16) "
-        "around the forward pass keeps the weights in float32; cards before Ampere take float16 with a "
-        "GradScaler. The cost is what the rates promise, four times as fast at most."
+        "around the forward pass keeps the weights in float32; cards before Ampere take float16 "
+        "with a GradScaler. The cost is what the rates promise, four times as fast at most."
     ),
     lost=_tensor_cores,
     limits=Limits(

@@ -14,7 +14,6 @@ from perftui.facts.judged_step import PYTHON_IN, judged_step
 from perftui.facts.line_words import VAGUE
 from perftui.facts.lines import LinesByTime, LineShare, lines_by_time
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
-from perftui.facts.operator_share import operator_share
 from perftui.facts.own_samples import (
     INSIDE,
     calls_no_framework,
@@ -22,6 +21,7 @@ from perftui.facts.own_samples import (
     sample_count,
     time_by_words,
 )
+from perftui.facts.phase_shares import phase_shares
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
 from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
@@ -73,9 +73,9 @@ def script_python(facts: Facts) -> ScriptPython:
     within = {phase: _inside(facts, found, phase) for phase in INSIDE}
     inside = sum(within.values())
     at = longest_function(found) if found else None
-    if found is None and operator_share.or_none(facts) is None:
+    if found is None and phase_shares.or_none(facts) is None:
         raise UnknownError("neither samples of the stack nor a profiled window show the script")
-    sees = operator_share.or_none(facts) is not None
+    sees = phase_shares.or_none(facts) is not None
     if judged.on_device:
         idle = judged.part(GapCause.PYTHON.value) - collecting(facts)
         seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
@@ -96,8 +96,8 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     """Of the mean step: the script's own code without operators, collections and what other rules
     speak of."""
     step = steady_step(facts)
-    shares = operator_share.or_none(facts)
-    running = min(shares.get(OTHER, 0.0), 1.0) if shares else 0.0
+    shares = phase_shares.or_none(facts)
+    running = shares[OTHER].computing if shares and OTHER in shares else 0.0
     left = step.part(OTHER)
     if found is not None:
         left -= round(found.share(np.isin(found.stage, NOT_OWN)) * step.mean)

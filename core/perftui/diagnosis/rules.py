@@ -12,6 +12,7 @@ from perftui.diagnosis.symptoms import (
     launch_bound,
     library_says,
     loader_start,
+    machine,
     memory,
     optimizer,
     sync_bound,
@@ -29,8 +30,12 @@ RULES: tuple[Rule, ...] = (
     cpu.THREADS,
     cpu.ONEDNN,
     gil.CONTENTION,
+    machine.WRONG_BUILD,
     busy_host.BUSY_HOST,
+    machine.SWAPPING,
     memory.PRESSURE,
+    machine.GPUS_UNUSED,
+    machine.SLOW_START,
     library_says.LIBRARY_SAYS,
 )
 """In this order they are asked; findings are ranked by what they cost."""

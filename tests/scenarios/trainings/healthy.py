@@ -1,4 +1,7 @@
-"""Nothing planted: the data is in memory and the time goes to the model."""
+"""Nothing planted: the data is in memory and the time goes to the model.
+
+rule: healthy
+"""
 
 import torch
 from torch import nn

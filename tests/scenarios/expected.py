@@ -13,6 +13,7 @@ from pathlib import Path
 NEAR_LINES = 3
 MARK = re.compile(r"#\s*planted\s*$")
 HEALTHY_RULE = "healthy"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Kind(str, enum.Enum):
@@ -102,15 +103,24 @@ def read_training(path: Path) -> Training:
 
 
 def planted_in(file: str, source: str, lines: Iterable[int]) -> Planted:
-    """The cause at ``lines`` of a file with this source."""
+    """The cause at ``lines`` of a file with this source, with all lines of their statements."""
     lines = frozenset(lines)
-    functions = [
-        range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-    ]
+    nodes = list(ast.walk(ast.parse(source)))
+    functions = [_lines(node) for node in nodes if isinstance(node, _FUNCTIONS)]
     around = ([each for each in functions if line in each] for line in sorted(lines))
-    return Planted(file, lines, tuple(min(each, key=len) for each in around if each))
+    statements = (
+        _lines(node) for node in nodes if isinstance(node, ast.stmt) and not hasattr(node, "body")
+    )
+    whole = (each for each in statements if not lines.isdisjoint(each))
+    return Planted(
+        file,
+        lines.union(*whole),
+        tuple(min(each, key=len) for each in around if each),
+    )
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _told(docstring: str) -> Iterator[tuple[str, str]]:

@@ -111,6 +111,12 @@ def test_the_innermost_function_around_a_planted_line_counts() -> None:
     assert planted_in("a.py", source, [4]).functions == (range(1, 5),)
 
 
+def test_a_marked_line_stands_for_its_statement() -> None:
+    source = "for x in range(\n    3\n):\n    y = max(\n        x,\n        1,\n    )\n    z = 1\n"
+    assert planted_in("a.py", source, [7]).lines == {4, 5, 6, 7}
+    assert planted_in("a.py", source, [1]).lines == {1}
+
+
 def test_the_first_finding_is_held_to_the_planted_cause() -> None:
     right = judge(said(finding("checkpoint", "info", "/a/train.py", 16)), EXPECTED)
     assert (right.rule, right.severity, right.place) == ("checkpoint", "info", "train.py:16")

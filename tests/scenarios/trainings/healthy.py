@@ -8,7 +8,6 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-torch.set_num_threads(1)
 model = nn.Sequential(
     nn.Linear(512, 6144), nn.ReLU(), nn.Linear(6144, 512), nn.ReLU(), nn.Linear(512, 1)
 )

@@ -1,6 +1,7 @@
 """Planted: each batch is fetched in the main thread and takes several times the model's time.
 
 rule: input-in-main-thread
+gain: 12.1
 """
 
 import time

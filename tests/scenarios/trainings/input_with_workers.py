@@ -1,6 +1,7 @@
 """Planted: two workers that are too slow for the model.
 
 rule: input-bound, input-worker-bound
+gain: 2.2
 """
 
 import time

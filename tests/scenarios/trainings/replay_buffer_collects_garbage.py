@@ -1,7 +1,7 @@
-"""Planted: garbage is collected after every twenty steps, over a large replay buffer of Python objects.
+"""Planted: garbage is collected every twenty steps, over a large buffer of Python objects.
 
 rule: gc-pauses
-gain: 16.8
+gain: 2.5
 """
 
 import gc

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.main_thread import is_without_steps, stack_samples
-from perftui.facts.phase_shares import phase_shares
-from perftui.facts.rounding import apportioned
+from perftui.facts.phase_shares import host_phases, phase_shares
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import LONG_RUN_NS, steady_step, step_breakdown
 from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.facts.unprofiled import unprofiled
 from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
 
 PYTHON_IN = "python in "
@@ -104,28 +103,14 @@ def _of_samples(facts: Facts) -> JudgedStep | None:
 
 
 def _of_device(facts: Facts, trace: TraceSteps) -> JudgedStep:
-    """What the device does takes as long with the profiler as without; it slows only the host. So
-    of the run's own step, idle time is what the device's work leaves."""
-    found = trace.breakdown
     of_run = step_breakdown(facts) if facts.run else None
     if of_run is None or not of_run.mean:
-        parts = tuple(Part(name, ns, name == COMPUTE) for name, ns in found.parts)
-        return JudgedStep(found, parts, on_device=True, sees_operators=True)
-    idle = {cause.value for cause in GapCause}
-    busy = sum(ns for name, ns in found.parts if name not in idle)
-    at_work = min(busy, of_run.mean)
-    names = [name for name, _ in found.parts]
-    working = apportioned([ns if name not in idle else 0 for name, ns in found.parts], at_work)
-    waiting = [ns if name in idle else 0 for name, ns in found.parts]
-    left = of_run.mean - at_work
-    if left and not any(waiting):
-        names, working, waiting = [*names, GapCause.UNEXPLAINED.value], [*working, 0], [*waiting, 1]
-    shared = apportioned(waiting, left)
-    parts = tuple(
-        Part(name, work + rest, name == COMPUTE)
-        for name, work, rest in zip(names, working, shared, strict=True)
-    )
-    return JudgedStep(of_run, parts, on_device=True, sees_operators=True)
+        found, parts = trace.breakdown, dict(trace.breakdown.parts)
+    else:
+        found = of_run
+        parts = unprofiled(trace.breakdown, of_run, host_phases.or_none(facts))
+    ordered = tuple(Part(name, ns, name == COMPUTE) for name, ns in parts.items())
+    return JudgedStep(found, ordered, on_device=True, sees_operators=True)
 
 
 def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:

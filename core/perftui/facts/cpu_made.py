@@ -126,10 +126,10 @@ def _chains(trace: Trace, calls: Int64, at: Int64, outer: Int64, launch: Int64) 
 def _on_device(trace: Trace, calls: Int64) -> kinds.Mask:
     """Which of ``calls`` enqueue work within themselves."""
     enqueues = trace.in_category(*LAUNCHES) & kinds.named(trace, _ENQUEUES.search)
-    above = np.flatnonzero(enqueues)
+    above = np.flatnonzero(enqueues).astype(np.int64)
     marked = np.zeros(len(trace) + 1, dtype=bool)
     for _ in range(_LEVELS):
-        above = distinct(trace.parent[above])
+        above = distinct(trace.parent[above].astype(np.int64))
         above = above[above != NONE]
         marked[above] = True
     found: kinds.Mask = marked[calls]

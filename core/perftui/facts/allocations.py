@@ -11,6 +11,7 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.host_waits import distinct
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
@@ -49,7 +50,8 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None or not steps.has_gpu:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
-    rows = np.flatnonzero(kinds.allocating(trace) & inside(trace.start, steps)).astype(np.int64)
+    rows = np.flatnonzero(kinds.allocating(trace)).astype(np.int64)
+    rows = rows[inside(trace.start[rows], steps)]
     frees = kinds.named(trace, _FREES.search)[rows]
     starts = np.array([one.step.start for one in steps.each], dtype=np.int64)
     of_step = np.searchsorted(starts, trace.start[rows], side="right")
@@ -58,7 +60,7 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
         rows,
         union(trace.start[rows], trace.ends_of(rows)).total,
         int(np.count_nonzero(frees)),
-        len(np.unique(of_step)),
+        len(distinct(of_step)),
     )
 
 

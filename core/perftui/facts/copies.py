@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals, intersect, subtract, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.cpu_made import made_on_cpu
@@ -17,9 +16,11 @@ from perftui.facts.fact import trace_fact
 from perftui.facts.host_waits import (
     SMALL,
     Copies,
+    distinct,
     host_copies,
     host_waits,
     idle_of_host,
+    main_track,
 )
 from perftui.facts.trace_steps import TraceSteps, inside
 from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
@@ -97,7 +98,7 @@ def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
 
 def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: kinds.Mask) -> CopyCost:
     trace, waits = analysis.trace, host_waits(analysis)
-    rows, outer = copies.rows[mask], np.unique(copies.outer[mask])
+    rows, outer = copies.rows[mask], distinct(copies.outer[mask])
     mine = np.isin(waits.rows, outer)
     copying = union(trace.start[rows], trace.ends_of(rows))
     return CopyCost(
@@ -114,9 +115,11 @@ def _cost(analysis: TraceAnalysis, copies: Copies, kind: CopyKind, mask: kinds.M
 
 def _others(trace: Trace, steps: TraceSteps, during: Intervals) -> Intervals:
     """Time in which the device does something else than to copy, around ``during``."""
-    work = trace.in_category(*DEVICE_ACTIVITY) & ~trace.in_category(MEMCPY) & steps.on_device
+    works = trace.in_category(*DEVICE_ACTIVITY) & ~trace.in_category(MEMCPY) & steps.on_device
+    work = np.flatnonzero(works)
     if len(during):
-        work &= (trace.start < during.end[-1]) & (trace.end > during.start[0])
+        near = trace.start[work] < during.end[-1]
+        work = work[near & (trace.ends_of(work) > during.start[0])]
     return union(trace.start[work], trace.ends_of(work))
 
 
@@ -133,11 +136,12 @@ def freeing(analysis: TraceAnalysis) -> int:
     found = copy_costs(analysis).get(CopyKind.PAGEABLE)
     if found is None or not any(_WORKERS.match(name) for name in trace.names):
         return 0
-    main = np.flatnonzero(trace.track == Host(trace).main_track)
-    fetched = kinds.input_wait(trace)[main] & inside(trace.start[main], waits.steps)
+    main = np.flatnonzero(trace.track == main_track(analysis))
+    fetched = np.flatnonzero(kinds.input_wait(trace)[main])
+    fetched = fetched[inside(trace.start[main[fetched]], waits.steps)]
     ends = trace.ends_of(main[fetched])
     following = np.searchsorted(trace.start[main], ends)
     known = following < len(main)
     behind = union(ends[known], trace.start[main][following[known]])
-    idle = intersect(behind, idle_of_host(trace, waits.steps))
+    idle = intersect(behind, idle_of_host(analysis))
     return min(idle.total, round(found.size * FREEING))

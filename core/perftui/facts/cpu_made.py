@@ -10,7 +10,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact
-from perftui.facts.host_waits import host_copies
+from perftui.facts.host_waits import distinct, host_copies
 from perftui.trace.categories import LAUNCHES
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -44,9 +44,12 @@ class CpuMade:
     """The operator that the chain begins with."""
     maker: Int64
     """The one that takes longest of those that make values."""
+    lasting: Int64
+    """ns that it takes to make and to copy the tensor; not what comes between, such as getting
+    memory from the driver."""
 
 
-NOTHING = CpuMade(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
+NOTHING = CpuMade(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
 
 
 @trace_fact
@@ -60,14 +63,17 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
         UnknownError: the trace shows no GPU.
     """
     copies, trace = host_copies(analysis), analysis.trace
-    outer = np.unique(copies.outer[copies.to_device])
-    outer = outer[outer != NONE]
+    chosen = np.flatnonzero(copies.to_device & (copies.outer != NONE))
+    chosen = chosen[np.argsort(copies.outer[chosen], kind="stable")]
+    ordered, launch = copies.outer[chosen], copies.launch[chosen]
+    outer = distinct(ordered)
     if not len(outer):
         return NOTHING
-    calls = _calls(trace, np.unique(trace.track[outer]))
+    calls = _calls(trace, distinct(trace.track[outer]))
     at = np.minimum(np.searchsorted(calls, outer), max(len(calls) - 1, 0))
     known = calls[at] == outer
-    return _chains(trace, calls, at[known], outer[known])
+    first = np.minimum(np.searchsorted(ordered, outer[known]), max(len(ordered) - 1, 0))
+    return _chains(trace, calls, at[known], outer[known], launch[first])
 
 
 def _calls(trace: Trace, tracks: Int64) -> Int64:
@@ -82,7 +88,8 @@ def _calls(trace: Trace, tracks: Int64) -> Int64:
     return found
 
 
-def _chains(trace: Trace, calls: Int64, at: Int64, outer: Int64) -> CpuMade:
+def _chains(trace: Trace, calls: Int64, at: Int64, outer: Int64, launch: Int64) -> CpuMade:
+    """``launch`` is the call that begins each copy."""
     on_device, makes = _on_device(trace, calls), kinds.named(trace, _MAKES.match)[calls]
     fetched = kinds.input_wait(trace)
     fetching = _within(trace, calls, np.flatnonzero(fetched).astype(np.int64))
@@ -106,16 +113,23 @@ def _chains(trace: Trace, calls: Int64, at: Int64, outer: Int64) -> CpuMade:
     )
     first, maker = np.where(lifted, outer, first), np.where(lifted, outer, maker)
     known = maker != NONE
-    return CpuMade(outer[known], first[known].astype(np.int64), maker[known].astype(np.int64))
+    making = np.maximum(trace.start[outer] - trace.start[first], 0)
+    copying = trace.ends_of(outer) - trace.start[launch]
+    return CpuMade(
+        outer[known],
+        first[known].astype(np.int64),
+        maker[known].astype(np.int64),
+        (making + copying)[known].astype(np.int64),
+    )
 
 
 def _on_device(trace: Trace, calls: Int64) -> kinds.Mask:
     """Which of ``calls`` enqueue work within themselves."""
     enqueues = trace.in_category(*LAUNCHES) & kinds.named(trace, _ENQUEUES.search)
-    above = np.flatnonzero(enqueues)
+    above = np.flatnonzero(enqueues).astype(np.int64)
     marked = np.zeros(len(trace) + 1, dtype=bool)
     for _ in range(_LEVELS):
-        above = np.unique(trace.parent[above])
+        above = distinct(trace.parent[above].astype(np.int64))
         above = above[above != NONE]
         marked[above] = True
     found: kinds.Mask = marked[calls]
@@ -125,7 +139,7 @@ def _on_device(trace: Trace, calls: Int64) -> kinds.Mask:
 def _within(trace: Trace, calls: Int64, ranges: Int64) -> kinds.Mask:
     """Which of ``calls`` begin while one of ``ranges`` lasts, in its thread."""
     found = np.zeros(len(calls), dtype=bool)
-    for track in np.unique(trace.track[ranges]).tolist():
+    for track in distinct(trace.track[ranges]).tolist():
         mine = ranges[trace.track[ranges] == track]
         index = np.searchsorted(trace.start[mine], trace.start[calls], side="right") - 1
         inside = (index >= 0) & (trace.start[calls] < trace.ends_of(mine)[np.maximum(index, 0)])

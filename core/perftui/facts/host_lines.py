@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals, union
-from perftui.facts.fact import Facts
+from perftui.analysis.model import TraceAnalysis
+from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gap_lines import CERTAIN_SAMPLES
 from perftui.facts.gap_places import source_line
+from perftui.facts.host_waits import main_track
 from perftui.facts.lines import LineShare, lines_by_time
 from perftui.facts.main_thread import stack_samples
 from perftui.facts.place import Place
@@ -83,7 +84,7 @@ def _folded(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> Lin
     """By samples of unprofiled steps, each at its moment's share of its own step. A call into
     torch's own code from the user's line has no frame of Python inside it: such samples come first.
     """
-    steps, marks = steady_rows(facts), _step_marks(trace)
+    steps, marks = steady_rows(facts), _step_marks(facts)
     if not len(stacks) or not len(steps) or not len(marks):
         return None
     row, time = _moments(stacks)
@@ -109,11 +110,13 @@ def _moments(stacks: Table) -> tuple[Int64, Int64]:
     return row, stacks["time"][row] + number * every[row]
 
 
-def _step_marks(trace: Trace) -> Int64:
+@trace_fact
+def _step_marks(analysis: TraceAnalysis) -> Int64:
     """Rows of the steps as the training thread passes them."""
-    main = trace.track == Host(trace).main_track
-    marks = main & kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match)
-    return np.flatnonzero(marks).astype(np.int64)
+    trace = analysis.trace
+    marks = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match))
+    found: Int64 = marks[trace.track[marks] == main_track(analysis)].astype(np.int64)
+    return found
 
 
 def _is_direct(stacks: Table) -> kinds.Mask:

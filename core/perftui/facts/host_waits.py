@@ -85,6 +85,12 @@ class HostWaits:
 
 
 @trace_fact
+def main_track(analysis: TraceAnalysis) -> int:
+    """The thread that trains, NONE where nothing tells."""
+    return Host(analysis.trace).main_track
+
+
+@trace_fact
 def host_copies(analysis: TraceAnalysis) -> Copies:
     """Copies between host and device of the busiest device that begin in the steady steps.
 
@@ -93,9 +99,10 @@ def host_copies(analysis: TraceAnalysis) -> Copies:
     """
     steps = _device(analysis)
     trace = analysis.trace
-    chosen = trace.in_category(MEMCPY) & steps.on_device & inside(trace.start, steps)
+    rows = np.flatnonzero(trace.in_category(MEMCPY) & steps.on_device).astype(np.int64)
+    rows = rows[inside(trace.start[rows], steps)]
     to_device, to_host = (kinds.named(trace, way.search) for way in (_TO_DEVICE, _TO_HOST))
-    rows = np.flatnonzero(chosen & (to_device | to_host)).astype(np.int64)
+    rows = rows[to_device[rows] | to_host[rows]]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = matching(trace.correlation, rows, trace.in_category(*LAUNCHES))
     return Copies(
@@ -120,12 +127,22 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     waits = _waits(trace, steps)
     # A copy of pageable memory goes by way of the driver's own: its call lasts until that is done.
     blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
-    rows = np.unique(np.concatenate((outermost(trace, waits), outermost(trace, blocking))))
+    rows = distinct(np.concatenate((outermost(trace, waits), outermost(trace, blocking))))
     rows = _exclusive(trace, rows[rows != NONE])
     lasting = trace.duration[rows].astype(np.int64)
-    idle = idle_of_host(trace, steps)
+    idle = idle_of_host(analysis)
     cost = _costs(trace.start[rows], lasting, idle)
     return HostWaits(steps, rows, _kinds(rows, copies), lasting, cost, idle.total)
+
+
+def distinct(values: Int64) -> Int64:
+    """Each value once, in order. The first call of ``np.unique`` imports ``numpy.ma``, which takes
+    longer than all of this."""
+    ordered = np.sort(values)
+    if not len(ordered):
+        return ordered
+    found: Int64 = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+    return found
 
 
 def outermost(trace: Trace, rows: Int64) -> Int64:
@@ -155,15 +172,17 @@ def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     launch = launch[launch != NONE]
     tracks = np.zeros(len(trace.tracks) + 1, dtype=bool)
     tracks[trace.track[launch]] = True
-    tracks[Host(trace).main_track] = True
-    mine = tracks[trace.track] & kinds.on_cpu(trace) & inside(trace.start, steps)
+    tracks[main_track(steps.analysis)] = True
+    waits = np.flatnonzero(kinds.synchronising(trace)).astype(np.int64)
+    if kinds.launches(trace).any():
+        # An operator that reads a value of the CPU waits for nothing: where there are calls, they
+        # tell.
+        waits = waits[kinds.launches(trace)[waits]]
+    mine = tracks[trace.track[waits]] & kinds.on_cpu(trace)[waits]
+    mine &= inside(trace.start[waits], steps)
     if len(launch):
-        mine &= trace.start < trace.start[launch].max()
-    waits = mine & kinds.synchronising(trace)
-    # An operator that reads a value of the CPU waits for nothing; the calls tell, where there are.
-    calls = waits & trace.in_category(*LAUNCHES)
-    chosen = calls if kinds.launches(trace).any() else waits
-    found: Int64 = np.flatnonzero(chosen).astype(np.int64)
+        mine &= trace.start[waits] < trace.start[launch].max()
+    found: Int64 = waits[mine]
     return found
 
 
@@ -192,16 +211,22 @@ def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
     )
 
 
-def idle_of_host(trace: Trace, steps: TraceSteps) -> Intervals:
+@trace_fact
+def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
-    it waits for data, nor what the profiler takes."""
+    it waits for data, nor what the profiler takes.
+
+    Raises:
+        UnknownError: the trace shows no GPU.
+    """
+    steps, trace = _device(analysis), analysis.trace
     rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & steps.on_device)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     busy = union(trace.start[rows], trace.ends_of(rows))
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
     idle = intersect(complement(busy, int(start.min()), int(end.max())), union(start, end))
-    other = kinds.input_wait(trace) | kinds.profiling(trace)
+    other = np.flatnonzero(kinds.input_wait(trace) | kinds.profiling(trace))
     return subtract(idle, union(trace.start[other], trace.ends_of(other)))
 
 

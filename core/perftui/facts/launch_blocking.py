@@ -35,4 +35,4 @@ def launches_block(analysis: TraceAnalysis) -> int | None:
     if np.mean(trace.ends_of(launch) >= trace.ends_of(rows)) < MOSTLY:
         return None
     waited = int((trace.ends_of(launch) - trace.start[rows]).clip(min=0).sum())
-    return min(waited, idle_of_host(trace, found.steps).total)
+    return min(waited, idle_of_host(analysis).total)

@@ -48,7 +48,7 @@ def memory_growth(facts: Facts) -> MemoryGrowth | None:
     step, held = memory.step[known], memory.allocated[known]
     if len(step) < FEWEST:
         return None
-    chosen = np.unique(np.linspace(0, len(step) - 1, min(len(step), MOST)).astype(np.int64))
+    chosen = np.linspace(0, len(step) - 1, min(len(step), MOST)).astype(np.int64)
     step, held = step[chosen], held[chosen]
     each = _slope(step, held)
     steps = int(step[-1] - step[0])

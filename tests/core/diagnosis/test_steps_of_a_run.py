@@ -273,13 +273,19 @@ def gpu(used: float, busy: float = 95.0):
     [(89.9, None), (90.0, Severity.WARNING), (96.9, Severity.WARNING), (97.0, Severity.CRITICAL)],
 )
 def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> None:
-    diagnosis = judged(**ON_GPU, telemetry=gpu(used))
+    diagnosis = judged(**ON_GPU, telemetry=gpu(used), alloc_retries=1)
     found = {finding.rule: finding for finding in diagnosis.findings}
     assert ("memory-pressure" in found) == (severity is not None)
     if severity is not None:
         assert found["memory-pressure"].severity is severity
         assert found["memory-pressure"].cost_ns == 0
         assert "of its 100 GiB" in found["memory-pressure"].sentence
+
+
+def test_memory_that_is_nearly_full_costs_nothing_while_no_allocation_fails() -> None:
+    found = {each.rule: each for each in judged(**ON_GPU, telemetry=gpu(99)).findings}
+    assert found["memory-pressure"].severity is Severity.INFO
+    assert "tried again" not in found["memory-pressure"].sentence
 
 
 def cards(mine: int | None, *used: float, busy: tuple[float, ...] = ()):

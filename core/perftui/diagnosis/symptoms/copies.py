@@ -101,8 +101,7 @@ def _made(facts: Facts) -> Lost | None:
     if found is None or not len(made.copies):
         return None
     trace, count = steps.analysis.trace, max(steps.steps, 1)
-    host = int((trace.ends_of(made.copies) - trace.start[made.first]).sum())
-    host -= len(made.copies) * ENQUEUE
+    host = int(made.lasting.sum()) - len(made.copies) * ENQUEUE
     lost = min(max(host, 0), host_waits(facts).idle + found.exposed)
     cost = min(per_step(facts, lost), step.mean)
     longest = made.maker[trace.duration[made.maker].argmax()]
@@ -112,7 +111,7 @@ def _made(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"{fmt.several(each, 'tensor') if each else 'Tensors'} of each step "
+        f"{fmt.several(each, 'tensor')}{' of each step' if step.count else ''} "
         f"{'is' if each == 1 else 'are'} made on the CPU and then copied to the GPU"
         f" ({place.operator}{_at(place)}): "
         f"it takes {part_of(step, cost)}.",

@@ -73,7 +73,7 @@ def _fragmented(facts: Facts) -> Lost | None:
         return None
     used, machine = gpu_memory(facts), machine_use(facts)
     if used is None or not machine.memory:
-        raise UnknownError("GPU memory was not recorded by step")
+        return None
     total = max(memory.total for memory in machine.memory)
     share = used.peak_reserved / total
     if used.peak_reserved < FRAGMENTED * max(used.peak_allocated, 1):
@@ -121,7 +121,7 @@ def _headroom(facts: Facts) -> Lost | None:
         return None
     machine, reserved = machine_use(facts), peak_reserved(facts)
     if not machine.memory or machine.gpu_busy is None:
-        raise UnknownError("GPU memory was not sampled")
+        return None
     fullest = max(machine.memory, key=lambda memory: memory.share)
     if reserved is None or fullest.share > HALF or machine.gpu_busy >= BUSY:
         return None

@@ -18,6 +18,7 @@ from perftui.facts.gap_places import most_common, place_of
 from perftui.facts.gpu import device_steps
 from perftui.facts.host_lines import place_of_rows
 from perftui.facts.host_waits import HostWaits, WaitKind, host_waits
+from perftui.facts.judged_step import judged_step
 from perftui.facts.place import Place
 from perftui.facts.sync_calls import SyncCalls, syncs
 from perftui.facts.trace_steps import TraceSteps
@@ -25,6 +26,9 @@ from perftui.trace.model import Int64
 
 _SHOWN_CALLS = 3
 """Calls listed, where they were counted; the report has more of them."""
+
+_NAMED_GAPS = 100
+"""Of the longest gaps, those that are asked for the operator."""
 
 _SHOWN_GAPS = 3
 """Places listed: the longest gaps; all of them are in the timeline."""
@@ -65,8 +69,17 @@ def _synchronising(facts: Facts) -> Lost | None:
             *_calls(counted, facts),
         ),
         place=place,
-        parts=(GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value),
+        parts=_parts(facts, cost),
     )
+
+
+def _parts(facts: Facts, cost: int) -> tuple[str, ...]:
+    """A host that is late is late with its Python too, where launching alone is not so much."""
+    near = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
+    judged = judged_step(facts)
+    if cost <= sum(judged.part(name) for name in near):
+        return near
+    return (*near, GapCause.PYTHON.value)
 
 
 def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | None) -> int:
@@ -86,7 +99,7 @@ def _place(
     if counted is not None and counted.calls:
         call = counted.calls[0]
         return Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
-    operator = most_common(place_of(gap, trace).operator for gap in gaps)
+    operator = most_common(place_of(gap, trace).operator for gap in gaps[:_NAMED_GAPS])
     return place_of_rows(facts, rows, operator)
 
 

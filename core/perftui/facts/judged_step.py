@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.main_thread import is_without_steps, stack_samples
 from perftui.facts.phase_shares import host_phases, phase_shares
@@ -26,6 +27,18 @@ STAGES = {
     "optimizer": (OPTIMIZER,),
 }
 """Stages of stack samples that belong to a phase."""
+
+HOST_AT_WORK = (
+    GapCause.PYTHON.value,
+    GapCause.CPU_OPERATORS.value,
+    GapCause.COMPILATION.value,
+    GapCause.INITIALISATION.value,
+    GapCause.LAUNCH.value,
+    GapCause.UNEXPLAINED.value,
+    OTHER,
+)
+"""Parts in which the device idles while the host does something of its own, whatever it is: a pause
+of the host shows in any of them."""
 
 _COMPUTING = ("forward", "backward", "optimizer", "operators")
 """Phases of the training thread whose operators are the training's own work."""

@@ -59,6 +59,10 @@ class ScriptPython:
     """None where too few samples tell."""
 
 
+_IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
+"""Parts of a device's time in which the script's own code holds it up."""
+
+
 @fact
 def script_python(facts: Facts) -> ScriptPython:
     """With a trace of a GPU the time in which that idles meanwhile.
@@ -77,10 +81,10 @@ def script_python(facts: Facts) -> ScriptPython:
         raise UnknownError("neither samples of the stack nor a profiled window show the script")
     sees = phase_shares.or_none(facts) is not None
     if judged.on_device:
-        idle = judged.part(GapCause.PYTHON.value) - collecting(facts)
+        idle = sum(judged.part(name) for name in _IDLE) - collecting(facts)
         seen = round(found.share(own_samples(found)) * judged.of.mean) if found and at else 0
         found_ns = min(max(idle, 0), outside + inside, seen)
-        return ScriptPython(found_ns, (GapCause.PYTHON.value,), sees, at)
+        return ScriptPython(found_ns, _IDLE, sees, at)
     python = PYTHON_IN if sees else ""
     parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
     return ScriptPython(outside + inside, (OTHER, *parts), sees, at)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.gc_pauses import GcPauses, gc_pauses
-from perftui.facts.judged_step import PYTHON_IN, judged_step
+from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.line_words import text_of
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.steps import steady_step
 
-_ON_DEVICE = (GapCause.PYTHON.value, GapCause.LAUNCH.value, GapCause.UNEXPLAINED.value)
 _ON_HOST = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
 
 LEAST_NAMED = 0.5
@@ -33,7 +31,7 @@ def _lost(facts: Facts) -> Lost | None:
     judged = judged_step.or_none(facts)
     parts, cost = _ON_HOST, pauses.per_step
     if judged is not None and judged.on_device:
-        parts = _ON_DEVICE
+        parts = HOST_AT_WORK
         # While the device still has work queued, a pause of the host costs nothing.
         cost = min(cost, sum(judged.part(name) for name in parts))
     if not cost:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
-from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.judged_step import HOST_AT_WORK, JudgedStep, judged_step
 from perftui.facts.place import Place
 from perftui.facts.python_lock import python_lock
 
-_ON_DEVICE = (GapCause.PYTHON.value, GapCause.LAUNCH.value, GapCause.UNEXPLAINED.value)
 """Idle time of a device that the lock can be the cause of."""
 
 
@@ -48,7 +46,7 @@ def _parts(judged: JudgedStep) -> tuple[str, ...]:
     """Parts of the step in which the main thread may have waited for the lock: not the data loader
     wait, in which it waits for workers, and no operators, which run without the lock."""
     if judged.on_device:
-        return _ON_DEVICE
+        return HOST_AT_WORK
     return tuple(
         part.name
         for part in judged.parts

@@ -8,7 +8,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
-from perftui.facts.judged_step import PYTHON_IN, judged_step
+from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.place import Place
 from perftui.facts.steps import steady_step
 from perftui.run.columns import phase_name
@@ -29,7 +29,7 @@ def _steps(facts: Facts) -> Lost | None:
     judged = judged_step.or_none(facts)
     parts: tuple[str, ...] = (found.phase, f"{PYTHON_IN}{found.phase}")
     if judged is not None and judged.on_device:
-        parts = (GapCause.PYTHON.value, GapCause.LAUNCH.value, GapCause.SYNCHRONISATION.value)
+        parts = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
     line = found.line
     place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
     return Lost(

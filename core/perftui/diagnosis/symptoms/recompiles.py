@@ -9,14 +9,16 @@ from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.judged_step import PYTHON_IN, judged_step
+from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
 from perftui.facts.moments import FEWEST_MOMENTS, moments
 from perftui.facts.place import Place
 from perftui.facts.steps import steady_rows, steady_step
 from perftui.run.stack_samples import COMPILE
 
-_ON_DEVICE = (GapCause.LAUNCH.value, GapCause.PYTHON.value, GapCause.UNEXPLAINED.value)
 _PHASES = ("forward", "backward", "other")
+
+
+_ON_HOST = (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES))
 
 
 def _lost(facts: Facts) -> Lost | None:
@@ -48,7 +50,9 @@ def _lost(facts: Facts) -> Lost | None:
             Figure("steady steps", step.count, "count"),
         ),
         place=Place(rank=facts.rank_number, file=first.file, line=first.line) if first else None,
-        parts=_ON_DEVICE if on_device else (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES)),
+        parts=HOST_AT_WORK
+        if on_device
+        else (*_PHASES, *(f"{PYTHON_IN}{each}" for each in _PHASES)),
     )
 
 

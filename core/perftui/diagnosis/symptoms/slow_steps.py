@@ -10,7 +10,7 @@ from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
-from perftui.facts.judged_step import judged_step
+from perftui.facts.judged_step import HOST_AT_WORK, judged_step
 from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.place import Place
@@ -33,13 +33,7 @@ LEAST_UNEXPLAINED = 1 / 3
 _ELSEWHERE = ("input_wait", "loader_start")
 """Phases of which other rules speak."""
 
-_ON_DEVICE = (
-    GapCause.PYTHON.value,
-    GapCause.LAUNCH.value,
-    GapCause.SYNCHRONISATION.value,
-    GapCause.UNEXPLAINED.value,
-    EXPOSED_COPIES,
-)
+_ON_DEVICE = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
 
 
 def _slow(facts: Facts) -> Lost | None:

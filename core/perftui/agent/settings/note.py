@@ -26,6 +26,12 @@ VARIABLES = frozenset(
         "NCCL_DEBUG",
         "TORCH_DISTRIBUTED_DEBUG",
         "CUBLAS_WORKSPACE_CONFIG",
+        "PYTORCH_NO_CUDA_MEMORY_CACHING",
+        "TORCH_CUDA_SANITIZER",
+        "TORCH_SHOW_CPP_STACKTRACES",
+        "PYTHONDEVMODE",
+        "PYTHONMALLOC",
+        "PYTHONTRACEMALLOC",
     }
 )
 """Variables of the environment that are told of: a fixed list, as others may hold secrets."""

@@ -8,7 +8,6 @@ from perftui.diagnosis.model import Confidence, Severity
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
 from tests.core.diagnosis.stories import (
     CALL,
-    CALL,
     busy,
     diagnosed,
     finding_of,

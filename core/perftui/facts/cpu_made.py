@@ -103,7 +103,7 @@ def _chains(trace: Trace, calls: Int64, at: Int64, outer: Int64, launch: Int64) 
         going &= (trace.track[row] == trace.track[following]) & (apart < FARTHEST)
         made = going & makes[before]
         first = np.where(made, row, first)
-        longer = (maker == NONE) | (trace.duration[row] > trace.duration[maker])
+        longer = (maker == NONE) | (trace.duration[row] >= trace.duration[maker])
         maker = np.where(made & longer, row, maker)
         current = np.where(going, before, current)
     # torch.tensor(values, device=...) makes it on the CPU within itself, and marks that it did.

@@ -54,8 +54,10 @@ VARIABLES = frozenset(
         "NCCL_IB_DISABLE",
         "TORCH_DISTRIBUTED_DEBUG",
         "CUBLAS_WORKSPACE_CONFIG",
-        "PYTHONMALLOC",
+        "TORCH_CUDA_SANITIZER",
         "PYTHONDEVMODE",
+        "PYTHONMALLOC",
+        "PYTHONTRACEMALLOC",
     }
 )
 """Variables of the environment that are told of: a fixed list, as others may hold secrets."""

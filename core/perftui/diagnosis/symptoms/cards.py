@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COPIES
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.cards import Card, cards
 from perftui.facts.fact import Facts
@@ -77,7 +77,8 @@ def _shared(facts: Facts) -> Lost | None:
                 Figure.share("memory of other processes", held, SHARED_MEMORY),
                 *((Figure.share("busy beside this", beside, SHARED_USE),) if beside > 0 else ()),
             ),
-            share=beside if beside > 0 else 0.0,
+            share=max(beside, 0.0),
+            worst=Severity.WARNING,
         )
     return None
 

@@ -22,6 +22,8 @@ from perftui.facts.source_search import line_that_says
 LEAST_STACKS = 0.03
 """Share of the samples that write down stacks, from which on anomaly detection does."""
 
+_DETECTS = r"detect_anomaly\s*\((?!\s*False)"
+
 _OFF = ("", "0", "false", "off", "no")
 
 _VARIABLES = {
@@ -29,6 +31,7 @@ _VARIABLES = {
     "NCCL_DEBUG": ("version", "warn"),
     "TORCH_DISTRIBUTED_DEBUG": ("info",),
     "TORCH_CUDA_SANITIZER": (),
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": (),
     "TORCH_SHOW_CPP_STACKTRACES": (),
     "PYTHONMALLOC": ("malloc", "pymalloc"),
     "PYTHONDEVMODE": (),
@@ -36,7 +39,7 @@ _VARIABLES = {
 }
 """Variables of the environment for finding errors, with the values that cost nothing."""
 
-_ON_GPU = frozenset({"NCCL_DEBUG", "TORCH_CUDA_SANITIZER"})
+_ON_GPU = frozenset({"NCCL_DEBUG", "TORCH_CUDA_SANITIZER", "PYTORCH_NO_CUDA_MEMORY_CACHING"})
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,11 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
     """By the window's checks of gradients, the samples, or the mode itself."""
     checks, noted = anomaly_checks.or_none(facts), stack_notes(facts)
     is_on = bool(known and known.modes and known.modes.anomaly)
-    if checks is None and not is_on and noted < LEAST_STACKS:
-        return None
+    if checks is None and not is_on:
+        # Others write down stacks too: a mode that is off between two steps may be on within them.
+        may_be = known is None or line_that_says(facts, _DETECTS) is not None
+        if noted < LEAST_STACKS or not may_be:
+            return None
     judged, place, looks = judged_step.or_none(facts), None, ""
     cost = round(noted * judged.of.mean) if judged else 0
     if checks is not None:
@@ -99,7 +105,7 @@ def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
         f"Anomaly detection is on{looks}",
         min(cost, judged.of.mean) if judged else 0,
         _anomaly_parts(judged),
-        r"detect_anomaly\s*\((?!\s*False)",
+        _DETECTS,
         place,
     )
 

@@ -134,6 +134,8 @@ def _headroom(facts: Facts) -> Lost | None:
             Figure.share("peak memory in use", fullest.share),
             Figure.share("GPU busy", machine.gpu_busy),
         ),
+        share=1 - fullest.share,
+        worst=Severity.INFO,
     )
 
 
@@ -190,6 +192,11 @@ HEADROOM = Rule(
         "learning rate has to follow."
     ),
     lost=_headroom,
-    limits=Limits(2.0, 3.0, "SageMaker speaks of a card below 70 %.", info=0.0),
+    limits=Limits(
+        HALF,
+        1.0,
+        "SageMaker speaks of a card that is busy less than 70 % of the time.",
+        of="of its memory free",
+    ),
     answer="larger batches, where training allows",
 )

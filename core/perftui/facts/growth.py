@@ -119,8 +119,8 @@ def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     stages = STAGES.get(phase)
     chosen = np.isin(found.stage, stages) if stages else ~np.isin(found.stage, known)
     middle = int(rows["start"][len(rows) // 2])
-    late = chosen & (found.stacks["time"] >= middle)
-    early = chosen & (found.stacks["time"] < middle)
+    late = chosen & (found.time >= middle)
+    early = chosen & (found.time < middle)
     after, before = found.lines(late), found.lines(early)
     if after.samples < FEWEST_MOMENTS:
         return None

@@ -12,14 +12,13 @@ from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses
 from perftui.facts.judged_step import PYTHON_IN, judged_step
 from perftui.facts.line_words import VAGUE
-from perftui.facts.lines import LinesByTime, LineShare, lines_by_time
+from perftui.facts.lines import LinesByTime, LineShare
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.operator_share import operator_share
 from perftui.facts.own_samples import (
     INSIDE,
     calls_no_framework,
     own_samples,
-    sample_count,
     time_by_words,
 )
 from perftui.facts.steady import Mask
@@ -124,7 +123,7 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
     if found is None:
         return 0
     own = (found.stage == phase) & calls_no_framework(found)
-    if sample_count(found, own) < FEWEST_MOMENTS:
+    if found.count(own) < FEWEST_MOMENTS:
         return 0
     if judged.on_device:
         return min(round(found.share(own) * step.mean), step.part(phase))
@@ -138,26 +137,25 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
 def longest_function(found: Moments) -> ScriptFunction | None:
     """Where the script's own Python is most of the time; None where too few samples tell."""
     chosen = own_samples(found)
-    if sample_count(found, chosen) < FEWEST_MOMENTS:
+    if found.count(chosen) < FEWEST_MOMENTS:
         return None
     groups: dict[tuple[str, str, int], list[int]] = {}
-    rows = np.flatnonzero(chosen)
-    columns = [found.stacks[name][rows].tolist() for name in ("file", "line", "function")]
+    held = found.by_place(np.where(chosen, found.held, 0))
+    rows = np.flatnonzero(held)
+    columns = [found.places[name][rows].tolist() for name in ("file", "line", "function")]
     for row, file, line, function in zip(rows.tolist(), *columns, strict=True):
         name = outermost(function)
         # Lines outside of functions have nothing in common but the file.
         groups.setdefault((file, name, line if not name else -1), []).append(row)
-    held = found.held
     key = max(groups, key=lambda one: (int(held[groups[one]].sum()), one))
-    of_group = np.zeros(len(held), dtype=np.bool_)
-    of_group[groups[key]] = True
+    of_group = chosen & np.isin(found.at, groups[key])
     lines = found.lines(of_group)
     return ScriptFunction(
         lines.lines[0],
         key[1],
-        int(held[of_group].sum()) / max(int(held[chosen].sum()), 1),
+        lines.covered / max(int(held.sum()), 1),
         _words(found, of_group),
-        lines_by_time(found.stacks, np.where(chosen, held, 0)),
+        found.lines(chosen),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses_of
-from perftui.facts.lines import LinesByTime, lines_by_time
+from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import moments
 from perftui.facts.steady import Mask, median
 from perftui.facts.steps import MANY_STEPS, steady_rows
@@ -132,15 +132,14 @@ def _cause(facts: Facts, slow: Table) -> tuple[str, int, LinesByTime | None]:
     if found is None:
         return COLLECTING, times[COLLECTING], None
     during = union(slow["start"], slow["start"] + slow["duration"])
-    held = during.within(found.stacks["time"], found.stacks["time"] + found.stacks["held"])
-    masks = {SAVE: found.stage == SAVE, COMPILE: found.stage == COMPILE}
-    masks[PROFILE] = found.stage == PROFILE
+    held = during.within(found.time, found.time + found.length)
+    masks = {stage: found.stage == stage for stage in (SAVE, COMPILE, PROFILE)}
     for name, mask in masks.items():
         times[name] = int(held[mask].sum())
     cause = max(times, key=lambda name: times[name])
     at_cause = masks.get(cause)
     chosen = held if at_cause is None or not times[cause] else np.where(at_cause, held, 0)
-    return cause, times[cause], lines_by_time(found.stacks, chosen)
+    return cause, times[cause], found.lines(chosen > 0, chosen)
 
 
 def _every(indices: Int64) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
@@ -161,10 +159,7 @@ def _checkpoint(facts: Facts) -> Lost | None:
 
 def _sampled(found: Moments, mask: Mask, mean: int) -> int:
     """Of the mean step, by samples; 0 where too few of them found it."""
-    every = np.maximum(found.stacks["every"], 1)
-    if float((found.held / every)[mask].sum()) < FEWEST_MOMENTS:
-        return 0
-    return round(found.share(mask) * mean)
+    return round(found.share(mask) * mean) if found.count(mask) >= FEWEST_MOMENTS else 0
 
 
 SLOW = Rule(

@@ -68,7 +68,9 @@ def trend(values: npt.NDArray[np.number]) -> Trend:
     slope = np.sort(rises / (late - early))[len(rises) // 2]
     middle = np.sort(blocks - slope * np.arange(BLOCKS))[BLOCKS // 2]
     tau = float(np.sign(rises).sum()) / len(rises)
-    return Trend(float(middle), float(middle + slope * (BLOCKS - 1)), tau)
+    # Where the values rise faster and faster, the line begins below all of them.
+    first, last = max(middle, blocks.min()), middle + slope * (BLOCKS - 1)
+    return Trend(float(first), float(max(last, blocks.min())), tau)
 
 
 @fact

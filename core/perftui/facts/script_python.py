@@ -10,6 +10,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses
+from perftui.facts.growth import growing_steps
 from perftui.facts.judged_step import PYTHON_IN, judged_step
 from perftui.facts.line_words import VAGUE
 from perftui.facts.lines import LinesByTime, LineShare
@@ -23,6 +24,7 @@ from perftui.facts.own_samples import (
 )
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
+from perftui.facts.uneven_steps import slow_steps
 from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
@@ -103,8 +105,19 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     collected = gc_pauses.or_none(facts)
     if collected is not None:
         left -= collected.outside
+    left -= _of_some_steps(facts)
     certain = _certain(found) if found else 0.0
     return max(round(left * max(1 - running, certain)), 0)
+
+
+def _of_some_steps(facts: Facts) -> int:
+    """What later steps take more than the first, and a few more than all others: rules about them
+    speak of that."""
+    growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
+    more = growing.cost if growing and growing.phase == OTHER else 0
+    if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
+        more += slow.excess
+    return more
 
 
 def _certain(found: Moments) -> float:

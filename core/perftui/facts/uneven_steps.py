@@ -36,6 +36,13 @@ FEWEST_ALIKE = 2
 MOSTLY = 0.75
 """Of the excess of slow steps, in forward passes."""
 
+MOST_UNEXPLAINED = 0.1
+"""Of the steps that may be slow without a cause: where more are, the training has two kinds of
+steps rather than a few slow ones."""
+
+LEAST_UNEXPLAINED = 1 / 3
+"""Of the step, lost to slow steps without a known cause: the mean is then 1.5 times the median."""
+
 DIFFERENCE = 0.5
 """Share of the time of slow steps above the median from which on something explains it."""
 
@@ -62,6 +69,12 @@ class SlowSteps:
     """Steps from one slow one to the next, where that is always about the same; else 0."""
     lines: LinesByTime | None
     """Where the main thread was in slow steps: while at the cause where there is one."""
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether slow steps are few, and hold much of the time, though nothing tells why."""
+        is_few = self.count <= MOST_UNEXPLAINED * self.steps
+        return is_few and self.excess >= LEAST_UNEXPLAINED * self.mean
 
 
 @fact

@@ -17,6 +17,9 @@ MOST_MESSAGES = 20
 
 _KINDS = ("error", "warning")
 
+SHORTEST_NS = 1_000_000_000
+"""Of all steps together, for what recording took of them to be worth a word."""
+
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
 said of the training steps is then not what the run waits for. Reinforcement learning mostly
@@ -56,7 +59,7 @@ def _cost(facts: Facts) -> Iterator[str]:
     cost, budget = recording_cost(facts), overhead_budget(facts)
     if cost is None or budget is None or not run_is_over(facts):
         return
-    if cost.total > budget * cost.whole:
+    if cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole:
         yield (
             f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
             f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "

@@ -8,12 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from perftui.facts.line_words import words_of
+from perftui.facts.line_words import reports, words_of
 from perftui.facts.moments import Moments
 from perftui.facts.steady import Mask
 from perftui.run.stack_samples import FORWARD, OPTIMIZER
 
-_OF_TORCH = re.compile(r"^(?!torch/utils/tensorboard)(torch|torchvision|transformers)/")
+_OF_TORCH = re.compile(
+    r"^(?!torch/utils/tensorboard)(torch\w*|transformers|accelerate|(pytorch_)?"
+    r"lightning\w*|fastai|ignite|composer|timm|ultralytics)/"
+)
 """Frames of the framework: what the script calls there is not its own Python."""
 
 _COPIES = re.compile(r"/copy\.py |__deepcopy__")
@@ -38,6 +41,8 @@ def calls_no_framework(found: Moments) -> Mask:
     """Samples in the script's own Python, rather than in the framework that it calls."""
     name = "via" if (found.places["via"] != "").any() else "inner"
     own = ~found.matching(_is_of_torch, name) | found.matching(_copies, "via", "inner")
+    # A framework calls loggers and progress bars that the script has asked for.
+    own |= found.matching(reports, "inner")
     mask: Mask = own & (found.places["file"] != "")[found.at]
     return mask
 

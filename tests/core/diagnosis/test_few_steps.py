@@ -48,10 +48,10 @@ def test_a_run_without_steps_names_where_it_was() -> None:
 
 def test_a_short_run_that_paid_much_for_being_recorded_says_so() -> None:
     budget = {"overhead": 0.01}
-    costly = make_run(phases={"forward": 10}, overhead=300_000, profile=budget)
+    costly = make_run(phases={"forward": 100}, overhead=3_000_000, profile=budget)
     assert notes(Facts(costly)) == (
-        "recording took 3.0 % of the steps' 400 ms, more than 1.0 %: a run as short pays for its "
+        "recording took 3.0 % of the steps' 4.0 s, more than 1.0 %: a run as short pays for its "
         "first window; its steps are judged without that",
     )
-    cheap = make_run(phases={"forward": 10}, overhead=90_000, profile=budget)
+    cheap = make_run(phases={"forward": 100}, overhead=900_000, profile=budget)
     assert notes(Facts(cheap)) == ()

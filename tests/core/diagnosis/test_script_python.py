@@ -72,6 +72,15 @@ def test_a_copy_of_the_model_is_the_scripts_own() -> None:
     assert "copying objects (copy.deepcopy), at train.py:15" in told(run, "python-bound").sentence
 
 
+def test_a_logger_that_a_framework_calls_is_named_by_the_line_that_trains() -> None:
+    steps = step_table(STEPS, {"forward": 60, "other": 40})
+    row = Seen(60, 40, 90, via="lightning/trainer.py fit", inner="wandb/sdk/run.py:7 log")
+    logged = [row._replace(start=100 * at + 60) for at in range(STEPS)]
+    computed = [Seen(100 * at, 60, 90, FORWARD, via="lightning/trainer.py") for at in range(STEPS)]
+    finding = told(run_of(steps, *logged, *computed), "python-bound")
+    assert finding.sentence.endswith("is reporting to Weights & Biases, at train.py:90.")
+
+
 def test_without_samples_and_window_it_is_not_judged() -> None:
     run = run_of(step_table(STEPS, {"forward": 50, "other": 50}))
     assert said(run, "python-bound") is None

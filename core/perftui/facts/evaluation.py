@@ -10,7 +10,7 @@ from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples
-from perftui.facts.moments import FEWEST_MOMENTS, stages_of
+from perftui.facts.moments import FEWEST_MOMENTS, moments_of
 from perftui.facts.steps import EVAL, TRAIN, count_of, step_kind
 from perftui.facts.uneven_steps import EVALUATING, slow_steps
 from perftui.run.stack_samples import FORWARD
@@ -79,18 +79,13 @@ def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:
     if int((held > 0).sum()) < FEWEST_MOMENTS:
         return None
     # The model's own lines are called by training too: those that only evaluation has are its own.
-    keys = list(zip(outside["file"].tolist(), outside["line"].tolist(), strict=True))
-    trained = {
-        key
-        for key, time, eval_time, stage in zip(
-            keys,
-            outside["held"].tolist(),
-            held.tolist(),
-            stages_of(outside, outside["held"]).tolist(),
-            strict=True,
-        )
-        if stage == FORWARD and time > 2 * eval_time
-    }
-    own = np.fromiter((key not in trained for key in keys), np.bool_, len(keys))
-    found = lines_by_time(outside, np.where(own, held, 0))
-    return found if found.samples >= 1 else lines_by_time(outside, held)
+    everywhere = moments_of(outside, outside["held"])
+    places = everywhere.places
+    keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
+    whole = everywhere.by_place(everywhere.held)
+    within = everywhere.by_place(held[outside["held"] > 0])
+    is_shared = (everywhere.stages == FORWARD) & (whole > 2 * within)
+    trained = {keys[row] for row in np.flatnonzero(is_shared).tolist()}
+    own = np.array([key not in trained for key in keys], dtype=np.bool_)
+    found = lines_by_time(everywhere.places, np.where(own, within, 0))
+    return found if found.covered else lines_by_time(everywhere.places, within)

@@ -9,7 +9,7 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.analysis.steps.parts import OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.lines import LinesByTime, lines_by_time
+from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.steps import steady_rows, steady_step
 from perftui.run.table import Table
@@ -97,7 +97,7 @@ def _lines(facts: Facts, pauses: Table) -> LinesByTime | None:
     held = _held(found, pauses) if found else None
     if found is None or held is None:
         return None
-    lines = lines_by_time(found.stacks, held)
+    lines = found.lines(held > 0, held)
     return lines if lines.samples >= FEWEST_MOMENTS else None
 
 
@@ -106,5 +106,4 @@ def _held(found: Moments, pauses: Table) -> Int64 | None:
     if not len(pauses):
         return None
     during = union(pauses["time"], pauses["time"] + pauses["duration"])
-    started = found.stacks["time"]
-    return during.within(started, started + found.stacks["held"])
+    return during.within(found.time, found.time + found.length)

@@ -68,7 +68,9 @@ def trend(values: npt.NDArray[np.number]) -> Trend:
     slope = np.sort(rises / (late - early))[len(rises) // 2]
     middle = np.sort(blocks - slope * np.arange(BLOCKS))[BLOCKS // 2]
     tau = float(np.sign(rises).sum()) / len(rises)
-    return Trend(float(middle), float(middle + slope * (BLOCKS - 1)), tau)
+    # Where the values rise faster and faster, the line begins below all of them.
+    first, last = max(middle, blocks.min()), middle + slope * (BLOCKS - 1)
+    return Trend(float(first), float(max(last, blocks.min())), tau)
 
 
 @fact
@@ -119,8 +121,8 @@ def _growing_line(facts: Facts, rows: Table, phase: str) -> LineShare | None:
     stages = STAGES.get(phase)
     chosen = np.isin(found.stage, stages) if stages else ~np.isin(found.stage, known)
     middle = int(rows["start"][len(rows) // 2])
-    late = chosen & (found.stacks["time"] >= middle)
-    early = chosen & (found.stacks["time"] < middle)
+    late = chosen & (found.time >= middle)
+    early = chosen & (found.time < middle)
     after, before = found.lines(late), found.lines(early)
     if after.samples < FEWEST_MOMENTS:
         return None

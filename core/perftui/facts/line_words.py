@@ -60,6 +60,13 @@ _TEXT = tuple(
 VAGUE = frozenset({"", "statistics in Python", "work with NumPy", "a loop in Python"})
 """Words for lines that may also run operators of the model's own work."""
 
+_REPORTING = re.compile(
+    r"^(wandb\w*|mlflow|comet_ml|neptune|clearml|aim|dvclive|matplotlib|seaborn|plotly|pandas"
+    r"|polars|sklearn|tqdm|rich|progressbar|loguru|structlog|requests|urllib3|httpx)/"
+    r"|tensorboard|\b(logging|json)/|/(subprocess|csv)\.py\b"
+)
+"""What reports, draws, counts or asks elsewhere, whoever calls it."""
+
 _SAVING = re.compile(
     r"\bpickle\.dump\(|\b(joblib|cloudpickle|dill)\.dump\(|\bnp\.savez?\w*\(|\bnumpy\.savez?\w*\("
     r"|\bsave_(file|model|pretrained|checkpoint|state|weights)\(|\btorch\.save\("
@@ -70,6 +77,12 @@ _SAVING = re.compile(
 def words_of(file: str, line: int, via: str, inner: str) -> str:
     """What a sample there was doing, empty where nothing tells."""
     return _of_frame(via) or _of_frame(inner) or _of_text(text_of(file, line))
+
+
+@lru_cache(maxsize=4096)
+def reports(frame: str) -> bool:
+    """Whether that frame is of a library for reports: part of no model."""
+    return _REPORTING.search(frame) is not None
 
 
 @lru_cache(maxsize=8192)

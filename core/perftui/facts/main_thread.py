@@ -7,7 +7,7 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
-from perftui.facts.steps import steady_rows, steady_step, step_kind
+from perftui.facts.steps import run_is_over, steady_rows, steady_step, step_kind
 from perftui.run.stack_samples import COLLATE, FETCH, stack_rate_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
@@ -41,8 +41,7 @@ def steady_held(facts: Facts) -> Int64:
 @fact
 def is_without_steps(facts: Facts) -> bool:
     """Whether the run has ended without steps that could be judged."""
-    is_over = facts.manifest is not None and facts.manifest.status.is_over
-    return is_over and steady_step.or_none(facts) is None
+    return run_is_over(facts) and steady_step.or_none(facts) is None
 
 
 @fact

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,10 @@ from perftui.facts.steady import Mask
 from perftui.run.stack_samples import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64
+
+Text = npt.NDArray[np.object_]
+
+_PLACE = ("file", "line", "function", "inner", "via", "stage")
 
 FEWEST_MOMENTS = 5
 """Samples of one activity below which nothing is said of it: fewer are chance."""
@@ -54,96 +59,127 @@ _MOSTLY_SAVES = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Samples within the steady steps; columns of ``stacks``, ``held`` and ``stage`` agree."""
+    """Samples, each at one of ``places``: few places come again and again. ``at``, ``time`` and
+    ``held`` have an entry for each sample."""
 
-    stacks: Table
+    places: Table
+    """Columns of stack samples that say where, and ``every``; each place once."""
+    stages: Text
+    """Of the places: as the column ``stage`` of stack samples; empty for the script's own code."""
+    at: Int64
+    time: Int64
+    """When it was first seen there, ns."""
     held: Int64
-    """The time within the steady steps that each stands for, ns."""
-    stage: npt.NDArray[np.object_]
-    """As the column ``stage`` of stack samples; empty for the script's own code."""
+    """The time that it stands for, ns."""
+    length: Int64
+    """The time until it was seen elsewhere, ns: no less than ``held``."""
+
+    @property
+    def stage(self) -> Text:
+        """Of the samples."""
+        expanded: Text = self.stages[self.at]
+        return expanded
 
     @property
     def covered(self) -> int:
         """Time of all of them, ns."""
         return int(self.held.sum())
 
-    def lines(self, chosen: Mask) -> LinesByTime:
-        """Where the thread was at the ``chosen`` ones."""
-        return lines_by_time(self.stacks, np.where(chosen, self.held, 0))
+    def by_place(self, held: Int64) -> Int64:
+        """Time of each place, ns, where samples stand for ``held``."""
+        total = np.zeros(len(self.stages), dtype=np.int64)
+        np.add.at(total, self.at, held)
+        return total
+
+    def lines(self, chosen: Mask, held: Int64 | None = None) -> LinesByTime:
+        """Where the thread was at the ``chosen`` samples."""
+        time = np.where(chosen, self.held if held is None else held, 0)
+        return lines_by_time(self.places, self.by_place(time))
 
     def share(self, chosen: Mask) -> float:
         """Of the time of all of them, 0 to 1."""
         return int(self.held[chosen].sum()) / self.covered if self.covered else 0.0
 
+    def count(self, chosen: Mask) -> int:
+        """About how many samples the ``chosen`` ones are: one may stand for several."""
+        return round(float((self.held / self.places["every"][self.at])[chosen].sum()))
+
     def matching(self, accepts: Callable[[str], bool], *names: str) -> Mask:
         """Those of which a column of ``names`` is accepted."""
-        mask = np.zeros(len(self.held), dtype=np.bool_)
+        mask = np.zeros(len(self.stages), dtype=np.bool_)
         for name in names:
-            if name in self.stacks:
-                values = self.stacks[name].tolist()
-                mask |= np.fromiter(map(accepts, values), np.bool_, len(mask))
-        return mask
+            mask |= np.fromiter(map(accepts, self.places[name].tolist()), np.bool_, len(mask))
+        expanded: Mask = mask[self.at]
+        return expanded
 
 
 @fact
 def moments(facts: Facts) -> Moments | None:
-    """None where too few samples of the steady steps tell."""
+    """Samples of the steady steps; None where too few of them tell."""
     outside, inside = stack_samples(facts)
-    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, inside_held(inside))
+    # Samples from inside come in windows only: all of their time counts.
+    stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
     if "stage" not in stacks or not len(stacks):
         return None
-    kept = held > 0
-    stacks, held = stacks.where(kept), held[kept]
-    found = Moments(stacks, held, stages_of(stacks, held))
-    every: Int64 = np.maximum(stacks["every"], 1)
-    is_enough = len(held) and int((held / every).sum()) >= FEWEST_SAMPLES // 2
+    found = moments_of(stacks, stacks["held"] if held is None else held)
+    is_enough = found.count(found.held > 0) >= FEWEST_SAMPLES // 2
     return found if is_enough else None
 
 
-def inside_held(inside: Table) -> Int64:
-    """Samples from inside come in windows only: all of their time counts."""
-    return inside["held"] if len(inside) else np.zeros(0, dtype=np.int64)
+def moments_of(stacks: Table, held: Int64) -> Moments:
+    """The rows of ``stacks`` that stand for more than no time of ``held``."""
+    rows = held > 0
+    unknown: Text = np.full(len(stacks), "", dtype=object)
+    columns = [stacks.values.get(name, unknown)[rows].tolist() for name in _PLACE]
+    every: Int64 = np.maximum(stacks["every"][rows], 1)
+    codes: dict[tuple[Any, ...], int] = {}
+    keys = zip(*columns, every.tolist(), strict=True)
+    at = [codes.setdefault(key, len(codes)) for key in keys]
+    values: dict[str, npt.NDArray[Any]] = {}
+    for number, name in enumerate((*_PLACE, "every")):
+        kind: type = np.int64 if name in ("line", "every") else object
+        values[name] = np.array([key[number] for key in codes], dtype=kind)
+    places = Table((), values)
+    code: Int64 = np.array(at, dtype=np.int64)
+    totals = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(totals, code, held[rows])
+    stages = _stages_of(places, totals)
+    return Moments(places, stages, code, stacks["time"][rows], held[rows], stacks["held"][rows])
 
 
-def stages_of(stacks: Table, held: Int64) -> npt.NDArray[np.object_]:
-    """The stage of each sample: as recorded, in older runs as the innermost frame tells."""
-    stage: npt.NDArray[np.object_] = stacks["stage"].copy()
+def _stages_of(places: Table, held: Int64) -> Text:
+    """As recorded, in older runs as the innermost frame tells."""
+    stage: Text = places["stage"].copy()
     empty = stage == ""
-    if "via" not in stacks or not (stacks["via"] != "").any():
-        inner = [_stage_of_frame(frame) for frame in stacks["inner"][empty].tolist()]
+    if not (places["via"] != "").any():
+        inner = [_stage_of_frame(frame) for frame in places["inner"][empty].tolist()]
         stage[empty] = np.array(inner, dtype=object)
-        return _with_whole_lines(stacks, held, stage)
-    names = ("file", "line", "via", "inner")
-    columns = [stacks[name][empty].tolist() for name in names]
+        return _with_whole_lines(places, held, stage)
+    columns = [places[name][empty].tolist() for name in ("file", "line", "via", "inner")]
     saving = [_saves(*place) for place in zip(*columns, strict=True)]
     stage[np.flatnonzero(empty)[np.array(saving, dtype=np.bool_)]] = SAVE
-    return _with_its_file(stacks, stage)
+    return _with_its_file(places, stage)
 
 
-def _with_its_file(stacks: Table, stage: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+def _with_its_file(places: Table, stage: Text) -> Text:
     """Beside lines that save, those that open and close the file."""
-    saving = stage == SAVE
-    files, lines = stacks["file"].tolist(), stacks["line"].tolist()
+    files, lines = places["file"].tolist(), places["line"].tolist()
     beside = {
         (files[row], lines[row] + offset)
-        for row in np.flatnonzero(saving).tolist()
+        for row in np.flatnonzero(stage == SAVE).tolist()
         for offset in range(-BESIDE, BESIDE + 1)
     }
-    if not beside:
-        return stage
-    for row in np.flatnonzero(stage == "").tolist():
+    for row in np.flatnonzero(stage == "").tolist() if beside else ():
         place = files[row], lines[row]
-        texts = str(stacks["via"][row]), str(stacks["inner"][row])
+        texts = str(places["via"][row]), str(places["inner"][row])
         if place in beside and words_of(*place, *texts) == WRITING:
             stage[row] = SAVE
     return stage
 
 
-def _with_whole_lines(
-    stacks: Table, held: Int64, stage: npt.NDArray[np.object_]
-) -> npt.NDArray[np.object_]:
-    """All samples of a line that saves for a good part of its time."""
-    keys = list(zip(stacks["file"].tolist(), stacks["line"].tolist(), strict=True))
+def _with_whole_lines(places: Table, held: Int64, stage: Text) -> Text:
+    """All of a line that saves for a good part of its time."""
+    keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
     totals: dict[tuple[str, int], list[int]] = {}
     for key, time, is_save in zip(keys, held.tolist(), (stage == SAVE).tolist(), strict=True):
         of_line = totals.setdefault(key, [0, 0])

@@ -8,12 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from perftui.facts.line_words import words_of
+from perftui.facts.line_words import reports, words_of
 from perftui.facts.moments import Moments
 from perftui.facts.steady import Mask
 from perftui.run.stack_samples import FORWARD, OPTIMIZER
 
-_OF_TORCH = re.compile(r"^(?!torch/utils/tensorboard)(torch|torchvision|transformers)/")
+_OF_TORCH = re.compile(
+    r"^(?!torch/utils/tensorboard)(torch\w*|transformers|accelerate|(pytorch_)?"
+    r"lightning\w*|fastai|ignite|composer|timm|ultralytics)/"
+)
 """Frames of the framework: what the script calls there is not its own Python."""
 
 _COPIES = re.compile(r"/copy\.py |__deepcopy__")
@@ -25,23 +28,22 @@ INSIDE = (FORWARD, OPTIMIZER)
 
 def time_by_words(found: Moments, chosen: Mask) -> Counter[str]:
     """Time of ``chosen``, ns, by what is done there."""
-    names = ("file", "line", "via", "inner")
     count: Counter[str] = Counter()
-    rows = np.flatnonzero(chosen)
-    columns = [
-        found.stacks[name][rows].tolist() if name in found.stacks else [""] * len(rows)
-        for name in names
-    ]
-    for time, *place in zip(found.held[rows].tolist(), *columns, strict=True):
+    held = found.by_place(np.where(chosen, found.held, 0))
+    rows = np.flatnonzero(held)
+    columns = [found.places[name][rows].tolist() for name in ("file", "line", "via", "inner")]
+    for time, *place in zip(held[rows].tolist(), *columns, strict=True):
         count[words_of(*place)] += time
     return count
 
 
 def calls_no_framework(found: Moments) -> Mask:
     """Samples in the script's own Python, rather than in the framework that it calls."""
-    name = "via" if "via" in found.stacks and (found.stacks["via"] != "").any() else "inner"
+    name = "via" if (found.places["via"] != "").any() else "inner"
     own = ~found.matching(_is_of_torch, name) | found.matching(_copies, "via", "inner")
-    mask: Mask = own & (found.stacks["file"] != "")
+    # A framework calls loggers and progress bars that the script has asked for.
+    own |= found.matching(reports, "inner")
+    mask: Mask = own & (found.places["file"] != "")[found.at]
     return mask
 
 
@@ -60,9 +62,3 @@ def own_samples(found: Moments) -> Mask:
     outside = found.stage == ""
     mask: Mask = (outside | np.isin(found.stage, INSIDE)) & calls_no_framework(found)
     return mask
-
-
-def sample_count(found: Moments, chosen: Mask) -> int:
-    """About how many samples ``chosen`` are."""
-    every = np.maximum(found.stacks["every"], 1)
-    return round(float((found.held / every)[chosen].sum()))

@@ -10,20 +10,21 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses
+from perftui.facts.growth import growing_steps
 from perftui.facts.judged_step import PYTHON_IN, judged_step
 from perftui.facts.line_words import VAGUE
-from perftui.facts.lines import LinesByTime, LineShare, lines_by_time
+from perftui.facts.lines import LinesByTime, LineShare
 from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
 from perftui.facts.own_samples import (
     INSIDE,
     calls_no_framework,
     own_samples,
-    sample_count,
     time_by_words,
 )
 from perftui.facts.phase_shares import phase_shares
 from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_step
+from perftui.facts.uneven_steps import slow_steps
 from perftui.run.stack_samples import COMPILE, PROFILE, SAVE
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
@@ -108,8 +109,19 @@ def _outside_of_phases(facts: Facts, found: Moments | None) -> int:
     collected = gc_pauses.or_none(facts)
     if collected is not None:
         left -= collected.outside
+    left -= _of_some_steps(facts)
     certain = _certain(found) if found else 0.0
     return max(round(left * max(1 - running, certain)), 0)
+
+
+def _of_some_steps(facts: Facts) -> int:
+    """What later steps take more than the first, and a few more than all others: rules about them
+    speak of that."""
+    growing, slow = growing_steps.or_none(facts), slow_steps.or_none(facts)
+    more = growing.cost if growing and growing.phase == OTHER else 0
+    if slow and slow.phase == OTHER and not slow.cause and slow.stands_out:
+        more += slow.excess
+    return more
 
 
 def _certain(found: Moments) -> float:
@@ -128,7 +140,7 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
     if found is None:
         return 0
     own = (found.stage == phase) & calls_no_framework(found)
-    if sample_count(found, own) < FEWEST_MOMENTS:
+    if found.count(own) < FEWEST_MOMENTS:
         return 0
     if judged.on_device:
         return min(round(found.share(own) * step.mean), step.part(phase))
@@ -142,26 +154,25 @@ def _inside(facts: Facts, found: Moments | None, phase: str) -> int:
 def longest_function(found: Moments) -> ScriptFunction | None:
     """Where the script's own Python is most of the time; None where too few samples tell."""
     chosen = own_samples(found)
-    if sample_count(found, chosen) < FEWEST_MOMENTS:
+    if found.count(chosen) < FEWEST_MOMENTS:
         return None
     groups: dict[tuple[str, str, int], list[int]] = {}
-    rows = np.flatnonzero(chosen)
-    columns = [found.stacks[name][rows].tolist() for name in ("file", "line", "function")]
+    held = found.by_place(np.where(chosen, found.held, 0))
+    rows = np.flatnonzero(held)
+    columns = [found.places[name][rows].tolist() for name in ("file", "line", "function")]
     for row, file, line, function in zip(rows.tolist(), *columns, strict=True):
         name = outermost(function)
         # Lines outside of functions have nothing in common but the file.
         groups.setdefault((file, name, line if not name else -1), []).append(row)
-    held = found.held
     key = max(groups, key=lambda one: (int(held[groups[one]].sum()), one))
-    of_group = np.zeros(len(held), dtype=np.bool_)
-    of_group[groups[key]] = True
+    of_group = chosen & np.isin(found.at, groups[key])
     lines = found.lines(of_group)
     return ScriptFunction(
         lines.lines[0],
         key[1],
-        int(held[of_group].sum()) / max(int(held[chosen].sum()), 1),
+        lines.covered / max(int(held.sum()), 1),
         _words(found, of_group),
-        lines_by_time(found.stacks, np.where(chosen, held, 0)),
+        found.lines(chosen),
     )
 
 

@@ -71,8 +71,12 @@ def steady_mask(facts: Facts) -> Mask:
         return found
     of_kind: Mask = steps["kind"] == step_kind(facts)
     is_long = int(steps["duration"][of_kind].sum()) >= LONG_RUN_NS
-    is_over = facts.manifest is not None and facts.manifest.status.is_over
-    return of_kind if is_long and is_over else found
+    return of_kind if is_long and run_is_over(facts) else found
+
+
+def run_is_over(facts: Facts) -> bool:
+    """Whether there is a run and nothing more will come of it."""
+    return facts.manifest is not None and facts.manifest.status.is_over
 
 
 @fact

@@ -9,7 +9,7 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, UnknownError, fact
 from perftui.facts.gc_pauses import gc_pauses_of
-from perftui.facts.lines import LinesByTime, lines_by_time
+from perftui.facts.lines import LinesByTime
 from perftui.facts.moments import moments
 from perftui.facts.steady import Mask, median
 from perftui.facts.steps import MANY_STEPS, steady_rows
@@ -35,6 +35,13 @@ FEWEST_ALIKE = 2
 
 MOSTLY = 0.75
 """Of the excess of slow steps, in forward passes."""
+
+MOST_UNEXPLAINED = 0.1
+"""Of the steps that may be slow without a cause: where more are, the training has two kinds of
+steps rather than a few slow ones."""
+
+LEAST_UNEXPLAINED = 1 / 3
+"""Of the step, lost to slow steps without a known cause: the mean is then 1.5 times the median."""
 
 DIFFERENCE = 0.5
 """Share of the time of slow steps above the median from which on something explains it."""
@@ -62,6 +69,12 @@ class SlowSteps:
     """Steps from one slow one to the next, where that is always about the same; else 0."""
     lines: LinesByTime | None
     """Where the main thread was in slow steps: while at the cause where there is one."""
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether slow steps are few, and hold much of the time, though nothing tells why."""
+        is_few = self.count <= MOST_UNEXPLAINED * self.steps
+        return is_few and self.excess >= LEAST_UNEXPLAINED * self.mean
 
 
 @fact
@@ -132,15 +145,14 @@ def _cause(facts: Facts, slow: Table) -> tuple[str, int, LinesByTime | None]:
     if found is None:
         return COLLECTING, times[COLLECTING], None
     during = union(slow["start"], slow["start"] + slow["duration"])
-    held = during.within(found.stacks["time"], found.stacks["time"] + found.stacks["held"])
-    masks = {SAVE: found.stage == SAVE, COMPILE: found.stage == COMPILE}
-    masks[PROFILE] = found.stage == PROFILE
+    held = during.within(found.time, found.time + found.length)
+    masks = {stage: found.stage == stage for stage in (SAVE, COMPILE, PROFILE)}
     for name, mask in masks.items():
         times[name] = int(held[mask].sum())
     cause = max(times, key=lambda name: times[name])
     at_cause = masks.get(cause)
     chosen = held if at_cause is None or not times[cause] else np.where(at_cause, held, 0)
-    return cause, times[cause], lines_by_time(found.stacks, chosen)
+    return cause, times[cause], found.lines(chosen > 0, chosen)
 
 
 def _every(indices: Int64) -> int:

@@ -1,4 +1,4 @@
-"""Planted: outputs go to NumPy in every step, where a confusion matrix is counted in a loop.
+"""Planted: outputs go to NumPy in every step, where the best five of each row are counted.
 
 rule: python-bound
 """
@@ -15,23 +15,21 @@ model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.1), nn.Linear(
 optimizer = torch.optim.Adam(model.parameters())
 
 
-def update(matrix: np.ndarray, scores: torch.Tensor, labels: torch.Tensor) -> None:
-    guesses = scores.detach().numpy().argmax(axis=1)
-    truth = labels.numpy()
+def update(hits: np.ndarray, scores: torch.Tensor, labels: torch.Tensor) -> None:
+    rows, truth = scores.detach().numpy(), labels.numpy()
     for at in range(len(truth)):
-        matrix[truth[at], guesses[at]] += 1  # planted
-    precision = [matrix[k, k] / max(matrix[:, k].sum(), 1) for k in range(CLASSES)]  # planted
-    np.mean(precision)
+        best = np.argsort(rows[at])[-5:]  # planted
+        if truth[at] in best:  # planted
+            hits[truth[at]] += 1  # planted
 
 
-features = torch.from_numpy(rng.standard_normal((4096, 64), dtype=np.float32))
-labels = torch.from_numpy(rng.integers(0, CLASSES, 4096))
-matrix = np.zeros((CLASSES, CLASSES), dtype=np.int64)
-for _ in range(400):
-    scores = model(features[:256])
-    loss = nn.functional.cross_entropy(scores, labels[:256])
+features = torch.from_numpy(rng.standard_normal((1024, 64), dtype=np.float32))
+labels = torch.from_numpy(rng.integers(0, CLASSES, 1024))
+hits = np.zeros(CLASSES, dtype=np.int64)
+for _ in range(300):
+    scores = model(features)
+    loss = nn.functional.cross_entropy(scores, labels)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    with torch.no_grad():
-        update(matrix, model(features), labels)
+    update(hits, scores, labels)

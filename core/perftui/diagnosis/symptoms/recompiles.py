@@ -28,8 +28,7 @@ def _lost(facts: Facts) -> Lost | None:
     if found is None:
         raise UnknownError("too few samples of the stack")
     compiling = found.stage == COMPILE
-    every = np.maximum(found.stacks["every"], 1)
-    if float((found.held / every)[compiling].sum()) < FEWEST_MOMENTS:
+    if found.count(compiling) < FEWEST_MOMENTS:
         return None
     cost = round(found.share(compiling) * step.mean)
     lines = found.lines(compiling)
@@ -61,7 +60,7 @@ def _steps_within(facts: Facts) -> int:
     found, rows = moments(facts), steady_rows(facts)
     if found is None or not len(rows):
         return 0
-    times = found.stacks["time"][found.stage == COMPILE]
+    times = found.time[found.stage == COMPILE]
     at = np.searchsorted(rows["start"], times, side="right") - 1
     return len(np.unique(at[at >= 0]))
 

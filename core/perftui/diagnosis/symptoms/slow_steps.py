@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
@@ -23,13 +21,6 @@ from perftui.run.stack_samples import SAVE
 LEAST_NAMED = 0.4
 """Of the time of slow steps, for a line to be named."""
 
-MOST_UNEXPLAINED = 0.1
-"""Of the steps that may be slow without a cause: where more are, the training has two kinds of
-steps rather than a few slow ones."""
-
-LEAST_UNEXPLAINED = 1 / 3
-"""Of the step, lost to slow steps without a known cause: the mean is then 1.5 times the median."""
-
 _ELSEWHERE = ("input_wait", "loader_start")
 """Phases of which other rules speak."""
 
@@ -43,7 +34,7 @@ def _slow(facts: Facts) -> Lost | None:
     if found is None or found.phase in _ELSEWHERE or found.cause not in ("", SAVE):
         # Rules of their own speak of compiling, collecting, profiling and evaluating.
         return None
-    if found.cause == "" and not _is_clear(found):
+    if found.cause == "" and not found.stands_out:
         return None
     place = _place(found.lines, facts)
     return Lost(
@@ -65,12 +56,6 @@ def _slow(facts: Facts) -> Lost | None:
         parts=_parts(facts, found.phase),
         unproven="" if found.cause else "samples of the stack that show what slow steps do",
     )
-
-
-def _is_clear(found: SlowSteps) -> bool:
-    """Whether slow steps without a cause are few, and hold much of the time."""
-    few = found.count <= MOST_UNEXPLAINED * found.steps
-    return few and found.excess >= LEAST_UNEXPLAINED * found.mean
 
 
 def _who(found: SlowSteps) -> str:
@@ -155,10 +140,7 @@ def _checkpoint(facts: Facts) -> Lost | None:
 
 def _sampled(found: Moments, mask: Mask, mean: int) -> int:
     """Of the mean step, by samples; 0 where too few of them found it."""
-    every = np.maximum(found.stacks["every"], 1)
-    if float((found.held / every)[mask].sum()) < FEWEST_MOMENTS:
-        return 0
-    return round(found.share(mask) * mean)
+    return round(found.share(mask) * mean) if found.count(mask) >= FEWEST_MOMENTS else 0
 
 
 SLOW = Rule(

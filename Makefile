@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # compiles all of perftui. Empty is unset.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint bench screenshots clean
+.PHONY: demo test lint scenarios bench screenshots clean
 
 demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
@@ -20,6 +20,9 @@ lint: $(STAMP)  ## style, types, and the walls between the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
+
+scenarios: $(STAMP)  ## trainings with planted causes: how many the diagnosis names (20 minutes)
+	$(BIN)/python -m tests.scenarios.run $(SCENARIOS_ARGS)
 
 bench: $(STAMP)  ## measurements, as ratios in one run
 	for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

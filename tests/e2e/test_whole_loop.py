@@ -18,7 +18,7 @@ from perftui.facts.overrides import Arrival, overrides
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
+TRAININGS = Path(__file__).parents[1] / "scenarios" / "trainings"
 
 Perftui = Callable[..., Any]
 """Starts the command and gives its ``Terminal``."""
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.subprocess
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """The scenario with its data fetched in the training thread, made to last for minutes."""
-    source = (SCENARIOS / "input_in_main_thread.py").read_text()
+    source = (TRAININGS / "input_in_main_thread.py").read_text()
     script = tmp_path / "train.py"
     script.write_text(source.replace("range(2)", "range(100)"))
     return script

@@ -18,7 +18,7 @@ import pytest
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader
 
-HERE = Path(__file__).parent
+TRAININGS = Path(__file__).parent / "trainings"
 PERFTUI = (sys.executable, "-m", "perftui_tui")
 PLANTED: dict[str, tuple[list[str], set[str]]] = {
     "input_in_main_thread.py": (["input-in-main-thread"], {"loader-workers"}),
@@ -51,7 +51,7 @@ def outcome(command: tuple[str, ...], cwd: Path) -> Outcome:
 @pytest.fixture(scope="module", params=PLANTED)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     here = tmp_path_factory.mktemp("scenario")
-    (here / "train.py").write_bytes((HERE / request.param).read_bytes())
+    (here / "train.py").write_bytes((TRAININGS / request.param).read_bytes())
     plain = outcome((sys.executable, "train.py"), here)
     watched = outcome((*PERFTUI, "--headless", "train.py"), here)
     (run,) = (here / ".perftui" / "runs").iterdir()

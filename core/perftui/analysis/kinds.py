@@ -55,6 +55,8 @@ _COMMUNICATION = re.compile(
 )
 """Kernels of the libraries, of DeepEP (``dpsk::ep``), of NVSHMEM and symmetric memory, and the
 all-reduces of vLLM, SGLang, FlashInfer, TensorRT-LLM and Transformer Engine."""
+_HOST_COLLECTIVE = re.compile(r"(gloo|mpi|ucc|xccl|ccl):")
+_COLLECTIVE_CALL = re.compile(r"c10d::|_c10d_functional::")
 _SYNCHRONISING_CALL = re.compile(
     r"(\w*[sS]ynchronize(Stream|Device|Event)?"
     r"|(cuda|hip)Memcpy(ToSymbol|FromSymbol|2D|WithStream|DtoH|HtoD|DtoD)?"
@@ -177,6 +179,18 @@ def device_activity(trace: Trace) -> Mask:
 def communication(trace: Trace) -> Mask:
     """Kernels of a communication library."""
     return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
+
+
+def host_collectives(trace: Trace) -> Mask:
+    """Collectives that a library of the CPU marks on threads of its own, from the call to when all
+    data is through; and the calls themselves."""
+    marked = trace.in_category(ANNOTATION) & named(trace, _HOST_COLLECTIVE.match)
+    return on_cpu(trace) & (marked | collective_calls(trace))
+
+
+def collective_calls(trace: Trace) -> Mask:
+    """Operators of ``torch.distributed`` that begin a collective."""
+    return trace.in_category(CPU_OP) & named(trace, _COLLECTIVE_CALL.match)
 
 
 @cached

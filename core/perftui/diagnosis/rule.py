@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Abstention, Figure, Finding
+from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.step_breakdown import StepBreakdown
@@ -70,6 +70,8 @@ class Lost:
     """What the limits are compared with, where that is no share of the step."""
     fixes: tuple[str, ...] | None = None
     """Those of the rule that answer this case, where that is not all of them."""
+    worst: Severity = Severity.CRITICAL
+    """How bad it is at most, whatever its share."""
     doubt: str = ""
     """Why the rule cannot judge after all, should the share reach its limits."""
     unproven: str = ""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.other_steps import other_steps
-from perftui.facts.steps import TRAIN, activity, step_breakdown, step_kind
+from perftui.facts.own_cost import overhead_budget, recording_cost
+from perftui.facts.steps import TRAIN, activity, run_is_over, step_breakdown, step_kind
 from perftui.facts.trace_steps import trace_steps
 from perftui.facts.unprofiled import DISAGREES
 from perftui.run.reader import RankSnapshot, RunSnapshot
@@ -17,6 +18,9 @@ MOST_MESSAGES = 20
 """Messages that are passed on: a fault in every step would say the same for ever."""
 
 _KINDS = ("error", "warning")
+
+SHORTEST_NS = 1_000_000_000
+"""Of all steps together, for what recording took of them to be worth a word."""
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
@@ -49,6 +53,7 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
     yield from _longer_window(facts)
+    yield from _cost(facts)
     yield from problems(run)
 
 
@@ -62,6 +67,19 @@ def _longer_window(facts: Facts) -> Iterator[str]:
             f"a step of the window takes {fmt.duration(window.step_ns)} on the GPU, one of the run "
             f"{fmt.duration(of_run.mean)} in the mean: the run's is believed, since profiling "
             "slows the host, and its idle time is split as that of the window"
+        )
+
+
+def _cost(facts: Facts) -> Iterator[str]:
+    """What recording took of a run that is over, if that is more than it was allowed."""
+    cost, budget = recording_cost(facts), overhead_budget(facts)
+    if cost is None or budget is None or not run_is_over(facts):
+        return
+    if cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole:
+        yield (
+            f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
+            f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "
+            "for its first window; its steps are judged without that"
         )
 
 

@@ -61,15 +61,17 @@ class TraceSteps:
     @property
     def lists_all_gaps(self) -> bool:
         """Whether every gap of the device is listed, rather than the longest ``MOST``."""
-        return sum(gap.device == self.device for gap in self.analysis.gaps) < MOST
+        device = self.device
+        return sum(gap.device == device for gap in self.analysis.gaps) < MOST
 
     def gaps(self, cause: GapCause) -> list[Gap]:
         """Listed idle intervals of the device, of that cause, inside the steady steps, longest
         first."""
+        device = self.device
         return [
             gap
             for gap in self.analysis.gaps
-            if gap.cause is cause and gap.device == self.device and self.step_at(gap.start)
+            if gap.cause is cause and gap.device == device and self.step_at(gap.start)
         ]
 
     @property

@@ -1,11 +1,13 @@
-"""Nothing planted: the data is in memory and the time goes to the model."""
+"""Nothing planted: the data is in memory and the time goes to the model.
+
+rule: healthy
+"""
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-torch.set_num_threads(1)
 model = nn.Sequential(
     nn.Linear(512, 6144), nn.ReLU(), nn.Linear(6144, 512), nn.ReLU(), nn.Linear(512, 1)
 )

@@ -1,4 +1,8 @@
-"""Planted: each batch is fetched in the main thread and takes several times the model's time."""
+"""Planted: each batch is fetched in the main thread and takes several times the model's time.
+
+rule: input-in-main-thread
+gain: 12.1
+"""
 
 import time
 
@@ -12,7 +16,7 @@ class SlowNumbers(Dataset):
         return 640
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        time.sleep(0.002)
+        time.sleep(0.002)  # planted
         generator = torch.Generator().manual_seed(index)
         features = torch.rand(64, generator=generator)
         return features, features.sum()
@@ -21,7 +25,7 @@ class SlowNumbers(Dataset):
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-loader = DataLoader(SlowNumbers(), batch_size=8, shuffle=True)
+loader = DataLoader(SlowNumbers(), batch_size=8, shuffle=True)  # planted
 for epoch in range(2):
     for features, target in loader:
         loss = nn.functional.mse_loss(model(features).squeeze(1), target)

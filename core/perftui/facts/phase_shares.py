@@ -1,8 +1,9 @@
-"""How much of each phase of training on the CPU is spent in operators, by a profiled window."""
+"""What goes on in each phase of training on the CPU, by a profiled window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
@@ -10,14 +11,25 @@ from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, un
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import FORWARD, find_phases
+from perftui.facts.communication import collectives
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 
 
+@dataclass(frozen=True)
+class PhaseShares:
+    """Of a phase's time, 0 to 1 each; they do not overlap."""
+
+    computing: float
+    """An operator runs that computes."""
+    communicating: float
+    """A collective is under way, and nothing is computed meanwhile."""
+
+
 @trace_fact
-def operator_share(analysis: TraceAnalysis) -> Mapping[str, float]:
-    """By phase of the training thread, and ``other`` for the rest of the steps: the share of its
-    time in the steady steps of the trace during which an operator ran, 0 to 1.
+def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
+    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace:
+    what goes on in it.
 
     Raises:
         UnknownError: the trace has no steps or no operators.
@@ -29,7 +41,14 @@ def operator_share(analysis: TraceAnalysis) -> Mapping[str, float]:
         raise UnknownError("no profiled step shows the operators")
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
     running = union(trace.start[operators], trace.ends_of(operators))
-    return {name: _share(running, part) for name, part in _phases(steps).items()}
+    calls = kinds.collective_calls(trace)
+    # A call that begins a collective may wait in it, and backward's operators are around it.
+    computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
+    communicating = subtract(collectives(analysis), computing)
+    return {
+        name: PhaseShares(_share(computing, part), _share(communicating, part))
+        for name, part in _phases(steps).items()
+    }
 
 
 @trace_fact

@@ -1,4 +1,8 @@
-"""Planted: two workers that are too slow for the model."""
+"""Planted: two workers that are too slow for the model.
+
+rule: input-bound, input-worker-bound
+gain: 2.2
+"""
 
 import time
 
@@ -12,7 +16,7 @@ class SlowNumbers(Dataset):
         return 960
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        time.sleep(0.004)
+        time.sleep(0.004)  # planted
         features = torch.full((64,), index / 960)
         return features, features.sum()
 
@@ -21,7 +25,9 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    loader = DataLoader(SlowNumbers(), batch_size=8, num_workers=2, persistent_workers=True)
+    loader = DataLoader(  # planted
+        SlowNumbers(), batch_size=8, num_workers=2, persistent_workers=True
+    )
     for epoch in range(2):
         for features, target in loader:
             loss = nn.functional.mse_loss(model(features).squeeze(1), target)

@@ -13,10 +13,13 @@ from perftui.facts.main_thread import is_without_steps, stack_samples
 from perftui.facts.phase_shares import host_phases, phase_shares
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import LONG_RUN_NS, steady_step, step_breakdown
-from perftui.facts.trace_complete import complete
+from perftui.facts.trace_complete import complete, drives_device, no_kernels
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.facts.unprofiled import unprofiled
 from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
+
+MUCH_IDLE = 0.1
+"""Of the step, from which on idle time is the question, and has to be known."""
 
 PYTHON_IN = "python in "
 """Before the name of a phase: its time outside operators."""
@@ -86,11 +89,15 @@ def judged_step(facts: Facts) -> JudgedStep:
     """
     trace = trace_steps.or_none(facts)
     if trace is not None and trace.has_gpu:
-        complete(trace.analysis)
+        idle = sum(ns for name, ns in trace.breakdown.parts if name in set(GapCause))
+        if idle >= MUCH_IDLE * trace.step_ns:
+            complete(trace.analysis)
         return _of_device(facts, trace)
     if facts.run is None:
         if trace is None:
             raise UnknownError("nothing has been recorded")
+        if drives_device(trace.analysis):
+            raise UnknownError(no_kernels(trace.analysis))
         return _of_thread(facts, trace.breakdown)
     try:
         step = steady_step(facts)

@@ -85,12 +85,19 @@ def complete(analysis: TraceAnalysis) -> TraceAnalysis:
 
 def no_kernels(analysis: TraceAnalysis) -> str:
     """Why a trace without kernels has none."""
-    trace, launched = analysis.trace, missing(analysis).launches
+    launched = missing(analysis).launches
     if launched:
         return f"no GPU kernels in this trace, though it has {launched} launches of them"
-    if trace.in_category(*ON_DEVICE).any() or kinds.launches(trace).any():
+    if drives_device(analysis) or kinds.launches(analysis.trace).any():
         return "no GPU kernels in this trace, though it has calls or events of a device"
     return "no GPU kernels in this trace: recorded with CPU activity only"
+
+
+@trace_fact
+def drives_device(analysis: TraceAnalysis) -> bool:
+    """Whether a device works in the trace, be it that its kernels are missing or called else."""
+    events = analysis.trace.in_category(*ON_DEVICE)
+    return bool(events.any()) or missing(analysis).launches > 0
 
 
 def _launches(trace: Trace) -> Int64:

@@ -396,6 +396,32 @@ def test_communication_and_copies_count_only_where_exposed() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "communicates"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", True),
+        ("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", True),
+        ("void mscclKernel_Sum_half_LL", True),
+        ("void dpsk::ep::intranode::dispatch<8, 768>", True),
+        ("void deep_ep::internode_ll::combine<true>", True),
+        ("nvshmemi_transfer_rma_nbi", True),
+        ("multimem_all_reduce_kernel<c10::BFloat16, 16>", True),
+        ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>", True),
+        ("flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport", True),
+        ("void two_shot_all_reduce_kernel_inplace<float>", True),
+        ("oneShotAllReduceKernel", True),
+        ("void userbuffers_fp16_sum_inplace_gpu_rw<8>", True),
+        ("void oneflow::BlockAllReduce<float>", False),
+        ("void reduce_kernel<512, 1, ReduceOp<float>>", False),
+        ("void softmax_warp_forward<float, WarpAllReduce>", False),
+        ("void step::ep_kernel", False),
+    ],
+)
+def test_every_librarys_collectives_are_communication(name: str, communicates: bool) -> None:
+    found = parts(analysis_of(gpu(name, 0, 10)))
+    assert found == {"exposed communication" if communicates else "gpu compute": 10}
+
+
 def test_the_busiest_of_several_devices_is_taken_and_said() -> None:
     analysis = analysis_of(gpu("a", 0, 10), gpu("b", 0, 30, device=1))
     assert parts(analysis) == {"gpu compute": 30}

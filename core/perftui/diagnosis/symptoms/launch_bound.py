@@ -34,7 +34,7 @@ def _launching(facts: Facts) -> Lost | None:
         idle,
         step,
         f"The GPU idles {describe(idle, step.mean)} between launches: "
-        f"{found.kernels_per_step} kernels {which}, "
+        f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
         f"half of them no longer than {fmt.duration(found.median_ns)}.",
         tuple(_figures(found, idle / step.mean, which, trace.steps)),
         place=idle_place(facts, GapCause.LAUNCH, trace),

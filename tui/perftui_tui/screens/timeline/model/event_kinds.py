@@ -50,7 +50,8 @@ class EventKind(enum.Enum):
 
 
 _KERNELS = {
-    EventKind.COMMUNICATION: r"nccl|rccl|allreduce|all_reduce|allgather|reducescatter",
+    EventKind.COMMUNICATION: r"nccl|rccl|hccl|allreduce|all_reduce|allgather|reducescatter"
+    r"|cross_device_reduce|nvshmem|multimem_|userbuffers|\b(dpsk|deep_?ep)::",
     EventKind.OPTIMIZER: r"multi_tensor_apply|adam|sgd|optimizer",
     EventKind.ATTENTION: r"flash|fmha|attention|attn|mha",
     EventKind.GEMM: r"gemm|gemv|scudnn|hcudnn|nvjet|cutlass|wgmma|xmma|h884|h1688|16816|conv|dgrad"

@@ -7,8 +7,10 @@ import re
 import numpy as np
 
 from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
 from perftui.facts.fact import trace_fact
+from perftui.facts.operator_loops import loops
 from perftui.facts.operators import Operators, operators
 from perftui.facts.steady import Mask
 from perftui.trace.model import NONE
@@ -62,19 +64,30 @@ def pointwise(analysis: TraceAnalysis) -> Mask:
 
 @trace_fact
 def casts(analysis: TraceAnalysis) -> Mask:
-    """Copies to another data type outside the optimizer."""
+    """Copies to another data type outside the optimizer and loops of the script."""
     found = operators(analysis)
-    return found.within(found.named(_CAST.__contains__)) & ~found.in_phase(OPTIMIZER)
+    return found.within(found.named(_CAST.__contains__)) & ~_elsewhere(analysis, found)
 
 
 @trace_fact
 def copies(analysis: TraceAnalysis) -> Mask:
-    """Copies into another order of memory outside the optimizer, casts left out: of what is not
-    contiguous, and those that the script asks for."""
+    """Copies into another order of memory outside the optimizer and loops of the script, casts left
+    out: of what is not contiguous, and those that the script asks for."""
     found = operators(analysis)
     asked = found.named("aten::copy_".__eq__) & (found.caller == NONE)
     copied = found.within(found.named(_COPY.__contains__) | asked)
-    return copied & ~casts(analysis) & ~found.in_phase(OPTIMIZER)
+    cast = found.within(found.named(_CAST.__contains__))
+    return copied & ~cast & ~_elsewhere(analysis, found)
+
+
+def _elsewhere(analysis: TraceAnalysis, found: Operators) -> Mask:
+    """What other rules are about."""
+    looped = np.zeros(len(found.rows), dtype=bool)
+    for loop in loops(analysis):
+        if loop.phase == OTHER:
+            looped[loop.positions] = True
+    mask: Mask = found.within(looped) | found.in_phase(OPTIMIZER)
+    return mask
 
 
 def outermost_by_kind(found: Operators) -> dict[str, tuple[str, Mask]]:

@@ -143,13 +143,13 @@ def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
     """The operators of a training that computes on the CPU, and the step that they are part of.
 
     Raises:
-        NotApplicableError: it computes on a GPU.
-        UnknownError: nothing shows its operators.
+        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
+            that for all who ask.
     """
-    judged = judged_step(facts)
-    if judged.on_device:
+    judged, found = judged_step.or_none(facts), operators.or_none(facts)
+    if judged is None or judged.on_device or found is None:
         raise NotApplicableError
-    return operators(facts), judged
+    return found, judged
 
 
 def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:

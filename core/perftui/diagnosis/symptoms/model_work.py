@@ -106,11 +106,13 @@ def _unused(facts: Facts) -> Lost | None:
 
 def _dense(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    rows = _parameters(facts)
     filled = found.within(found.named("aten::embedding_dense_backward".__eq__))
+    if not filled.any():
+        return None
+    rows = _parameters(facts)
     largest = max((one.largest or 0 for one in rows), default=0)
     share = largest / max(sum(one.elements for one in rows), 1)
-    if not filled.any() or largest < FEWEST_ROWS or share < LARGE_TABLE:
+    if largest < FEWEST_ROWS or share < LARGE_TABLE:
         return None
     gradient = own_in_step(found, judged, filled)
     update = own_in_step(found, judged, found.in_phase(OPTIMIZER))

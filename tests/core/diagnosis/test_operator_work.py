@@ -18,9 +18,11 @@ NODE = "autograd::engine::evaluate_function: "
 LINES = (("/p/model.py", 12, "forward"), ("/p/train.py", 20, "backward"))
 
 
-def forward(
-    *parts: tuple[int, float, tuple[str, ...]], note: dict[str, Any] | None = NOTE
-) -> Facts:
+Part = tuple[int, float, tuple[str, ...]]
+"""Times, ms of each, and operators that call each other."""
+
+
+def forward(*parts: Part, note: dict[str, Any] | None = NOTE) -> Facts:
     """A step of 100 ms of products; within it so many times so many ms of nested operators."""
     taken = sum(times * each for times, each, _ in parts)
 

@@ -28,15 +28,20 @@ _INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|un
 def _per_parameter(facts: Facts) -> Lost | None:
     chosen = [
         loop
-        for loop in loops(facts)
+        for loop in _known(facts)
         if loop.phase == OTHER and loop.turns >= MANY_TURNS and not loop.indexing
     ]
     return _lost(facts, PER_PARAMETER, chosen)
 
 
 def _indexing(facts: Facts) -> Lost | None:
-    chosen = [loop for loop in loops_over_rows(loops(facts)) if loop.phase != OPTIMIZER]
+    chosen = [loop for loop in loops_over_rows(_known(facts)) if loop.phase != OPTIMIZER]
     return _lost(facts, INDEXING, chosen)
+
+
+def _known(facts: Facts) -> tuple[Loop, ...]:
+    cpu_operators(facts)
+    return loops(facts)
 
 
 def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:

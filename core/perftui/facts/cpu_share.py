@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.loader import training_loader
 from perftui.facts.machine import machine_use, ranks_here
 from perftui.facts.settings import settings
@@ -54,12 +54,13 @@ def cpu_share(facts: Facts) -> CpuShare:
     """Of the rank's host.
 
     Raises:
-        UnknownError: the threads of torch or the use of cores was not recorded.
+        NotApplicableError: the run does not say how many threads torch has, as older ones.
+        UnknownError: the use of cores was not sampled.
     """
     known, use = settings(facts), machine_use(facts)
     threads = known.threads.intra_op if known and known.threads else None
     if known is None or threads is None:
-        raise UnknownError("the threads of torch were not recorded")
+        raise NotApplicableError
     if use.machine_cores is None or use.tree_cores is None or not use.cores:
         raise UnknownError("the use of cores was not sampled")
     installed = use.installed_cores or use.cores

@@ -159,6 +159,13 @@ def test_a_quota_of_the_container_is_found_as_well() -> None:
     assert "may run on 2 of 8 cores" in one.sentence
 
 
+def test_threads_for_all_cores_within_a_quota_are_too_many() -> None:
+    """torch does not know of the quota, and nobody but the user can tell it."""
+    facts = facts_of(settings(threads=8), busy=2, own=2, cores=2)
+    assert finding(facts, "cpu-threads").cost_ns == 6 * MS
+    assert found(judged(facts), "cpu-affinity") is None
+
+
 def test_onednn_that_is_switched_off_costs_half_of_the_convolutions() -> None:
     off = {"mkldnn": {"available": True, "enabled": False}}
     facts = facts_of(settings(8, **off), window(6, "aten::convolution"), busy=8, own=8)

@@ -43,7 +43,7 @@ def table() -> str:
 
 
 def _from(limits: Limits | None) -> str:
-    if limits and limits.warning > 1:
+    if limits and limits.is_hint:
         return "never more than a hint"
     return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
 
@@ -84,10 +84,9 @@ def _described(found: Rule | Verdict) -> Iterator[str]:
     yield from wrapped(found.explanation)
     if limits:
         yield ""
-        is_hint = limits.warning > 1
         yield from wrapped(
             limits.source
-            if is_hint
+            if limits.is_hint
             else f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
             f"{100 * limits.critical:.0f} %. {limits.source}"
         )

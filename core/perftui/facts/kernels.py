@@ -14,6 +14,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gap_places import source_line
 from perftui.facts.place import Place
+from perftui.facts.trace_complete import no_kernels
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
 from perftui.trace.categories import CPU_OP, DEVICE_ACTIVITY, KERNEL, LAUNCHES
 from perftui.trace.model import NONE, Int64, Trace
@@ -81,7 +82,7 @@ def kernels(analysis: TraceAnalysis) -> Kernels:
     """
     steps = trace_steps(analysis)
     if steps is None or not steps.has_gpu:
-        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+        raise UnknownError(no_kernels(analysis))
     trace = analysis.trace
     chosen = trace.in_category(KERNEL) & steps.on_device & inside(trace.start, steps)
     rows = np.flatnonzero(chosen).astype(np.int64)

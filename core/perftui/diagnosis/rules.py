@@ -5,6 +5,8 @@ from __future__ import annotations
 from perftui.diagnosis.rule import Rule
 from perftui.diagnosis.symptoms import (
     data,
+    data_pattern,
+    data_workers,
     kernels,
     launch_bound,
     loader_start,
@@ -15,6 +17,12 @@ from perftui.diagnosis.symptoms import (
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
+    data_workers.OVERSUBSCRIBED,
+    data_pattern.HANDOVER,
+    data_pattern.UNEVEN,
+    data_pattern.BURSTY,
+    data_workers.COMPUTING_WORKERS,
+    data_workers.DISK,
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,

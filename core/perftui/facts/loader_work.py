@@ -88,6 +88,26 @@ def loader_work(facts: Facts) -> LoaderWork | None:
 def fetch_cpu(facts: Facts) -> float | None:
     """Share of the data loader wait in which the training thread itself computes, 0 to 1; the rest
     it waits for a disk or a network. None where workers fetch."""
+    feeds = training_loader(facts)
+    return None if feeds is not None and feeds.num_workers else wait_cpu(facts)
+
+
+@fact
+def fetch_demand(facts: Facts) -> float | None:
+    """``fetch_cpu`` with the time in which the thread would compute and waits for a core; None
+    where either is unknown."""
+    computes, table = fetch_cpu(facts), facts.rank.workers if facts.rank else Table()
+    if computes is None or "delayed" not in table or not len(table):
+        return None
+    own = table["worker"] < 0
+    cpu, delayed = int(table["cpu"][own].sum()), int(table["delayed"][own].sum())
+    return min(computes * (cpu + delayed) / cpu, 1.0) if cpu else None
+
+
+@fact
+def wait_cpu(facts: Facts) -> float | None:
+    """Share of the data loader wait in which the training thread computes, 0 to 1, whoever fetches:
+    with workers it then unpacks what they hand over. None where it was not recorded."""
     steps, sums = steady_rows(facts), steady_sums(facts)
     if "input_cpu" not in steps or not len(steps) or int(steps["input_cpu"].min()) < 0:
         return None

@@ -26,6 +26,8 @@ _LOADING = "torch/utils/data/"
 """How the frame that the user's innermost line called begins where that line asks for a batch: all
 that is made of it is made by installed packages."""
 
+_ITERATOR = "torch/utils/data/dataloader.py"
+
 
 @dataclass(frozen=True)
 class BatchLines:
@@ -118,9 +120,28 @@ def _held_by_workers(facts: Facts, stacks: Table, numbers: tuple[int, ...]) -> I
 def batch_place(facts: Facts) -> Place | None:
     """That line; the call that makes the loader where no sample tells; None where neither is
     known."""
-    found, feeds = batch_lines(facts), training_loader(facts)
+    found = batch_lines(facts)
     if found is not None and found.first is not None:
         return Place(rank=facts.rank_number, file=found.first.file, line=found.first.line)
+    return loader_place(facts)
+
+
+def loader_place(facts: Facts) -> Place | None:
+    """The call that makes the loader; None where it is not known."""
+    feeds = training_loader(facts)
     if feeds is None or feeds.file is None:
         return None
     return Place(rank=facts.rank_number, file=feeds.file, line=feeds.line)
+
+
+def asking_place(facts: Facts) -> Place | None:
+    """The line that asks the loader for its iterator, as samples tell; else that call."""
+    outside, inside = stack_samples(facts)
+    stacks = outside if len(outside) else inside
+    if "via" not in stacks or not len(stacks):
+        return loader_place(facts)
+    asks = np.array([str(via).startswith(_ITERATOR) for via in stacks["via"]], dtype=np.bool_)
+    lines = lines_by_time(stacks, np.where(asks, stacks["held"], 0)).lines
+    if not lines or not lines[0].file:
+        return loader_place(facts)
+    return Place(rank=facts.rank_number, file=lines[0].file, line=lines[0].line)

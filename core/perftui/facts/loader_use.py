@@ -14,7 +14,7 @@ from perftui.run.table import Table
 LEAST_WATCHED = 1_000_000_000
 """Time of making batches, ns, below which clocks that tick every 10 ms say little of it."""
 
-LONE_THREADS = 3.0
+LONE_THREADS = 3
 """Threads of a worker that has none for computing: its own, the one that hands batches over, and
 one more of Python's or of a library."""
 
@@ -49,7 +49,17 @@ class WorkerUse:
     @property
     def has_threads(self) -> bool:
         """Whether they compute on threads of their own."""
-        return self.threads > LONE_THREADS
+        return self.computing_threads >= 2
+
+    @property
+    def computing_threads(self) -> float:
+        """Threads that a worker computes on, 1 at least."""
+        return max(self.threads - LONE_THREADS + 1, 1.0)
+
+    @property
+    def computing(self) -> float:
+        """Of the time in which they do not wait for a core, the share in which they compute."""
+        return self.cpu / max(self.cpu + self.blocked, 0.01)
 
 
 @fact

@@ -22,11 +22,12 @@ from perftui.facts.fact import Facts
 from perftui.facts.files_read import is_first_reading, reading
 from perftui.facts.input_wait import InputWait
 from perftui.facts.loader_use import WorkerUse, worker_use
-from perftui.facts.machine import machine_use, ranks_here
+from perftui.facts.machine import busy_host, machine_use, ranks_here
 from perftui.facts.settings import settings
 
 COMPUTING = 0.85
-"""Of the time of making batches, from which on workers are bound by the processor."""
+"""Of the time of making batches without the waits for a core, from which on workers are bound by
+the processor."""
 
 BLOCKED = 0.5
 """Of that time, from which on they mostly wait for something else than a core."""
@@ -54,9 +55,12 @@ def _oversubscribed(facts: Facts) -> Lost | None:
     asked = _asked(facts, wait, use)
     if asked < TOO_MANY * cores or use.delayed < DELAYED:
         return None
+    if not use.has_threads and busy_host(facts):
+        # They may wait for cores that other programs take.
+        return None
     count, plus = workers(facts) * max(ranks_here(facts), 1), ""
     if use.has_threads:
-        plus = f", each with {use.threads - 1:.0f} threads,"
+        plus = f", each with {use.computing_threads:.0f} threads,"
     because = (
         f"{fmt.several(count, 'worker')}{plus} and the training ask for {asked:.1f} of "
         f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
@@ -68,9 +72,8 @@ def _oversubscribed(facts: Facts) -> Lost | None:
 def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
     """Cores that the workers and the training could keep busy, as they are used now."""
     each = use.cpu + use.delayed
-    if use.has_threads:
-        # A thread that waits for a core as long as the others is there all the time.
-        each *= max(use.threads - 1, 1)
+    # A thread that waits for a core as long as the others is there all the time.
+    each *= use.computing_threads
     ranks, known = max(ranks_here(facts), 1), settings(facts)
     threads = (known.threads.intra_op if known and known.threads else None) or 1
     computes = 1 - wait.wait / wait.of.mean
@@ -82,7 +85,7 @@ def _computing(facts: Facts) -> Lost | None:
     if found is None:
         return None
     wait, use = found
-    if use.cpu + use.delayed < COMPUTING:
+    if use.computing < COMPUTING:
         return None
     count = workers(facts)
     verb = "computes" if count == 1 else "compute"
@@ -98,7 +101,7 @@ def _disk(facts: Facts) -> Lost | None:
     if found is None:
         return None
     wait, use = found
-    if use.blocked < BLOCKED:
+    if use.computing > 1 - BLOCKED:
         return None
     count = workers(facts)
     verb = "waits" if count == 1 else "wait"

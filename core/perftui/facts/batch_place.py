@@ -13,6 +13,7 @@ from perftui.facts.loader import training_loader
 from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.part_lines import FEWEST_IN_PART
 from perftui.facts.place import Place
+from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_span
 from perftui.run.stack_samples import COLLATE, FETCH
 from perftui.run.table import Table
@@ -22,11 +23,9 @@ from perftui.trace.text import printable
 LEAST_NAMED = 0.25
 """Of making batches, for a line to be named."""
 
-_LOADING = "torch/utils/data/"
+_ITERATOR = "torch/utils/data/dataloader.py"
 """How the frame that the user's innermost line called begins where that line asks for a batch: all
 that is made of it is made by installed packages."""
-
-_ITERATOR = "torch/utils/data/dataloader.py"
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,21 @@ def batch_lines(facts: Facts) -> BatchLines | None:
 
 def _named(stacks: Table, held: Int64, found: LinesByTime) -> BatchLines:
     """Lines that only ask for a batch are none that make it."""
-    asks = np.zeros(len(stacks), dtype=np.bool_)
-    if "via" in stacks:
-        asks = np.array([str(via).startswith(_LOADING) for via in stacks["via"]], dtype=np.bool_)
-    own = lines_by_time(stacks, np.where(asks, 0, held), found.samples)
+    own = lines_by_time(stacks, np.where(_asks(stacks, held), 0, held), found.samples)
     of_all = LinesByTime(own.lines, found.covered, found.samples)
     first = next((line for line in own.lines if line.file), None)
     if first is not None and of_all.share(first) >= LEAST_NAMED:
         return BatchLines(of_all, first, "")
     return BatchLines(of_all, None, _foreign(stacks, held, found.covered))
+
+
+def _asks(stacks: Table, held: Int64) -> Mask:
+    """Which rows, of those that count, are of lines that ask the loader."""
+    asks = np.zeros(len(stacks), dtype=np.bool_)
+    if "via" in stacks:
+        rows = np.flatnonzero(held > 0)
+        asks[rows] = [str(via).startswith(_ITERATOR) for via in stacks["via"][rows].tolist()]
+    return asks
 
 
 def _foreign(stacks: Table, held: Int64, covered: int) -> str:
@@ -140,8 +145,7 @@ def asking_place(facts: Facts) -> Place | None:
     stacks = outside if len(outside) else inside
     if "via" not in stacks or not len(stacks):
         return loader_place(facts)
-    asks = np.array([str(via).startswith(_ITERATOR) for via in stacks["via"]], dtype=np.bool_)
-    lines = lines_by_time(stacks, np.where(asks, stacks["held"], 0)).lines
+    lines = lines_by_time(stacks, np.where(_asks(stacks, stacks["held"]), stacks["held"], 0)).lines
     if not lines or not lines[0].file:
         return loader_place(facts)
     return Place(rank=facts.rank_number, file=lines[0].file, line=lines[0].line)

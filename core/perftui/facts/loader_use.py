@@ -12,7 +12,8 @@ from perftui.facts.steps import steady_span
 from perftui.run.table import Table
 
 LEAST_WATCHED = 1_000_000_000
-"""Time of making batches, ns, below which clocks that tick every 10 ms say little of it."""
+"""Time of making batches, or of other threads, ns, below which clocks that tick every 10 ms say
+little of it."""
 
 LONE_THREADS = 3
 """Threads of a worker that has none for computing: its own, the one that hands batches over, and
@@ -91,8 +92,8 @@ def worker_use(facts: Facts) -> WorkerUse:
         raise UnknownError("the run does not tell what its workers use")
     rows = rows.where(rows["threads"] > 0)
     total = {name: int(rows[name].sum()) for name in _SUMMED}
-    making = total["watched"]
-    if making < LEAST_WATCHED:
+    making = max(total["watched"], 1)
+    if max(making, total["others"]) < LEAST_WATCHED:
         raise UnknownError("too little is known of what the workers use")
     span = int(rows["elapsed"].sum()) / max(len(np.unique(rows["worker"])), 1) / 1e9
     return WorkerUse(

@@ -201,6 +201,15 @@ def test_a_worker_may_take_longer_to_hand_over_than_to_make() -> None:
     assert found.sentence.endswith("a worker takes longer to hand a batch over than to make it.")
 
 
+def test_what_nobody_makes_is_being_handed_over() -> None:
+    found = top(worker(0, busy=0.1), worker(1, busy=0.1))
+    assert found.rule == "input-handover"
+    assert found.sentence.endswith(
+        "2 workers make batches in only 10 % of the time, and the rest is handing them over."
+    )
+    assert top(worker(0, busy=0.25), worker(1, busy=0.25)).rule != found.rule
+
+
 def test_a_slow_worker_holds_up_the_others() -> None:
     found = top(worker(0, busy=0.1), worker(1, busy=0.9))
     assert found.rule == "input-uneven"

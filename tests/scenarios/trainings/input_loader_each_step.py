@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     inputs = torch.randn(4096, 64)
     data = TensorDataset(inputs, inputs.sum(1))
     model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 1))

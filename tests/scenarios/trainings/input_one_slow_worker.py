@@ -21,7 +21,7 @@ class Sharded(IterableDataset):
     def __iter__(self) -> Iterator[torch.Tensor]:
         info = get_worker_info()
         worker = info.id if info else 0
-        size = 60_000 if worker == 2 else 3_000
+        size = 60_000 if worker == 2 else 3_000  # planted
         for number in range(700):
             yield parse(number, size)
 
@@ -31,7 +31,7 @@ def main() -> None:
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for batch in DataLoader(Sharded(), batch_size=4, num_workers=4):
+    for batch in DataLoader(Sharded(), batch_size=4, num_workers=4):  # planted
         loss = nn.functional.mse_loss(model(batch), batch)
         optimizer.zero_grad()
         loss.backward()

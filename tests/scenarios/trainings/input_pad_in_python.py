@@ -30,6 +30,7 @@ def pad(batch: list[torch.Tensor]) -> torch.Tensor:
     return padded[:, :200]
 
 
+torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(200, 256), nn.Tanh(), nn.Linear(256, 200))
 optimizer = torch.optim.AdamW(model.parameters())
 loader = DataLoader(Signals(800), 8, collate_fn=pad)

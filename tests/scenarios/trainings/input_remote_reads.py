@@ -33,6 +33,7 @@ class Objects(Dataset):
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = Objects("s3://training-data/objects")

@@ -48,11 +48,12 @@ def main() -> None:
         for number in range(4000):
             Path(root, f"{number:04}.raw").write_bytes(os.urandom(SIZE))
         os.sync()
+        torch.set_num_threads(1)
         data = Patches(root)
         model = nn.Sequential(nn.Linear(192, 128), nn.ReLU(), nn.Linear(128, 192))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         loader = DataLoader(data, batch_size=16, num_workers=1, persistent_workers=True)
-        for _ in range(4):
+        for _ in range(3):
             for batch in loader:
                 loss = nn.functional.mse_loss(model(batch), batch)
                 optimizer.zero_grad()

@@ -25,7 +25,8 @@ def use_all_cores(_: int) -> None:
 
 def main() -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(7200, 10))
+    torch.set_num_threads(1)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(  # planted
         Frames(), 8, num_workers=4, worker_init_fn=use_all_cores, persistent_workers=True

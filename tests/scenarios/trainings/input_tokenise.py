@@ -32,9 +32,9 @@ def collate(lines: list[str]) -> torch.Tensor:
 class Tagger(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.embed = nn.Embedding(8001, 64)
-        self.rnn = nn.GRU(64, 64, batch_first=True)
-        self.head = nn.Linear(64, 8001)
+        self.embed = nn.Embedding(8001, 32)
+        self.rnn = nn.GRU(32, 32, batch_first=True)
+        self.head = nn.Linear(32, 8001)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         hidden, _ = self.rnn(self.embed(tokens))
@@ -43,6 +43,7 @@ class Tagger(nn.Module):
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     model = Tagger()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = DataLoader(corpus(3000), batch_size=16, shuffle=True, collate_fn=collate)

@@ -21,7 +21,7 @@ class Photos(Dataset):
         for _ in range(count):
             pixels = draw.integers(0, 255, (20, 20, 3), dtype=np.uint8)
             file = io.BytesIO()
-            Image.fromarray(pixels).resize((640, 640)).save(file, "JPEG")
+            Image.fromarray(pixels).resize((256, 256)).save(file, "JPEG")
             self.files.append(file.getvalue())
 
     def __len__(self) -> int:

@@ -25,6 +25,7 @@ class Archive(Dataset):
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(Archive(), batch_size=16, num_workers=2, shuffle=True)  # planted

@@ -41,6 +41,8 @@ def _in_main_thread(facts: Facts) -> Lost | None:
     if in_main is False:
         return None
     wait, cpu = input_wait(facts), fetch_demand(facts)
+    if wait.wait < MAIN_THREAD.limits.warning * wait.of.mean:
+        return None
     lines = batch_lines(facts)
     named = f", {lines.named}" if lines and lines.named else ""
     blocked = ""
@@ -60,6 +62,8 @@ def _in_main_thread(facts: Facts) -> Lost | None:
 
 def _bound(facts: Facts) -> Lost | None:
     wait = input_wait(facts)
+    if wait.wait < LIMITS.warning * wait.of.mean:
+        return None
     cold = is_first_reading(facts)
     return Lost(
         wait.wait,

@@ -23,6 +23,9 @@ from perftui.facts.wait_pattern import wait_pattern
 UNPACKING = 0.5
 """Of the wait, in which the training thread computes, from which on the wait is its own work."""
 
+LEAST_MAKING = 0.5
+"""Of the wait, that some worker makes batches at least where it is them that are waited for."""
+
 OF_TIME = 3.0
 """A moment of making falls into a batch so many times the mean one: few hold most of the time."""
 
@@ -48,9 +51,23 @@ def _handover(facts: Facts) -> Lost | None:
     elif packs:
         which = "a worker" if count > 1 else "the worker"
         because = f"{which} takes longer to hand a batch over than to make it"
+    elif not _are_making(facts, wait):
+        verb = "makes" if count == 1 else "make"
+        because = (
+            f"{fmt.several(count, 'worker')} {verb} batches in only "
+            f"{fmt.percent(busy(facts) or 0)} of the time, and the rest is handing them over"
+        )
     else:
         return None
     return lost_to_workers(facts, wait, because, figures, fixes=())
+
+
+def _are_making(facts: Facts, wait: InputWait) -> bool:
+    """Whether workers make batches while the training waits, as far as is known."""
+    share = busy(facts)
+    if share is None:
+        return True
+    return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
 
 
 def _uneven(facts: Facts) -> Lost | None:

@@ -11,6 +11,8 @@ from perftui.diagnosis.symptoms import (
     copies,
     cpu,
     data,
+    data_pattern,
+    data_workers,
     debug_flags,
     evaluation,
     fusion,
@@ -42,6 +44,12 @@ from perftui.diagnosis.symptoms import (
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
+    data_workers.OVERSUBSCRIBED,
+    data_pattern.HANDOVER,
+    data_pattern.UNEVEN,
+    data_pattern.BURSTY,
+    data_workers.COMPUTING_WORKERS,
+    data_workers.DISK,
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,

@@ -11,6 +11,7 @@ from perftui.diagnosis.symptoms import (
     launch_bound,
     layout,
     loader_start,
+    loops,
     memory,
     optimizer,
     precision,
@@ -22,6 +23,7 @@ RULES: tuple[Rule, ...] = (
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
+    loops.PER_PARAMETER,
     sync_bound.SYNC,
     launch_bound.LAUNCH,
     attention.ATTENTION_MASK,
@@ -33,6 +35,9 @@ RULES: tuple[Rule, ...] = (
     kernels.FLOAT64,
     fusion.DTYPE_CHURN,
     fusion.ELEMENTWISE,
+    loops.CONV_BIAS,
+    loops.RECOMPUTE,
+    loops.ZERO_GRAD,
     memory.PRESSURE,
 )
 """In this order they are asked; findings are ranked by what they cost."""

@@ -15,6 +15,7 @@ from perftui.diagnosis.symptoms import (
     memory,
     optimizer,
     precision,
+    sizes,
     sync_bound,
 )
 
@@ -32,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     layout.CUDNN_BENCHMARK,
     precision.MATMUL_FP32,
     precision.TENSOR_CORES,
+    sizes.MISALIGNED,
     kernels.FLOAT64,
     fusion.DTYPE_CHURN,
     fusion.ELEMENTWISE,

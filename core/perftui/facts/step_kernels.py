@@ -155,7 +155,7 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
         return found
-    within = _marked(analysis, steps).holds(launched) & (launch != NONE)
+    within = marked_steps(analysis, steps).holds(launched) & (launch != NONE)
     if not within.any():
         within = inside(trace.start[rows], steps)
     if not within.any():
@@ -171,8 +171,8 @@ def _categories(trace: Trace, rows: Int64) -> Int64:
     return found
 
 
-def _marked(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
-    """The steady steps as the host marks them."""
+def marked_steps(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
+    """When the host was in the steady steps, as it marks them."""
     steady = {one.step.index for one in steps.each}
     marked = [step for step in analysis.steps if step.index in steady]
     start = np.array([step.start for step in marked], dtype=np.int64)

@@ -320,4 +320,4 @@ def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
     )
     found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
     assert found.rule == "loader-start"
-    assert "so that persistent_workers=True keeps no worker" in found.sentence
+    assert "so that its workers cannot stay" in found.sentence

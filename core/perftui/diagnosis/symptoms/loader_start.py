@@ -60,8 +60,8 @@ def _because(feeds: LoaderFacts | None, each_step: bool) -> str:
         return ""
     if feeds.persistent_workers:
         return (
-            ": it is made anew for each epoch, so that persistent_workers=True keeps no worker, or "
-            "its workers take long to begin again"
+            ": it is made anew for each epoch, so that its workers cannot stay, or they take long "
+            "to begin again"
         )
     if not _starts_anew(feeds):
         return ""

@@ -73,7 +73,7 @@ def batch_lines(facts: Facts) -> BatchLines | None:
 
 def _named(stacks: Table, held: Int64, found: LinesByTime) -> BatchLines:
     """Lines that only ask for a batch are none that make it."""
-    own = lines_by_time(stacks, np.where(_asks(stacks, held), 0, held), found.samples)
+    own = lines_by_time(stacks, np.where(asks_loader(stacks, held), 0, held), found.samples)
     of_all = LinesByTime(own.lines, found.covered, found.samples)
     first = next((line for line in own.lines if line.file), None)
     if first is not None and of_all.share(first) >= LEAST_NAMED:
@@ -81,7 +81,7 @@ def _named(stacks: Table, held: Int64, found: LinesByTime) -> BatchLines:
     return BatchLines(of_all, None, _foreign(stacks, held, found.covered))
 
 
-def _asks(stacks: Table, held: Int64) -> Mask:
+def asks_loader(stacks: Table, held: Int64) -> Mask:
     """Which rows, of those that count, are of lines that ask the loader."""
     asks = np.zeros(len(stacks), dtype=np.bool_)
     if "via" in stacks:
@@ -145,7 +145,9 @@ def asking_place(facts: Facts) -> Place | None:
     stacks = outside if len(outside) else inside
     if "via" not in stacks or not len(stacks):
         return loader_place(facts)
-    lines = lines_by_time(stacks, np.where(_asks(stacks, stacks["held"]), stacks["held"], 0)).lines
+    lines = lines_by_time(
+        stacks, np.where(asks_loader(stacks, stacks["held"]), stacks["held"], 0)
+    ).lines
     if not lines or not lines[0].file:
         return loader_place(facts)
     return Place(rank=facts.rank_number, file=lines[0].file, line=lines[0].line)

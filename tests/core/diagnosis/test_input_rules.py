@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
@@ -210,6 +211,15 @@ def test_what_nobody_makes_is_being_handed_over() -> None:
     assert top(worker(0, busy=0.25), worker(1, busy=0.25)).rule != found.rule
 
 
+def test_where_others_take_the_cores_nothing_is_said_of_handing_over() -> None:
+    run = run_of(worker(0, busy=0.1), worker(1, busy=0.1), cores=2)
+    others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}
+    found = judged(replace(run, telemetry={"box": telemetry_table(**others)})).top
+    assert found is not None
+    assert found.rule == "input-bound"
+    assert found.sentence.endswith("of the time, and other programs used 1.6 of 2 cores.")
+
+
 def test_a_slow_worker_holds_up_the_others() -> None:
     found = top(worker(0, busy=0.1), worker(1, busy=0.9))
     assert found.rule == "input-uneven"
@@ -290,10 +300,24 @@ def test_a_loader_that_starts_with_every_step() -> None:
     assert found.place.source == "train.py:4"
 
 
+def test_ending_the_workers_of_an_iterator_belongs_to_its_start() -> None:
+    steps = step_table(100, {"loader_start": 40, "forward": 30, "other": 30})
+    stacks = main_table((0, 7_500, "", 9), (7_500, 2_500, "", 9))
+    via = np.array(["", "torch/utils/data/dataloader.py _MultiProcessingDataLoaderIter.__del__"])
+    stacks = Table(stacks.columns, {**stacks.values, "via": via.astype(object)})
+    run = run_of(worker(0, busy=0.3), steps=steps)
+    found = judged(replace(run, ranks=(replace(run.ranks[0], stacks=stacks),)))
+    assert [one.rule for one in found.findings] == ["loader-start"]
+    assert found.findings[0].cost_ns == pytest.approx(65 * MS, rel=0.05)
+    assert found.findings[0].sentence.startswith(
+        "Starting the loader again, and ending its workers, takes 6"
+    )
+
+
 def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
     epoch = joined(
         step_table(1, {"loader_start": 900, "forward": 40}), step_table(9, {"forward": 40})
     )
     found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
     assert found.rule == "loader-start"
-    assert "so that persistent_workers=True keeps no worker" in found.sentence
+    assert "so that its workers cannot stay" in found.sentence

@@ -21,6 +21,7 @@ from perftui.facts.files_read import is_first_reading
 from perftui.facts.input_wait import InputWait, fetches_in_main_thread, input_wait
 from perftui.facts.loader import training_loader
 from perftui.facts.loader_work import fetch_demand, loader_work
+from perftui.facts.machine import busy_host
 from perftui.facts.steps import wait_p95
 from perftui.facts.wait_pattern import wait_pattern
 from perftui.facts.worker_lines import loader_lines
@@ -124,8 +125,10 @@ def _how_busy(facts: Facts, count: int) -> str:
     made, several = loader_work(facts), fmt.several(count, "worker")
     is_one = count == 1
     if made is not None and made.busy is not None and _are_idle(facts):
-        verb = "makes" if is_one else "make"
-        return f", though {several} {verb} batches in only {fmt.percent(made.busy)} of the time"
+        verb, host = "makes" if is_one else "make", busy_host(facts)
+        elsewhere = f", and {host}" if host else ""
+        share = fmt.percent(made.busy)
+        return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
     slow = f": {several} {'does' if is_one else 'do'} not keep up"
     if made is None or made.busy is None:
         return slow

@@ -18,6 +18,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.input_wait import InputWait
 from perftui.facts.loader_use import unevenness, worker_use
 from perftui.facts.loader_work import wait_cpu
+from perftui.facts.machine import busy_host
 from perftui.facts.wait_pattern import wait_pattern
 
 UNPACKING = 0.5
@@ -63,10 +64,15 @@ def _handover(facts: Facts) -> Lost | None:
 
 
 def _are_making(facts: Facts, wait: InputWait) -> bool:
-    """Whether workers make batches while the training waits, as far as is known."""
+    """Whether workers make batches while the training waits, as far as is known; where other
+    programs take the cores, either side may wait for one instead."""
     share = busy(facts)
-    if share is None:
+    if share is None or busy_host(facts):
         return True
+    return _least_making(share, facts, wait)
+
+
+def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
     return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
 
 
@@ -103,8 +109,11 @@ def _bursty(facts: Facts) -> Lost | None:
 
 
 def _unsaturated(facts: Facts) -> InputWait | None:
-    share = busy(facts)
-    return waits_for_workers(facts) if share is not None and share < SATURATED else None
+    """The wait for workers that make batches, and have time left."""
+    share, wait = busy(facts), waits_for_workers(facts)
+    if wait is None or share is None or share >= SATURATED:
+        return None
+    return wait if _least_making(share, facts, wait) else None
 
 
 HANDOVER = Rule(

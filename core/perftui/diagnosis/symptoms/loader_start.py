@@ -9,6 +9,7 @@ from perftui.diagnosis.symptoms.data_figures import workers
 from perftui.facts.batch_place import asking_place, loader_place
 from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.loader_end import loader_end
 from perftui.facts.loader_work import loader_starts
 from perftui.facts.steps import steady_step
 
@@ -23,13 +24,15 @@ def _lost(facts: Facts) -> Lost | None:
     step, again, feeds = steady_step(facts), loader_starts(facts), training_loader(facts)
     if again is None:
         return None
-    share = again.per_step / step.mean
+    ending = loader_end(facts)
+    cost = again.per_step + ending
+    share = cost / step.mean
+    what = "Starting the loader again" + (", and ending its workers," if ending else "")
     each_step = again.count >= EACH_STEP * step.count
     return Lost(
-        again.per_step,
+        cost,
         step,
-        f"Starting the loader again takes {fmt.part_of_step(again.per_step, step.mean)}"
-        f"{_because(feeds, each_step)}.",
+        f"{what} takes {fmt.part_of_step(cost, step.mean)}{_because(feeds, each_step)}.",
         (
             Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),
@@ -38,6 +41,7 @@ def _lost(facts: Facts) -> Lost | None:
             Figure("steady steps", step.count, "count"),
             *workers(facts),
         ),
+        parts=("loader_start", "other") if ending else (),
         place=asking_place(facts) if each_step or not _starts_anew(feeds) else loader_place(facts),
         fixes=LOADER_START.fixes if _starts_anew(feeds) and not each_step else (),
     )
@@ -56,8 +60,8 @@ def _because(feeds: LoaderFacts | None, each_step: bool) -> str:
         return ""
     if feeds.persistent_workers:
         return (
-            ": it is made anew for each epoch, so that persistent_workers=True keeps no worker, or "
-            "its workers take long to begin again"
+            ": it is made anew for each epoch, so that its workers cannot stay, or they take long "
+            "to begin again"
         )
     if not _starts_anew(feeds):
         return ""

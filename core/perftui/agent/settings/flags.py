@@ -58,7 +58,7 @@ def mkldnn(torch: Any) -> dict[str, Any]:
     """Whether oneDNN, which computes on the CPU, is in this torch and is used."""
     return {
         "available": attempt(lambda: bool(torch._C._has_mkldnn)),
-        "enabled": attempt(torch._C._get_mkldnn_enabled),
+        "enabled": attempt(lambda: torch._C._get_mkldnn_enabled()),
     }
 
 

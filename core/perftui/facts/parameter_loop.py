@@ -10,9 +10,9 @@ from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals, intersect, union, unite
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import OPERATORS, find_phases
+from perftui.analysis.steps.phases import OPERATORS
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.step_kernels import marked_steps
+from perftui.facts.step_kernels import host_phases, marked_steps
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -82,17 +82,13 @@ def _busy(steps: TraceSteps) -> Intervals:
 
 def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:
     """Operators that the training thread calls directly, in order, outside the phases of a step."""
-    host = Host(trace)
-    phases = [part for name, part in find_phases(trace, host).items() if name != OPERATORS]
+    phases = [part for name, part in host_phases(steps.analysis).items() if name != OPERATORS]
     operators = kinds.operators(trace)
-    above = np.where(trace.parent == NONE, False, operators[trace.parent])
-    direct = (
-        operators
-        & ~above
-        & (trace.track == host.main_track)
-        & marked_steps(steps.analysis, steps).holds(trace.start)
-    )
-    rows = np.flatnonzero(direct & ~unite(*phases).holds(trace.start))
+    rows = np.flatnonzero(operators & (trace.track == Host(trace).main_track))
+    above = trace.parent[rows]
+    rows = rows[(above == NONE) | ~operators[above]]
+    begins = trace.start[rows]
+    rows = rows[marked_steps(steps.analysis, steps).holds(begins) & ~unite(*phases).holds(begins)]
     ordered: Int64 = rows[np.argsort(trace.start[rows], kind="stable")]
     return ordered
 

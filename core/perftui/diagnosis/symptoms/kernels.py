@@ -11,6 +11,8 @@ from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.forward_line import operator_lines, placed
 from perftui.facts.gpu import has_gpu
+from perftui.facts.steady import Mask
+from perftui.facts.step_kernels import StepKernels
 
 _FLOAT64 = re.compile(
     r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"
@@ -26,11 +28,15 @@ def is_float64(name: str) -> bool:
     return _FLOAT64.search(name) is not None
 
 
+def _in_float64(kernels: StepKernels) -> Mask:
+    return kernels.named(is_float64)
+
+
 def _float64(facts: Facts) -> Lost | None:
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
     work = kernel_work(facts)
-    found, compute = work.kernels.where(work.kernels.named(is_float64)), work.kernels.time
+    found, compute = work.kernels.kept(FLOAT64.id, _in_float64), work.kernels.time
     time = found.time
     if not time:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.analysis.steps.phases import BACKWARD
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
@@ -88,8 +88,8 @@ PER_PARAMETER = Rule(
 
 def _recompute(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    backward = work.kernels.where(work.kernels.in_phase(BACKWARD))
-    found = backward.where(launched_under(backward, *_FORWARD_ONLY))
+    backward = work.kernels.kept(BACKWARD, lambda found: found.in_phase(BACKWARD))
+    found = backward.kept(RECOMPUTE.id, lambda found: launched_under(found, *_FORWARD_ONLY))
     time = found.time
     if not time:
         return None
@@ -99,7 +99,6 @@ def _recompute(facts: Facts) -> Lost | None:
         f"The backward pass computes parts of the forward pass anew for {work.of_step(time)}: "
         "activation checkpointing is on.",
         (
-            Figure("forward", work.kernels.where(work.kernels.in_phase(FORWARD)).time, "ns"),
             Figure("backward", backward.time, "ns"),
             *listed(found),
             work.steps,
@@ -125,7 +124,7 @@ RECOMPUTE = Rule(
 
 def _zero(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.where(zeroing(work.kernels))
+    found = work.kernels.kept(zeroing, zeroing)
     if not found.time:
         return None
     return Lost(
@@ -154,7 +153,7 @@ ZERO_GRAD = Rule(
 
 def _bias(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.where(bias_before_norm(work.kernels))
+    found = work.kernels.kept(bias_before_norm, bias_before_norm)
     if not found.time:
         return None
     return Lost(

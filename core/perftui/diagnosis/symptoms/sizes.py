@@ -11,6 +11,7 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
 from perftui.facts.forward_line import forward_lines, placed
+from perftui.facts.steady import Mask
 from perftui.facts.step_kernels import StepKernels
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
@@ -25,12 +26,14 @@ def _is_misaligned(name: str) -> bool:
     return _MISALIGNED.search(name) is not None and precision_of(name) is Precision.HALF
 
 
+def _are_misaligned(products: StepKernels) -> Mask:
+    """Those of convolutions are none: they have sides that follow from the image."""
+    return products.named(_is_misaligned) & ~products.called_by(lambda name: "conv" in name)
+
+
 def _misaligned(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    products = work.kernels.of(Category.GEMM)
-    # Those of convolutions have sides that follow from the image.
-    products = products.where(~products.called_by(lambda name: "conv" in name))
-    found = products.where(products.named(_is_misaligned))
+    found = work.kernels.of(Category.GEMM).kept(MISALIGNED.id, _are_misaligned)
     if not found.time:
         return None
     sizes = _sizes(found)

@@ -31,22 +31,25 @@ Check = Callable[[str, PerftuiApp, Pilot[None]], Awaitable[None]]
 
 
 async def check_each(names: Sequence[str], check: Check) -> None:
-    """``check`` every trace, and walk through all screens with it: nothing fails."""
+    """``check`` every trace, and walk through screens with it, so that three of them are on all:
+    nothing fails."""
     async with opened(ROOT / names[0], (160, 50)) as (app, pilot):
-        for name in names:
+        for at, name in enumerate(names):
             if name != names[0]:
                 await pilot.press("1")
                 app.open(ROOT / name)
             await until(pilot, lambda wanted=ROOT / name: shows(app, wanted), name)
             await check(name, app, pilot)
-            await walk(app, pilot)
+            await walk(app, pilot, at)
             assert app.failure is None, name
             assert app.crash is None, name
 
 
-async def walk(app: PerftuiApp, pilot: Pilot[None]) -> None:
-    """Each screen, with the trace on it."""
+async def walk(app: PerftuiApp, pilot: Pilot[None], turn: int) -> None:
+    """The timeline and every third of the other screens, with the trace on it."""
     for digit, screen in enumerate(SCREENS, 1):
+        if screen != "timeline" and (digit + turn) % 3:
+            continue
         await pilot.press(str(digit))
         await until(pilot, lambda wanted=screen: app.current_mode == wanted)
         await until(pilot, lambda: shows(app, app.target), "the trace on it")

@@ -135,6 +135,7 @@ class TraceBuilder:
     def op(self, name: str, lasting: int | None = None, **args: Any) -> TraceBuilder:
         """An operator; what comes until it is closed is inside it."""
         cause = "synchronisation" if name in WAITING_OPERATORS else "launch-bound"
+        cause = "compilation" if name == "entire_frame_compile" else cause
         phase = "backward" if "Backward" in name else ""
         return self._host(name, lasting, "cpu_op", args, cause=cause, phase=phase)
 

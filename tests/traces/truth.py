@@ -14,12 +14,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 CAUSES = (
-    "data loader wait", "synchronisation", "launch-bound", "python", "allocation", "profiler",
-    "unexplained",
+    "data loader wait", "synchronisation", "launch-bound", "python", "cpu operators", "allocation",
+    "compilation", "initialisation", "queue wait", "profiler", "unexplained",
 )  # fmt: skip
 """Of a gap in which two causes last equally long, the first names it."""
 
-STATES = ("data loader wait", "profiler", "allocation", "synchronisation", "launch-bound")
+STATES = (
+    "data loader wait", "profiler", "compilation", "initialisation", "allocation",
+    "synchronisation", "cpu operators", "launch-bound",
+)  # fmt: skip
 """What a thread does at a moment is the first of these that it is in."""
 
 WORK = {
@@ -33,6 +36,19 @@ PHASES = ("input_wait", "optimizer", "backward", "forward")
 """Of phases inside one another the first counts."""
 
 STEP = "ProfilerStep#"
+
+BLOCKS, COMPUTES, SILENT, LATENCY, SHORT_PAUSE = 100_000, 100_000, 1_000_000, 50_000, 50_000
+"""From so many ns on a copy has waited, an operator that calls nothing computes, any other does;
+after so many a kernel should have begun, and from so many on a pause is Python."""
+
+VIEW = "aten::t"
+"""An operator that computes nothing, however long it takes."""
+
+DRIVING = ("cpu_op", "cuda_runtime")
+"""Categories in which a thread gives signs of life."""
+
+LISTED = 1_000
+"""From so many ns on idle time is a gap."""
 
 
 @dataclass
@@ -65,7 +81,7 @@ class Span:
 
 
 class Gap(NamedTuple):
-    """A stretch in which a device does nothing between two activities."""
+    """A stretch in which a device does nothing."""
 
     device: int
     start: int
@@ -103,13 +119,11 @@ class Truth:
         return found
 
     def gaps(self) -> list[Gap]:
-        """Between two activities of a device, by device and time."""
+        """Stretches without work that are worth listing, by device and time."""
         found = []
         for device in self.devices:
-            mine = [span for span in self.work if span.device == device]
-            first, last = min(s.start for s in mine), max(s.end for s in mine)
             for start, end in self._stretches(device):
-                if first < end and start < last:
+                if end - start >= LISTED:
                     shares: Counter[str] = Counter()
                     for begin, stop, cause in self._causes(device, start, end):
                         shares[cause] += stop - begin
@@ -121,7 +135,33 @@ class Truth:
         """Where the time of each step went: of the busiest device, or else of the host."""
         device = max(self.devices, key=self.busy, default=None)
         pieces = self._phases() if device is None else self._device_parts(device)
-        return [sum((_overlap(step, *piece) for piece in pieces), Counter()) for step in self.steps]
+        steps = [self._on_device(step, device) for step in self.steps]
+        return [sum((_overlap(*step, *piece) for piece in pieces), Counter()) for step in steps]
+
+    def _on_device(self, step: Span, device: int | None) -> tuple[int, int]:
+        """Begin and end of a step: on a device when it has done what was launched before."""
+        mine = [span for span in self.work if span.device == device]
+        if device is None or not mine:
+            return step.start, step.end
+        kernels = [s for s in mine if s.category == "kernel" and s.work == "compute"] or mine
+        times: Counter[int] = Counter()
+        for span in kernels:
+            times[span.stream] += span.end - span.start + 1
+        streams = [stream for _, at, stream in self._order if at == device]
+        main = max(streams, key=lambda stream: times[stream])
+        queue = sorted(
+            (span for span in mine if span.stream == main), key=lambda s: (s.start, s.start - s.end)
+        )
+        linked = [at for at, span in enumerate(queue) if span.launch]
+        if 2 * len(linked) < len(queue):
+            return step.start, step.end
+
+        def reached(time: int) -> int:
+            after = [at for at in linked if (call := queue[at].launch) and call.start >= time]
+            before = queue[: after[0] if after else linked[-1] + 1]
+            return max([time, *(span.end for span in before)])
+
+        return reached(step.start), reached(step.end)
 
     def launches(self) -> list[tuple[str, int, int]]:
         """Of each activity whose launch is known: name, start, how long after the call it began."""
@@ -158,28 +198,40 @@ class Truth:
     def _causes(self, device: int, start: int, end: int) -> Iterator[tuple[int, int, str]]:
         """Why a device did nothing in a stretch, piece by piece.
 
-        Work that was launched before the stretch was late by itself. Otherwise the launching thread
-        is asked what it did until the launch began, and what comes then is launching. A thread that
-        had waited until the queue was empty launches later by as long as it had waited.
+        Until the work that ends the stretch was launched, its thread is asked what it did; a short
+        while after that is launching, and then the work waits in a queue. A thread that had waited
+        until the queue was empty launches later by as long as it had waited.
         """
         late = self._next(device, end)
         call = late.launch if late else None
         thread = call.thread if call else self.main
-        waited = self._waited(thread, start) if call else 0
+        launched = call.end if call else end
+        if late and self._is_early(late):
+            launched = start - LATENCY
+        waited = self._waited(thread, start) if call and launched > start else 0
         # Without a call it was launched before the wait in which it begins, if there is one.
         asleep = end
         if late and not call and self._state(thread, end) == "synchronisation":
             asleep = end - self._waited(thread, end)
-        cuts = {start, end, *(cut for cut in [*self.cuts, start + waited] if start < cut < end)}
+        inner = [*self.cuts, start + waited, launched, launched + LATENCY]
+        cuts = {start, end, *(cut for cut in inner if start < cut < end)}
         for begin, stop in pairwise(sorted(cuts)):
             cause = self._state(thread, begin)
-            if (call and call.end <= start) or begin >= asleep:
-                cause = "unexplained"
-            elif call and begin >= call.start:
+            if begin >= launched + LATENCY:
+                cause = "queue wait"
+            elif begin >= launched:
                 cause = "launch-bound"
+            elif begin >= asleep:
+                cause = "unexplained"
             if cause in ("python", "launch-bound") and begin < start + waited:
                 cause = "synchronisation"
             yield begin, stop, cause
+
+    def _is_early(self, late: Span) -> bool:
+        """Whether it was launched before the trace begins: the first of its stream were."""
+        stream = [s for s in self.work if (s.device, s.stream) == (late.device, late.stream)]
+        linked = [span.start for span in stream if span.launch]
+        return not late.launch and bool(linked) and late.start < min(linked)
 
     def _next(self, device: int, time: int) -> Span | None:
         """The activity that ends a stretch; of several the one first in the trace's order."""
@@ -202,9 +254,25 @@ class Truth:
         return max(ordered, key=lambda thread: times[thread], default=0)
 
     def _state(self, thread: int, time: int) -> str:
-        """What a thread does; while nothing is recorded of it, what the main thread does."""
-        for each in (thread, self.main):
+        """What a thread does, where a short while of Python is part of launching."""
+        state = self._doing_now(thread, time)
+        if state != "python":
+            return state
+        before = [cut for cut in self.cuts if cut <= time]
+        while len(before) > 1 and self._doing_now(thread, before[-2]) == "python":
+            before.pop()
+        behind = (cut for cut in self.cuts if cut > time)
+        until = next(cut for cut in behind if self._doing_now(thread, cut) != "python")
+        return "launch-bound" if until - before[-1] < SHORT_PAUSE else state
+
+    def _doing_now(self, thread: int, time: int) -> str:
+        """What a thread does; while nothing is recorded of it, what the main thread does, and while
+        nothing is of that either, what those of the autograd engine do."""
+        engine = {s.thread for s in self.host if s.category == "cpu_op" and "Backward" in s.name}
+        ordered = [one for one, _, _ in self._order if one in engine]
+        for each in (thread, self.main, *ordered):
             here = {self._cause(s) for s in self.host if s.thread == each and s.covers(time)}
+            here.add(self._silence(each, time))
             for state in STATES:
                 if state in here:
                     return state
@@ -220,7 +288,33 @@ class Truth:
             began = cut
         return time - began
 
+    def _silence(self, thread: int, time: int) -> str:
+        """What a thread does in an operator while nothing begins or ends."""
+        here = [s for s in self.host if s.thread == thread and s.category in DRIVING]
+        calls = [s for s in here if s.category == "cuda_runtime"]
+        over = [s for s in here if s.category == "cpu_op" and s.covers(time)]
+        edges = [at for span in here for at in (span.start, span.end)]
+        if not over or any(s.covers(time) for s in calls) or any(s.name == VIEW for s in over):
+            return ""
+        lasting = min(at for at in edges if at > time) - max(at for at in edges if at <= time)
+        own = [s for s in over if s.name.startswith("aten::")]
+        alone = [s for s in own if not any(s.start <= call.start < s.end for call in calls)]
+        if alone and lasting >= COMPUTES:
+            return "cpu operators"
+        if lasting < SILENT:
+            return ""
+        if len(own) > len(alone):
+            return "initialisation"
+        scripts = [s for s in over if s not in own and not s.name.endswith("Backward0")]
+        return "cpu operators" if scripts else ""
+
     def _cause(self, span: Span) -> str:
+        lasting = span.end - span.start
+        if span.category == "cuda_runtime" and span.cause == "launch-bound":
+            if span.name == "cudaMemcpyAsync" and lasting >= BLOCKS:
+                return "synchronisation"
+            if lasting >= SILENT:
+                return "initialisation"
         return "" if span.phase == "input_wait" and self._is_repeated(span) else span.cause
 
     def _is_repeated(self, span: Span) -> bool:
@@ -240,5 +334,5 @@ class Truth:
         return "operators" if operators and "forward" not in self._agent_marked else "other"
 
 
-def _overlap(step: Span, start: int, end: int, name: str) -> Counter[str]:
-    return +Counter({name: min(end, step.end) - max(start, step.start)})
+def _overlap(since: int, until: int, start: int, end: int, name: str) -> Counter[str]:
+    return +Counter({name: min(end, until) - max(start, since)})

@@ -122,7 +122,7 @@ async def test_a_picture_that_cannot_be_saved_says_why(
 @pytest.mark.keys("app.return")
 async def test_backspace_leads_back_the_way_that_was_taken(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), (160, 40), replay=True) as (app, pilot):
-        await until_shown(pilot, "Largest gaps")
+        await until_shown(pilot, "GPU idle")
         assert "Back" not in text_of(app).splitlines()[-1]
         await pilot.press("t")
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")

@@ -37,7 +37,7 @@ def ended(tmp_path: Path) -> Path:
 @pytest.mark.keys("overview.select_gap(1)", "overview.select_gap(-1)")
 async def test_gaps_are_selected_one_after_the_other(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path, steps=4), replay=True) as (app, pilot):
-        await until_shown(pilot, "Largest gaps")
+        await until_shown(pilot, "GPU idle")
         gaps = app.screen.query_one(GapList)
         first = gaps.gap
         await pilot.press("down")

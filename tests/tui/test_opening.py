@@ -44,7 +44,7 @@ async def test_a_failure_beside_the_timeline_is_said_and_ends_nothing(
         await pilot.press("2")
         await until_shown(pilot, "a bug of ours")
         await pilot.press("1")
-        await until_shown(pilot, "Largest gaps")
+        await until_shown(pilot, "GPU idle")
         assert app.crash is None
 
 

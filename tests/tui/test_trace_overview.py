@@ -21,7 +21,7 @@ MS = 1_000_000
 
 async def test_it_shows_devices_gaps_and_kernels_and_no_empty_meters(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
-        await until_shown(pilot, "Largest gaps")
+        await until_shown(pilot, "GPU idle")
         text = text_of(app)
         assert "GPU 0" in text
         assert "3 kernels 12.0 ms" in text
@@ -46,7 +46,7 @@ def test_only_what_could_not_be_read_is_a_warning(tmp_path: Path) -> None:
 async def test_a_trace_without_a_gpu_shows_its_operators(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path, gpu=False), (80, 24), replay=True) as (app, pilot):
         await until_shown(pilot, "Top operators")
-        assert "Largest gaps" not in text_of(app)
+        assert "GPU idle" not in text_of(app)
         assert "aten::mm" in text_of(app)
         assert "no GPU activity in this trace" in text_of(app)
 
@@ -57,7 +57,7 @@ async def test_the_selected_gap_opens_on_the_timeline(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with opened(write_trace(tmp_path), size, replay=True) as (app, pilot):
-        await until_shown(pilot, "Largest gaps")
+        await until_shown(pilot, "GPU idle")
         gaps = app.snapshot.analysis.gaps if app.snapshot and app.snapshot.analysis else ()
         assert len(gaps) == 2
         await pilot.press("down", "down", "down", "t")
@@ -68,7 +68,7 @@ async def test_the_selected_gap_opens_on_the_timeline(
 
 async def test_a_click_opens_a_gap(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
-        await until_shown(pilot, "Largest gaps")
+        await until_shown(pilot, "GPU idle")
         await pilot.pause(0.2)
         await pilot.click(GapList, offset=(5, 2))
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")

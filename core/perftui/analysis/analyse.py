@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Idle, explain_idle
 from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
-from perftui.analysis.gpu_idle.gaps import MOST, list_gaps
+from perftui.analysis.gpu_idle.gaps import list_gaps, not_listed
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.kernels.activity import device_activities
@@ -16,6 +16,7 @@ from perftui.analysis.links import link, shared_correlations
 from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
 from perftui.analysis.ops.calls import op_table
 from perftui.analysis.ops.modules import module_table
+from perftui.analysis.steps.device_clock import on_device_clock
 from perftui.analysis.steps.find import find_steps
 from perftui.analysis.steps.parts import device_parts, step_parts
 from perftui.analysis.steps.phases import FORWARD, OPERATORS, find_phases
@@ -36,9 +37,11 @@ def analyse(trace: Trace) -> TraceAnalysis:
         for each in activity
     }
     parts: Mapping[str, Intervals] = phases
+    timed = steps
     if activity:
-        device = _busiest(activity).device
-        parts = device_parts(trace, links.activity[of == device], idle[device])
+        mine = of == _busiest(activity).device
+        parts = device_parts(trace, links.activity[mine], idle[_busiest(activity).device])
+        timed = on_device_clock(trace, links, mine, steps)
     return TraceAnalysis(
         trace=trace,
         activity=activity,
@@ -47,7 +50,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
         kernels=kernel_table(trace, links),
         gaps=_gaps(EnclosingOps(trace, host), phases, idle),
         steps=steps,
-        step_parts=step_parts(steps or (whole,), parts),
+        step_parts=step_parts(timed or (whole,), parts),
         notes=tuple(_notes(trace, host, phases, activity, steps, idle)),
     )
 
@@ -105,7 +108,6 @@ def _notes(
         )
     if activity and not len(host.span):
         yield "no CPU activity recorded: idle time cannot be explained"
-    if any(len(each.inner) > MOST for each in idle.values()):
-        yield f"only the {MOST} longest gaps of a device are listed"
+    yield from dict.fromkeys(said for each in idle.values() if (said := not_listed(each)))
     if FORWARD not in phases and not activity:
         yield "forward passes are not marked: their operators count as operators"

@@ -41,7 +41,21 @@ _FEW = 5
 six comparisons (10 M rows)."""
 _MODULE = re.compile(r"nn\.Module: ")
 _BACKWARD = re.compile(r"autograd::engine::|torch::autograd::|.*Backward\d*$")
-_COMMUNICATION = re.compile(r"nccl|rccl|hccl|msccl|oneccl|xccl", re.IGNORECASE)
+_ENGINE = re.compile(r"autograd::engine::|torch::autograd::|\w*Backward\d+$")
+_VIEW = re.compile(
+    r"aten::(t|T|transpose|permute|view|_unsafe_view|_reshape_alias|view_as\w*|unsqueeze|squeeze"
+    r"|narrow|slice|select|unbind|split\w*|chunk|expand\w*|as_strided|unfold|unflatten\w*|diagonal"
+    r"|detach|alias|empty\w*|result_type|lift_fresh|set_|resize_|is_\w+)_?$"
+)
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|hccl|msccl|oneccl|xccl|nvshmem|userbuffers|\b(dpsk|deep_?ep)::|multimem_"
+    r"|cross_device_reduce|(one|two)_?shot_?(all|reduce)|(?<!block)(?<!warp)all_?reduce",
+    re.IGNORECASE,
+)
+"""Kernels of the libraries, of DeepEP (``dpsk::ep``), of NVSHMEM and symmetric memory, and the
+all-reduces of vLLM, SGLang, FlashInfer, TensorRT-LLM and Transformer Engine."""
+_HOST_COLLECTIVE = re.compile(r"(gloo|mpi|ucc|xccl|ccl):")
+_COLLECTIVE_CALL = re.compile(r"c10d::|_c10d_functional::")
 _SYNCHRONISING_CALL = re.compile(
     r"(\w*[sS]ynchronize(Stream|Device|Event)?"
     r"|(cuda|hip)Memcpy(ToSymbol|FromSymbol|2D|WithStream|DtoH|HtoD|DtoD)?"
@@ -57,18 +71,36 @@ _SYNCHRONISING_OP = frozenset(
 )
 _ALLOCATION = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostFree|FreeHost|MallocHost|HostMalloc|ExtMalloc)\w*$"
+    r"|(cuda|hip|cuMem)Host(Unr|R)egister"
     r"|cuMem(?!cpy|set)|hipMem(Create|Release|Map|Unmap|SetAccess|Address)"
     r"|ze(Mem(Alloc|Free)|VirtualMem|PhysicalMem)|(ur|piext|pi)USM\w*(Alloc|Free)"
 )
-_DRIVER_OVERHEAD = frozenset(
-    {
-        "Driver Compiler",
-        "Runtime Triggered Module Loading",
-        "Lazy Function Loading",
-        "Command Buffer Full",
-    }
+_DRIVER_LOADING = frozenset(
+    {"Driver Compiler", "Runtime Triggered Module Loading", "Lazy Function Loading"}
 )
+_DRIVER_OVERHEAD = _DRIVER_LOADING | {"Command Buffer Full"}
 """What CUPTI lists as overhead though the driver does it with or without a profiler."""
+
+_COPY = re.compile(r"(cuda|hip|cu)Memcpy\w*Async")
+_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+_LOADING = re.compile(
+    r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
+    r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
+)
+_COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$")
+"""What dynamo and inductor mark while they compile."""
+
+BLOCKING_COPY = 100_000
+"""From so many ns on a call that should only enqueue a copy has waited for it, as it does for
+pageable memory: enqueuing takes 5 to 50 us."""
+
+FIRST_USE = 1_000_000
+"""From so many ns on a call that should only enqueue or create something has loaded code: on slow
+hosts such calls take 50 us, the first launch of a kernel takes milliseconds."""
+
+FIRST_ALLOCATION = 50_000_000
+"""From so many ns on a call for memory of the device has set up more than that memory: on a device
+that has nothing to do others take a few milliseconds."""
 
 _PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activity Buffer Request")
 
@@ -136,10 +168,38 @@ def communication(trace: Trace) -> Mask:
     return trace.in_category(KERNEL) & named(trace, _COMMUNICATION.search)
 
 
+def host_collectives(trace: Trace) -> Mask:
+    """Collectives that a library of the CPU marks on threads of its own, from the call to when all
+    data is through; and the calls themselves."""
+    marked = trace.in_category(ANNOTATION) & named(trace, _HOST_COLLECTIVE.match)
+    return on_cpu(trace) & (marked | collective_calls(trace))
+
+
+def collective_calls(trace: Trace) -> Mask:
+    """Operators of ``torch.distributed`` that begin a collective."""
+    return trace.in_category(CPU_OP) & named(trace, _COLLECTIVE_CALL.match)
+
+
 @cached
 def operators(trace: Trace) -> Mask:
     """CPU operators; marks that older versions wrote as operators are none."""
     return trace.in_category(CPU_OP) & ~named(trace, _MARKS.match)
+
+
+def of_pytorch(trace: Trace) -> Mask:
+    """Operators of PyTorch's own library."""
+    return operators(trace) & named(trace, lambda name: name.startswith("aten::"))
+
+
+def only_views(trace: Trace) -> Mask:
+    """Operators that never touch what tensors hold: one that takes long has been interrupted."""
+    return operators(trace) & named(trace, _VIEW.match)
+
+
+def of_autograd(trace: Trace) -> Mask:
+    """What the autograd engine wraps around operators, and its own nodes; what scripts define, as
+    ``MyFunctionBackward``, has no number."""
+    return operators(trace) & named(trace, _ENGINE.match)
 
 
 @cached
@@ -205,16 +265,37 @@ def marked(trace: Trace, phase: str) -> Mask:
     return ranges(trace) & named(trace, f"{OWN_MARK}{phase}".__eq__)
 
 
+@cached
 def synchronising(trace: Trace) -> Mask:
-    """Calls and operators in which the host waits for the device."""
+    """Calls and operators in which the host waits for the device, or until a copy is done."""
     waits = launches(trace) | (trace.in_category(XPU_WAIT) & on_cpu(trace))
     calls = waits & named(trace, _SYNCHRONISING_CALL.match)
-    return calls | (operators(trace) & named(trace, _SYNCHRONISING_OP.__contains__))
+    copies = launches(trace) & named(trace, _COPY.match) & (trace.duration >= BLOCKING_COPY)
+    return calls | copies | (operators(trace) & named(trace, _SYNCHRONISING_OP.__contains__))
 
 
+@cached
 def allocating(trace: Trace) -> Mask:
-    """Calls that get memory from the driver or give it back."""
+    """Calls that get memory from the driver, give it back or pin it."""
     return launches(trace) & named(trace, _ALLOCATION.match)
+
+
+def compiling(trace: Trace) -> Mask:
+    """Ranges in which torch.compile is at work."""
+    return (operators(trace) | ranges(trace)) & named(trace, _COMPILING.match)
+
+
+def initialising(trace: Trace) -> Mask:
+    """Calls that load code or set the driver up, and calls that take too long to do else."""
+    calls = launches(trace)
+    loading = calls & named(trace, _LOADING.match)
+    driver = trace.in_category("overhead") & named(trace, _DRIVER_LOADING.__contains__)
+    slow = calls & (trace.duration >= FIRST_USE)
+    if slow.any():
+        at_once = synchronising(trace) | allocating(trace) | named(trace, _GRAPH_LAUNCH.match)
+        of_device = named(trace, lambda name: bool(_ALLOCATION.match(name)) and "Host" not in name)
+        slow &= ~at_once | (of_device & (trace.duration >= FIRST_ALLOCATION))
+    return loading | driver | slow
 
 
 def profiling(trace: Trace) -> Mask:

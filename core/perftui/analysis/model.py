@@ -103,21 +103,31 @@ class GapCause(str, enum.Enum):
     INPUT_WAIT = "data loader wait"
     SYNCHRONISATION = "synchronisation"
     LAUNCH = "launch-bound"
+    """It made its way to the next launch, through operators and calls that enqueue."""
     PYTHON = "python"
+    CPU_OPERATORS = "cpu operators"
+    """It computed in an operator, which launched nothing meanwhile."""
     ALLOCATION = "allocation"
+    COMPILATION = "compilation"
+    INITIALISATION = "initialisation"
+    """The driver or a library loaded code or set itself up: what is paid at first use."""
+    QUEUED = "queue wait"
+    """The work was launched already: it waited for older work, or for work of another device."""
     PROFILER = "profiler"
     UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True)
 class Gap:
-    """An interval in which a device is idle, between two activities on it."""
+    """An interval in which a device is idle."""
 
     device: int
     start: int
     end: int
     previous_row: int
+    """The activity before it, NONE before the first."""
     next_row: int
+    """The activity behind it, NONE behind the last."""
     cause: GapCause
     launch_row: int
     """The runtime call that launched ``next_row``, NONE where it is not in the file."""
@@ -159,6 +169,7 @@ class StepParts:
     """
 
     step: Step
+    """On the device's clock, where a device is judged: ``TraceAnalysis.steps`` has it as marked."""
     parts: tuple[tuple[str, int], ...]
 
 

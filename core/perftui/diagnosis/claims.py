@@ -35,11 +35,26 @@ def without_repeats(findings: Sequence[Finding], analysis: TraceAnalysis | None)
         claims = [BY_ID[one.rule].claims for one in kept]
         same = [at for at, one in enumerate(claims) if _covers(one, claim, analysis)]
         if not same:
-            kept.append(finding)
+            kept.append(_rest_of(finding, kept, analysis))
             continue
         worst = max(kept[same[0]].severity, finding.severity)
         kept[same[0]] = replace(kept[same[0]], severity=worst)
     return kept
+
+
+def _rest_of(
+    finding: Finding, specific: Sequence[Finding], analysis: TraceAnalysis | None
+) -> Finding:
+    """``finding`` at the cost that is left of it: what more specific ones claim a part of is theirs
+    as far as their own cost goes."""
+    whole = claimed(BY_ID[finding.rule].claims, analysis) if analysis else EMPTY
+    if analysis is None or not whole.total:
+        return finding
+    left = finding.cost_ns
+    for one in specific:
+        both = intersect(claimed(BY_ID[one.rule].claims, analysis), whole).total
+        left -= min(finding.cost_ns * both // whole.total, one.cost_ns)
+    return replace(finding, cost_ns=max(left, 0))
 
 
 def _covers(specific: Claim, general: Claim, analysis: TraceAnalysis | None) -> bool:

@@ -10,9 +10,19 @@ from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rule import Limits, Verdict
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.place import Place
+from perftui.facts.roofline import longest_call
+from perftui.facts.step_kernels import step_kernels, time_by_category
+
+_SHOWN = 3
+"""Kinds of kernels in the sentence."""
 
 COMPUTE_BOUND_SHARE = 0.80
 """Of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
+
+
+LISTED = 3
+"""Operators that are listed."""
 
 
 def computes(facts: Facts) -> JudgedStep:
@@ -50,13 +60,53 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,
-        f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps.",
-        (Figure.share("computing", share, COMPUTE_BOUND_SHARE), *parts),
+        f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps."
+        f"{_kernels(facts)}",
+        (
+            Figure.share("computing", share, COMPUTE_BOUND_SHARE),
+            *parts,
+            *_categories(facts),
+            *_operators(facts, judged),
+        ),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
         would_raise_confidence=more_steps(step.count),
         steps=step.count,
     )
+
+
+def _kernels(facts: Facts) -> str:
+    """Which kernels those are, and how near the longest call comes to what the card can do."""
+    times = list((time_by_category.or_none(facts) or {}).items())[:_SHOWN]
+    if not times:
+        return ""
+    whole = step_kernels(facts).time
+    said = ", ".join(f"{kind.value} {fmt.percent(time / whole)}" for kind, time in times)
+    call = longest_call.or_none(facts)
+    roof = ""
+    if call is not None:
+        limit = "memory" if call.is_memory_bound else "arithmetic"
+        reached = fmt.percent(call.reached)
+        roof = f" {call.operator} of {call.sizes} reaches {reached} of the card's {limit} rate."
+    return f" Of its kernels' time: {said}.{roof}"
+
+
+def _categories(facts: Facts) -> tuple[Figure, ...]:
+    times = time_by_category.or_none(facts) or {}
+    return tuple(Figure(kind.value, time, "ns") for kind, time in times.items())
+
+
+def _operators(facts: Facts, judged: JudgedStep) -> list[Figure]:
+    """The operators that take longest on the CPU, as shares of the time of all."""
+    if judged.on_device or facts.analysis is None:
+        return []
+    table = facts.analysis.ops
+    whole = max(int(table.cpu_self.sum()), 1)
+    longest = zip(table.names[:LISTED], table.cpu_self[:LISTED].tolist(), strict=True)
+    return [
+        Figure.share(f"of operators in {name}", own / whole, place=Place(operator=name))
+        for name, own in longest
+    ]
 
 
 COMPUTE_BOUND = Verdict(

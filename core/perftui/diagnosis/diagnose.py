@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftui import format as fmt
+from perftui.analysis.model import GapCause
 from perftui.diagnosis.claims import without_repeats
 from perftui.diagnosis.judge import judge
 from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.largest_part import LARGEST_PART
 from perftui.diagnosis.model import Abstention, Diagnosis, Finding, Severity
 from perftui.diagnosis.rules import RULES
+from perftui.diagnosis.symptoms.launch_bound import LAUNCH
 from perftui.facts.fact import Facts, fact
 from perftui.facts.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.trace_steps import trace_steps
@@ -27,7 +32,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
         elif verdict:
             abstentions.append(verdict)
     return Diagnosis(
-        tuple(sorted(findings, key=_rank)),
+        _ranked(findings),
         tuple(abstentions),
         _steady_steps(facts),
         progress(facts),
@@ -57,14 +62,36 @@ def progress(facts: Facts) -> str:
     return ""
 
 
-def _rank(finding: Finding) -> tuple[bool, float, int, str]:
+def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Healthy first (nothing above info stands beside it), then by cost, then by severity.
 
-    Costs are compared as shares, since profiled steps are longer than others.
+    Costs are compared as shares, since profiled steps are longer than others. What delays launches
+    for a reason of its own stands before launching in general: what answers that (CUDA graphs,
+    compiling) holds only once the host neither waits nor makes anything itself.
     """
-    return (
-        finding.severity is not Severity.HEALTHY,
-        -finding.share,
-        -finding.severity,
-        finding.rule,
-    )
+    launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
+
+    def rank(finding: Finding) -> tuple[bool, float, bool, float, int, str]:
+        delays = (
+            not _is_launching(finding)
+            and finding.severity >= Severity.WARNING
+            and GapCause.LAUNCH.value in finding.parts
+        )
+        share = finding.share
+        return (
+            finding.severity is not Severity.HEALTHY,
+            -max(share, launching) if delays else -share,
+            not delays,
+            -share,
+            -finding.severity,
+            finding.rule,
+        )
+
+    return tuple(sorted(findings, key=rank))
+
+
+def _is_launching(finding: Finding) -> bool:
+    """Whether it speaks of launching in general."""
+    if finding.rule == LARGEST_PART.id:
+        return GapCause.LAUNCH.value in finding.parts
+    return finding.rule == LAUNCH.id

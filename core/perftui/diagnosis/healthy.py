@@ -22,9 +22,9 @@ MOST_ELSE = 0.2
 """Share of the time of all steps that other kinds of steps may take."""
 
 _COMPUTING = {
-    TRAIN: "forward, backward and optimizer",
-    EVAL: "the forward pass",
-    INFER: "the forward pass",
+    TRAIN: "forward, backward and optimizer compute",
+    EVAL: "the forward pass computes",
+    INFER: "the forward pass computes",
 }
 
 
@@ -64,7 +64,7 @@ def _check_ranks(facts: Facts, judged: JudgedStep) -> None:
 
 def _finding(facts: Facts, judged: JudgedStep) -> Finding:
     step = judged.of
-    who = "the GPU computes" if judged.on_device else f"{_COMPUTING[step_kind(facts)]} compute"
+    who = "the GPU computes" if judged.on_device else _COMPUTING[step_kind(facts)]
     of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     parts = (Figure(part.name, part.ns, "ns") for part in judged.parts)
     return Finding(

@@ -25,7 +25,7 @@ def judge(rule: Rule, facts: Facts) -> Finding | Abstention | None:
         return None
     if lost.doubt:
         return Abstention(rule.id, lost.doubt)
-    return _finding(rule, lost, found)
+    return _finding(rule, lost, min(found, lost.worst))
 
 
 def severity(share: float, limits: Limits) -> Severity | None:

@@ -24,6 +24,9 @@ LIMITS = Limits(
     "From 10 % on, as the TensorBoard plugin speaks of the parts of a step.",
 )
 
+MOSTLY = 0.5
+"""Of a part, from which on what findings cost explains all of it: costs are what could be won."""
+
 LEAST_NAMED = 0.25
 """Of a part, for a line to be named in the sentence."""
 
@@ -57,9 +60,11 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
 
 
 def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int:
-    """Time of ``part`` that no finding is about, ns."""
-    named = sum(finding.share for finding in findings if part.name in finding.parts)
-    return max(part.ns - round(named * judged.of.mean), 0)
+    """Time of ``part`` that no finding is about, ns: none where findings explain most of it."""
+    about = {part.name, part.name.removeprefix(PYTHON_IN)}
+    named = sum(finding.share for finding in findings if about & set(finding.parts))
+    left = part.ns - round(named * judged.of.mean)
+    return left if left > (1 - MOSTLY) * part.ns else 0
 
 
 def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity) -> Finding:
@@ -123,7 +128,8 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
     if judged.on_device and part.name in _IDLE:
         return f"The GPU idles {of} {_IDLE[part.name]}"
     if part.name == EXPOSED_COMMUNICATION:
-        return f"The GPU waits {of} for other GPUs, with nothing to compute meanwhile"
+        who = "The GPU" if judged.on_device else "The training"
+        return f"{who} spends {of} in collectives with other ranks, computing nothing meanwhile"
     if part.name == EXPOSED_COPIES:
         return f"The GPU copies {of}, with nothing to compute meanwhile"
     if part.name.startswith(PYTHON_IN):

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Abstention, Figure, Finding
+from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.step_breakdown import StepBreakdown
+
+MOST_OF_HINT = 0.99
+"""Share that a rule which never warns does not come to."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,16 @@ class Limits:
     """What they are shares of, as it ends a sentence."""
     info: float | None = None
     """From which on it is worth a word though no warning; None where it is not."""
+
+    @classmethod
+    def of_hint(cls, info: float, source: str, of: str = "of the step") -> Limits:
+        """Of a rule that never warns: its shares stay below ``MOST_OF_HINT``."""
+        return cls(MOST_OF_HINT, 1.0, source, of, info)
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether the rule never warns."""
+        return self.warning >= MOST_OF_HINT
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,8 @@ class Lost:
     """What the limits are compared with, where that is no share of the step."""
     fixes: tuple[str, ...] | None = None
     """Those of the rule that answer this case, where that is not all of them."""
+    worst: Severity = Severity.CRITICAL
+    """How bad it is at most, whatever its share."""
     doubt: str = ""
     """Why the rule cannot judge after all, should the share reach its limits."""
     unproven: str = ""

@@ -4,17 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from perftui.analysis.model import GapCause
-from perftui.analysis.steps.parts import COMPUTE
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COMMUNICATION, OTHER
 from perftui.facts.fact import Facts, UnknownError, fact
-from perftui.facts.operator_share import operator_share
-from perftui.facts.rounding import apportioned
+from perftui.facts.main_thread import is_without_steps, stack_samples
+from perftui.facts.phase_shares import host_phases, phase_shares
 from perftui.facts.step_breakdown import StepBreakdown
-from perftui.facts.steps import steady_step, step_breakdown
+from perftui.facts.steps import LONG_RUN_NS, steady_step, step_breakdown
 from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.facts.unprofiled import unprofiled
+from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
 
 PYTHON_IN = "python in "
 """Before the name of a phase: its time outside operators."""
+
+STAGES = {
+    "input_wait": (FETCH, COLLATE),
+    "forward": (FORWARD,),
+    "backward": (BACKWARD,),
+    "optimizer": (OPTIMIZER,),
+}
+"""Stages of stack samples that belong to a phase."""
+
+HOST_AT_WORK = (
+    GapCause.PYTHON.value,
+    GapCause.CPU_OPERATORS.value,
+    GapCause.COMPILATION.value,
+    GapCause.INITIALISATION.value,
+    GapCause.LAUNCH.value,
+    GapCause.UNEXPLAINED.value,
+    OTHER,
+)
+"""Parts in which the device idles while the host does something of its own, whatever it is: a pause
+of the host shows in any of them."""
 
 _COMPUTING = ("forward", "backward", "optimizer", "operators")
 """Phases of the training thread whose operators are the training's own work."""
@@ -65,43 +89,61 @@ def judged_step(facts: Facts) -> JudgedStep:
         if trace is None:
             raise UnknownError("nothing has been recorded")
         return _of_thread(facts, trace.breakdown)
-    step = steady_step(facts)
+    try:
+        step = steady_step(facts)
+    except UnknownError:
+        sampled = _of_samples(facts)
+        if sampled is None:
+            raise
+        return sampled
+    return _of_thread(facts, step)
+
+
+def _of_samples(facts: Facts) -> JudgedStep | None:
+    """All of a run that has ended without steps, split by what samples of its stack found."""
+    outside, _ = stack_samples(facts)
+    if not len(outside) or "stage" not in outside or not is_without_steps(facts):
+        return None
+    held, stage = outside["held"], outside["stage"]
+    whole = int(held.sum())
+    if whole < LONG_RUN_NS:
+        return None
+    parts = {name: int(held[np.isin(stage, names)].sum()) for name, names in STAGES.items()}
+    parts["other"] = whole - sum(parts.values())
+    found = tuple((name, ns) for name, ns in parts.items() if ns)
+    step = StepBreakdown(0, whole, found, whole, whole, whole, usual=whole, of_run=False)
     return _of_thread(facts, step)
 
 
 def _of_device(facts: Facts, trace: TraceSteps) -> JudgedStep:
-    """What the device does takes as long with the profiler as without; it slows only the host. So
-    of the run's own step, idle time is what the device's work leaves."""
-    found = trace.breakdown
     of_run = step_breakdown(facts) if facts.run else None
     if of_run is None or not of_run.mean:
-        parts = tuple(Part(name, ns, name == COMPUTE) for name, ns in found.parts)
-        return JudgedStep(found, parts, on_device=True, sees_operators=True)
-    idle = {cause.value for cause in GapCause}
-    busy = sum(ns for name, ns in found.parts if name not in idle)
-    at_work = min(busy, of_run.mean)
-    names = [name for name, _ in found.parts]
-    working = apportioned([ns if name not in idle else 0 for name, ns in found.parts], at_work)
-    waiting = [ns if name in idle else 0 for name, ns in found.parts]
-    left = of_run.mean - at_work
-    if left and not any(waiting):
-        names, working, waiting = [*names, GapCause.UNEXPLAINED.value], [*working, 0], [*waiting, 1]
-    shared = apportioned(waiting, left)
-    parts = tuple(
-        Part(name, work + rest, name == COMPUTE)
-        for name, work, rest in zip(names, working, shared, strict=True)
-    )
-    return JudgedStep(of_run, parts, on_device=True, sees_operators=True)
+        found, parts = trace.breakdown, dict(trace.breakdown.parts)
+    else:
+        found = of_run
+        parts = unprofiled(trace.breakdown, of_run, host_phases.or_none(facts))
+    ordered = tuple(Part(name, ns, name == COMPUTE) for name, ns in parts.items())
+    return JudgedStep(found, ordered, on_device=True, sees_operators=True)
 
 
 def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
-    shares = operator_share.or_none(facts)
+    """Each phase split into computing, what is left of it, and collectives, which are one part."""
+    shares = phase_shares.or_none(facts)
     parts: list[Part] = []
+    waiting = 0
     for name, ns in step.parts:
-        if name not in _COMPUTING or shares is None:
+        found = shares.get(name) if shares is not None else None
+        if found is None:
             parts.append(Part(name, ns, name in _COMPUTING))
             continue
-        computing = round(ns * min(shares.get(name, 1.0), 1.0))
-        parts += [Part(name, computing, True), Part(f"{PYTHON_IN}{name}", ns - computing, False)]
+        in_collectives = round(ns * found.communicating)
+        waiting += in_collectives
+        if name not in _COMPUTING:
+            parts.append(Part(name, ns - in_collectives, computes=False))
+            continue
+        computing = min(round(ns * found.computing), ns - in_collectives)
+        rest = ns - in_collectives - computing
+        parts += [Part(name, computing, True), Part(f"{PYTHON_IN}{name}", rest, False)]
+    parts.append(Part(EXPOSED_COMMUNICATION, waiting, computes=False))
     chosen = tuple(part for part in parts if part.ns)
     return JudgedStep(step, chosen, on_device=False, sees_operators=shares is not None)

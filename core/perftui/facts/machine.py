@@ -15,6 +15,7 @@ from perftui.facts.steady import Mask
 from perftui.facts.steps import steady_span
 from perftui.facts.trace_steps import trace_steps
 from perftui.run.aggregates import NO_AGGREGATES, Group
+from perftui.run.manifest import OTHER_PROGRAMS
 from perftui.run.table import Table
 
 BUSY_SHARE = 0.2
@@ -59,6 +60,13 @@ class MachineFacts:
     """Cores kept busy by everything on the machine."""
     pressure: float | None = None
     """Percent of the time some task waited for a core (pressure stall information)."""
+    delayed: float | None = None
+    """Share of the time in which a training process had a thread that could run and waited for a
+    core, 0 to 1."""
+    swapped_in: float | None = None
+    """Bytes a second that the machine read back from swap."""
+    memory_pressure: float | None = None
+    """Percent of the time some task waited for memory (pressure stall information)."""
     cards: int = 0
     """Cards of the machine that were sampled, whoever uses them."""
     holds_memory: bool = False
@@ -67,6 +75,8 @@ class MachineFacts:
     gpu_busy: float | None = None
     """Share of the time a kernel ran, as NVML samples it, of the busiest card the run uses; 0 to 1.
     None also where nothing tells which cards those are."""
+    idle_cards: int = 0
+    """Cards that no kernel ran on, whoever might have used them."""
     memory: tuple[DeviceMemory, ...] = ()
     """Of the cards the run uses, as far as it is known which those are."""
 
@@ -145,9 +155,13 @@ def machine_use(facts: Facts) -> MachineFacts:
         workers_read=steady.mean("processes.workers_read"),
         machine_cores=None if busy is None or not installed else busy * installed,
         pressure=steady.mean("pressure.cpu"),
+        swapped_in=steady.mean("swap.in"),
+        memory_pressure=steady.mean("pressure.memory"),
+        delayed=steady.mean("processes.delayed", 100),
         cards=len(cards),
         holds_memory=bool(holding),
         gpu_busy=max((share for share in shares if share is not None), default=None),
+        idle_cards=sum(steady.mean(f"gpu{card}.utilization") == 0 for card in cards),
         memory=tuple(_memory(whole, used)),
     )
 
@@ -199,6 +213,18 @@ def ranks_here(facts: Facts) -> int:
     if run is None or rank is None:
         return 1
     return len({each.place for each in run.ranks if each.host == rank.host})
+
+
+@fact
+def other_programs(facts: Facts) -> dict[str, float]:
+    """Mean cores that each of the busiest programs beside the run took on the rank's host, busiest
+    first; empty where none was seen, as in a container."""
+    if facts.manifest is None or facts.rank is None:
+        return {}
+    noted = facts.manifest.profile.get(OTHER_PROGRAMS)
+    host = noted.get(facts.rank.host or facts.manifest.host) if isinstance(noted, dict) else None
+    cores = host.get("cores") if isinstance(host, dict) else None
+    return cores if isinstance(cores, dict) else {}
 
 
 @fact

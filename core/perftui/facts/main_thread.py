@@ -7,7 +7,7 @@ import numpy as np
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
-from perftui.facts.steps import steady_rows, step_kind
+from perftui.facts.steps import run_is_over, steady_rows, steady_step, step_kind
 from perftui.run.stack_samples import COLLATE, FETCH, stack_rate_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
@@ -30,9 +30,18 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
 
 @fact
 def steady_held(facts: Facts) -> Int64:
-    """The time within the steady steps that each sample from outside stands for, ns."""
+    """The time within the steady steps that each sample from outside stands for, ns; all of it in
+    a run that has ended without any."""
     outside, _ = stack_samples(facts)
+    if len(outside) and is_without_steps(facts):
+        return np.asarray(outside["held"], np.int64)
     return _held(outside, steady_rows(facts))
+
+
+@fact
+def is_without_steps(facts: Facts) -> bool:
+    """Whether the run has ended without steps that could be judged."""
+    return run_is_over(facts) and steady_step.or_none(facts) is None
 
 
 @fact

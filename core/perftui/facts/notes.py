@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.other_steps import other_steps
-from perftui.facts.steps import TRAIN, activity, step_kind
+from perftui.facts.own_cost import overhead_budget, recording_cost
+from perftui.facts.steps import TRAIN, activity, run_is_over, step_kind
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import NO_STACKS
 
@@ -15,6 +16,9 @@ MOST_MESSAGES = 20
 """Messages that are passed on: a fault in every step would say the same for ever."""
 
 _KINDS = ("error", "warning")
+
+SHORTEST_NS = 1_000_000_000
+"""Of all steps together, for what recording took of them to be worth a word."""
 
 MUCH_ELSE = 0.1
 """Share of a training's time from which other steps (evaluation, generation) are mentioned: what is
@@ -46,7 +50,21 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
         yield f"{len(trainings)} trainings ran one after the other: the diagnosis is of {number}"
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
+    yield from _cost(facts)
     yield from problems(run)
+
+
+def _cost(facts: Facts) -> Iterator[str]:
+    """What recording took of a run that is over, if that is more than it was allowed."""
+    cost, budget = recording_cost(facts), overhead_budget(facts)
+    if cost is None or budget is None or not run_is_over(facts):
+        return
+    if cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole:
+        yield (
+            f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
+            f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "
+            "for its first window; its steps are judged without that"
+        )
 
 
 def _other_steps(facts: Facts) -> Iterator[str]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts
 from perftui.facts.gap_lines import gap_lines
-from perftui.facts.judged_step import PYTHON_IN, judged_step
+from perftui.facts.judged_step import PYTHON_IN, STAGES, judged_step
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
-from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
+from perftui.facts.place import Place
+from perftui.run.stack_samples import BACKWARD
 
 FEWEST_IN_PART = 5
 """Samples of a part below which they name no line: one moment says nothing."""
-
-_STAGES = {
-    "input_wait": (FETCH, COLLATE),
-    "forward": (FORWARD,),
-    "backward": (BACKWARD,),
-    "optimizer": (OPTIMIZER,),
-}
-"""Stages of the samples that belong to a phase."""
 
 
 def part_lines(facts: Facts, part: str) -> LinesByTime | None:
@@ -35,8 +29,20 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
     if "stage" not in stacks:
         return None
-    known = sum(_STAGES.values(), ())
-    stages = _STAGES.get(part.removeprefix(PYTHON_IN))
+    known = [stage for each in STAGES.values() for stage in each]
+    # Gradients are reduced within backward.
+    reducing = (BACKWARD,) if part == EXPOSED_COMMUNICATION else None
+    stages = reducing or STAGES.get(part.removeprefix(PYTHON_IN))
     chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], known)
     found = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
     return found if found.samples >= FEWEST_IN_PART else None
+
+
+def place_in_part(facts: Facts, part: str) -> Place:
+    """The line of the user's code at which most of that part is spent; without file and line where
+    nothing tells."""
+    thread = part_lines(facts, part)
+    line = next((one for one in thread.lines if one.file), None) if thread else None
+    if line is None:
+        return Place(rank=facts.rank_number)
+    return Place(rank=facts.rank_number, file=line.file, line=line.line)

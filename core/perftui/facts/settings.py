@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from perftui.facts.fact import Facts, fact
+from perftui.facts.place import Place
 from perftui.run.table import Table
 
 
@@ -20,6 +21,16 @@ class Threads:
 
     intra_op: int | None = None
     inter_op: int | None = None
+    python: int | None = None
+    """Threads of Python in the process, the main one included."""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """Cores that the training thread may run on, and those of the machine."""
+
+    affinity: int | None = None
+    installed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,51 @@ class Cudnn:
 
 
 @dataclass(frozen=True)
+class Mkldnn:
+    """oneDNN, which computes convolutions and products on the CPU."""
+
+    available: bool | None = None
+    enabled: bool | None = None
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Which kernels ``scaled_dot_product_attention`` may choose from."""
+
+    flash: bool | None = None
+    memory_efficient: bool | None = None
+    math: bool | None = None
+    cudnn: bool | None = None
+
+
+@dataclass(frozen=True)
+class Build:
+    """What torch was built for; ``architectures`` as ``sm_90`` and ``compute_90``."""
+
+    torch: str | None = None
+    cuda: str | None = None
+    hip: str | None = None
+    architectures: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Devices:
+    """GPUs that the process sees; ``architecture`` of the one that it uses, such as ``sm_90``."""
+
+    visible: int | None = None
+    current: int | None = None
+    architecture: str | None = None
+
+
+@dataclass(frozen=True)
+class Dynamo:
+    """How ``torch.compile`` is set."""
+
+    recompile_limit: int | None = None
+    suppress_errors: bool | None = None
+
+
+@dataclass(frozen=True)
 class Modes:
     """Modes of torch that hold for all operators, between two training steps."""
 
@@ -49,6 +105,8 @@ class Modes:
     deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
     grad: bool | None = None
+    default_dtype: str | None = None
+    """Of new tensors of floating point numbers."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +169,21 @@ class Wrapper:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of one data type on one device; ``trained`` are the tensors with gradients."""
+    """Parameters of one data type on one device; ``trained`` are the tensors with gradients.
+
+    ``unused`` are those of them that no optimizer holds; None where that was not recorded, as
+    before December 2026.
+    """
 
     dtype: str
     device: str
     tensors: int = 0
     trained: int = 0
     elements: int = 0
+    largest: int | None = None
+    """Elements of the largest tensor."""
+    unused: int | None = None
+    unused_elements: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,10 +194,18 @@ class Settings:
     """
 
     threads: Threads | None = None
+    cores: Cores | None = None
     environment: dict[str, str] | None = None
     """Variables that matter to speed, of a fixed list, as far as they are set."""
     matmul: Matmul | None = None
     cudnn: Cudnn | None = None
+    mkldnn: Mkldnn | None = None
+    attention: Attention | None = None
+    build: Build | None = None
+    devices: Devices | None = None
+    """None before the training uses a GPU."""
+    dynamo: Dynamo | None = None
+    """None where ``torch.compile`` is not loaded."""
     modes: Modes | None = None
     autocast: dict[str, str] | None = None
     """Data type by kind of device; None too where the model casts within itself."""
@@ -141,6 +215,15 @@ class Settings:
     parameters: tuple[Parameters, ...] | None = None
     compiled: bool | None = None
     """Whether a module is compiled; functions that are compiled are not seen."""
+    places: dict[str, tuple[str, int]] | None = None
+    """File and line where the user's code sets something, by the name of the function
+    (``set_num_threads``), the switch (``mkldnn.enabled``) or the variable (``OMP_NUM_THREADS``)."""
+
+    def place(self, *names: str) -> Place | None:
+        """The first of ``names`` that has a place in the user's code."""
+        places = self.places or {}
+        found = next((places[name] for name in names if name in places), None)
+        return Place(file=found[0], line=found[1]) if found else None
 
 
 def notes_of(events: Table, kind: str) -> list[dict[str, Any]]:

@@ -21,6 +21,10 @@ MANY_STEPS = 20
 judged whole, at lower confidence."""
 
 
+LONG_RUN_NS = 3_000_000_000
+"""A run of fewer steps is judged all the same, at low confidence, where they took so long: 30
+samples of the stack."""
+
 TRAIN, EVAL, INFER = "train", "eval", "infer"
 
 WORK = {TRAIN: "training", EVAL: "evaluation", INFER: "inference"}
@@ -60,8 +64,19 @@ def step_count(facts: Facts) -> int:
 
 @fact
 def steady_mask(facts: Facts) -> Mask:
-    """Which rows of the rank's steps are steady."""
-    return steady(facts.steps, step_kind(facts))
+    """Which rows of the rank's steps are steady; all of a run that has ended with a few long ones,
+    of which none would be."""
+    found, steps = steady(facts.steps, step_kind(facts)), facts.steps
+    if not len(steps) or int(found.sum()) >= FEWEST_STEPS or facts.downsampled:
+        return found
+    of_kind: Mask = steps["kind"] == step_kind(facts)
+    is_long = int(steps["duration"][of_kind].sum()) >= LONG_RUN_NS
+    return of_kind if is_long and run_is_over(facts) else found
+
+
+def run_is_over(facts: Facts) -> bool:
+    """Whether there is a run and nothing more will come of it."""
+    return facts.manifest is not None and facts.manifest.status.is_over
 
 
 @fact
@@ -87,8 +102,10 @@ def steady_step(facts: Facts) -> StepBreakdown:
         UnknownError: it is not.
     """
     found = step_breakdown(facts)
-    if found is not None and found.count >= FEWEST_STEPS and found.mean:
-        return found
+    if found is not None and found.mean:
+        is_long = found.count * found.mean >= LONG_RUN_NS
+        if found.count >= FEWEST_STEPS or (is_long and found.count == step_count(facts)):
+            return found
     if found is not None and found.count and not found.mean:
         raise UnknownError("the recorded steps take no time")
     recorded = step_count(facts)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perftui.analysis.gpu_idle.gaps import MOST
-from perftui.analysis.intervals import union
+from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.facts.fact import trace_fact
 from perftui.facts.steady import Mask, warm_up_length
@@ -60,21 +61,30 @@ class TraceSteps:
     @property
     def lists_all_gaps(self) -> bool:
         """Whether every gap of the device is listed, rather than the longest ``MOST``."""
-        return sum(gap.device == self.device for gap in self.analysis.gaps) < MOST
+        device = self.device
+        return sum(gap.device == device for gap in self.analysis.gaps) < MOST
 
     def gaps(self, cause: GapCause) -> list[Gap]:
         """Listed idle intervals of the device, of that cause, inside the steady steps, longest
         first."""
+        device = self.device
         return [
             gap
             for gap in self.analysis.gaps
-            if gap.cause is cause and gap.device == self.device and self.step_at(gap.start)
+            if gap.cause is cause and gap.device == device and self.step_at(gap.start)
         ]
 
+    @property
+    def on_host(self) -> Intervals:
+        """When the training thread was in the steady steps (or in the whole trace)."""
+        rows = {one.step.row for one in self.each}
+        marked = [step for step in self.analysis.steps if step.row in rows]
+        return _covered(marked or [one.step for one in self.each])
+
     def names_within(self) -> frozenset[str]:
-        """Names of everything that begins inside the steady steps."""
+        """Names of everything that the host begins inside the steady steps."""
         trace = self.analysis.trace
-        within = np.unique(trace.name[inside(trace.start, self)])
+        within = np.unique(trace.name[self.on_host.holds(trace.start)])
         return frozenset(trace.names[index] for index in within.tolist())
 
     def step_at(self, time: int) -> Step | None:
@@ -96,7 +106,11 @@ def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
 
 
 def inside(times: Int64, steps: TraceSteps) -> Mask:
-    """Which of ``times``, ns, fall inside the steady steps (or the whole trace)."""
-    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
-    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    return union(start, end).holds(times)
+    """Which of ``times`` of the device, ns, fall inside the steady steps (or the whole trace)."""
+    return _covered([one.step for one in steps.each]).holds(times)
+
+
+def _covered(steps: Sequence[Step]) -> Intervals:
+    start = np.array([step.start for step in steps], dtype=np.int64)
+    end = np.array([step.end for step in steps], dtype=np.int64)
+    return union(start, end)

@@ -6,18 +6,23 @@ from typing import Any
 
 import msgspec
 
+from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Finding
+from perftui.facts.communication import collectives_of_ranks
 from perftui.facts.device_phases import device_phases
 from perftui.facts.gap_lines import gap_lines
 from perftui.facts.lines import LinesByTime
 from perftui.facts.main_thread import main_thread, window_thread
 from perftui.facts.memory import gpu_memory
 from perftui.facts.own_cost import recording_cost
+from perftui.facts.ranks import rank_table
+from perftui.facts.slow_rank import slow_rank
 from perftui.facts.steps import step_breakdown, step_count, step_kind
 from perftui.facts.sync_calls import syncs
 from perftui.facts.worker_lines import WorkerLines, loader_lines
 from perftui.fixes.model import FixOption
 from perftui.report.report import Report
+from perftui.report.trace_json import trace_object
 from perftui.trace.text import encodable, printable
 
 SCHEMA = 1
@@ -74,6 +79,9 @@ def as_object(report: Report) -> dict[str, Any]:
         "operators": msgspec.to_builtins(report.ops),
         "modules": msgspec.to_builtins(report.modules),
         "kernels": msgspec.to_builtins(report.kernels),
+        "totals": msgspec.to_builtins(report.totals),
+        "trace": trace_object(facts, report.top),
+        "ranks": _ranks(report),
         "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
         "recording": _recording(report),
         "notes": list(report.notes),
@@ -100,6 +108,7 @@ def _steps(report: Report) -> dict[str, Any] | None:
     share = step_breakdown(report.facts)
     if share is None:
         return None
+    rows = report.facts.steps
     return {
         "kind": step_kind(report.facts),
         "recorded": step_count(report.facts),
@@ -110,6 +119,22 @@ def _steps(report: Report) -> dict[str, Any] | None:
         "p50_ns": share.p50,
         "p95_ns": share.p95,
         "steps_per_second": share.steps_per_second,
+        "rows": {column.name: rows[column.name].tolist() for column in rows.columns},
+    }
+
+
+def _ranks(report: Report) -> dict[str, Any] | None:
+    """Ranks side by side, and the one that holds up the others; None where one process trains."""
+    run = report.subject.run
+    if run is None or run.world < 2:
+        return None
+    table = rank_table(report.facts)
+    return {
+        "rows": [{**msgspec.to_builtins(row), "parts": dict(row.parts)} for row in table.rows],
+        "slow_rank": msgspec.to_builtins(slow_rank.or_none(report.facts)),
+        "collectives_ns": msgspec.to_builtins(collectives_of_ranks.or_none(report.facts)),
+        "spread": table.spread,
+        "shown": report.subject.rank,
     }
 
 
@@ -158,6 +183,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity.name.lower(),
         "share": finding.share,
         "best_speedup": finding.best_speedup,
+        "answer": answer_to(finding.rule) or None,
     }
 
 

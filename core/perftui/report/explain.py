@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perftui.diagnosis.ladder import LADDER
+from perftui.diagnosis.catalogue import BY_NAME
 from perftui.diagnosis.rule import Limits, Rule, Verdict
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.as_json import SCHEMA, encode_object
 from perftui.report.blocks import wrapped
-
-BY_NAME: dict[str, Rule | Verdict] = {
-    **{rule.id: rule for rule in RULES},
-    **{rung.id: rung for rung in LADDER},
-}
-"""All that a finding can be, in the order it is looked for."""
 
 
 def explain(name: str) -> str:
@@ -49,6 +43,8 @@ def table() -> str:
 
 
 def _from(limits: Limits | None) -> str:
+    if limits and limits.is_hint:
+        return "never more than a hint"
     return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
 
 
@@ -89,7 +85,9 @@ def _described(found: Rule | Verdict) -> Iterator[str]:
     if limits:
         yield ""
         yield from wrapped(
-            f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
+            limits.source
+            if limits.is_hint
+            else f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
             f"{100 * limits.critical:.0f} %. {limits.source}"
         )
     if found.answer:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.ops.modules import OUTSIDE
@@ -22,7 +22,17 @@ from perftui.report.subject import Subject
 from perftui.trace.ncu.model import KernelMetrics
 
 MOST_ROWS = 10
-"""Operators and kernels listed."""
+"""Operators and kernels listed in text, where no other number is asked for."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all rows of a table, listed or not; times in ns."""
+
+    rows: int
+    calls: int
+    cpu_self: int | None
+    device: int
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,10 @@ class Report:
     """How a run was recorded."""
     metrics: TraceMetrics | None = None
     """What ncu measured of the kernels, where that was given too."""
+    top: int | None = None
+    """Rows that were asked for."""
+    totals: Mapping[str, Totals] = field(default_factory=dict)
+    """Of the tables ``operators``, ``kernels`` and ``modules``."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -64,9 +78,14 @@ class Report:
         return tuple(dict.fromkeys((*self.subject.notes, *notes(self.facts), *of_metrics)))
 
 
-def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Report:
-    """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels."""
-    facts, analysis = Facts(subject.run, subject.analysis), subject.analysis
+def make_report(
+    subject: Subject, measured: KernelMetrics | None = None, top: int | None = None
+) -> Report:
+    """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels.
+
+    Tables hold the ``top`` rows of most time, all without ``top``.
+    """
+    facts, analysis = Facts(subject.run, subject.analysis, subject.rank), subject.analysis
     found = diagnosis(facts).top
     return Report(
         subject,
@@ -74,12 +93,26 @@ def make_report(subject: Subject, measured: KernelMetrics | None = None) -> Repo
         diagnosis(facts),
         options(found, facts) if found else (),
         tuple(_breakdowns(facts)),
-        _longest(analysis.ops, analysis.has_gpu) if analysis else (),
-        _kernels(analysis) if analysis else (),
-        _modules(analysis) if analysis else (),
+        _longest(analysis.ops, analysis.has_gpu, top) if analysis else (),
+        _kernels(analysis, top) if analysis else (),
+        _modules(analysis, top) if analysis else (),
         recording_of(subject.run) if subject.run else None,
         join_metrics(measured, analysis.kernels) if measured is not None and analysis else None,
+        top,
+        _totals(analysis) if analysis else {},
     )
+
+
+def _totals(analysis: TraceAnalysis) -> dict[str, Totals]:
+    found = {}
+    for name, table in (("operators", analysis.ops), ("modules", analysis.modules)):
+        calls, own = int(table.calls.sum()), int(table.cpu_self.sum())
+        found[name] = Totals(len(table), calls, own, int(table.device_self.sum()))
+    kernels = analysis.kernels
+    found["kernels"] = Totals(
+        len(kernels), int(kernels.calls.sum()), None, int(kernels.total.sum())
+    )
+    return found
 
 
 def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
@@ -90,13 +123,13 @@ def _breakdowns(facts: Facts) -> Iterator[StepBreakdown]:
         yield of_trace.breakdown
 
 
-def _modules(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
-    rows = _longest(analysis.modules, analysis.has_gpu, len(analysis.modules))
+def _modules(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
+    rows = _longest(analysis.modules, analysis.has_gpu, None)
     outside = tuple(row for row in rows if row.name == OUTSIDE)
-    return tuple(row for row in rows if row.name != OUTSIDE)[:MOST_ROWS] + outside
+    return tuple(row for row in rows if row.name != OUTSIDE)[:top] + outside
 
 
-def _longest(ops: OpTable, has_gpu: bool, most: int = MOST_ROWS) -> tuple[OpRow, ...]:
+def _longest(ops: OpTable, has_gpu: bool, most: int | None) -> tuple[OpRow, ...]:
     by = ops.device_self if has_gpu else ops.cpu_self
     rows = sorted(range(len(ops)), key=lambda row: (-int(by[row]), ops.names[row]))[:most]
     return tuple(
@@ -111,10 +144,10 @@ def _longest(ops: OpTable, has_gpu: bool, most: int = MOST_ROWS) -> tuple[OpRow,
     )
 
 
-def _kernels(analysis: TraceAnalysis) -> tuple[OpRow, ...]:
+def _kernels(analysis: TraceAnalysis, top: int | None) -> tuple[OpRow, ...]:
     table = analysis.kernels
     rows = sorted(range(len(table)), key=lambda row: (-int(table.total[row]), table.names[row]))
     return tuple(
         OpRow(table.names[row], int(table.calls[row]), None, None, int(table.total[row]))
-        for row in rows[:MOST_ROWS]
+        for row in rows[:top]
     )

@@ -36,19 +36,21 @@ class Subject:
     analysis: TraceAnalysis | None = None
     notes: tuple[str, ...] = ()
     """What was passed over in choosing, and what could not be read."""
+    rank: int = 0
+    """Of the run, whose steps and window are shown."""
 
 
-def load_subject(path: Path, exporting: ExportProgress | None = None) -> Subject:
+def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:
     """Read what ``path`` names.
 
-    A run directory (or its ``run.json``) gives the run and the newest window that can be read, or
-    else, where ``exporting`` is told, the newest report of ``nsys`` that it holds; a
+    A run directory (or its ``run.json``) gives the run and the newest window of ``rank`` that can
+    be read, or else, where ``exporting`` is told, the newest report of ``nsys`` that it holds; a
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
     directory gives the lowest rank of its newest recording; a file is a trace. ``exporting`` is
     told how far ``nsys`` has come where it must export that first.
 
     Raises:
-        SubjectError: nothing of that is there, or it cannot be read.
+        SubjectError: nothing of that is there, or it cannot be read, or the run has no such rank.
     """
     if not path.exists():
         raise SubjectError(f"{path}: no such file or directory")
@@ -56,15 +58,19 @@ def load_subject(path: Path, exporting: ExportProgress | None = None) -> Subject
         return Subject(path, analysis=_analysed(path, exporting))
     directory = path.parent if path.is_file() else path
     run = newest_run(directory)
-    return _of_run(run, exporting) if run is not None else _of_directory(directory)
+    return _of_run(run, exporting, rank) if run is not None else _of_directory(directory)
 
 
-def _of_run(root: Path, exporting: ExportProgress | None) -> Subject:
+def _of_run(root: Path, exporting: ExportProgress | None, number: int) -> Subject:
     try:
         run = RunReader(root).poll()
     except ManifestError as error:
         raise SubjectError(str(error)) from error
-    rank = run.rank()
+    places = sorted({one.place for one in run.ranks})
+    if number and number not in places:
+        some = ", ".join(map(str, places)) or "none yet"
+        raise SubjectError(f"the run has no rank {number}; its ranks are: {some}")
+    rank = run.rank(number)
     windows = [(path, _WINDOW) for path in reversed(rank.windows if rank else ())]
     # Their export may take minutes: only where somebody sees how far it has come.
     reports = reversed(RunLayout(root).nsys_reports() if exporting else ())
@@ -72,9 +78,9 @@ def _of_run(root: Path, exporting: ExportProgress | None) -> Subject:
     for path, what in (*windows, *((path, "a report of nsys") for path in reports)):
         found = _tried(path, what, exporting)
         if not isinstance(found, str):
-            return Subject(root, run, found, tuple(notes))
+            return Subject(root, run, found, tuple(notes), number)
         notes.append(found)
-    return Subject(root, run, None, tuple(notes or ["no window was profiled"]))
+    return Subject(root, run, None, tuple(notes or ["no window was profiled"]), number)
 
 
 def _tried(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:

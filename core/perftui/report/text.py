@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from perftui import format as fmt
+from perftui.analysis.ops.modules import OUTSIDE
+from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.facts import memory
 from perftui.facts.device_phases import device_phases
@@ -17,7 +19,7 @@ from perftui.report.blocks import cut, joined, listed
 from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
-from perftui.report.report import OpRow, Report
+from perftui.report.report import MOST_ROWS, OpRow, Report, Totals
 from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
 
@@ -27,15 +29,16 @@ _NAME_WIDTH = 46
 
 def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
+    most = report.top or MOST_ROWS
     blocks = (
         _heading(report),
         _verdict(report),
         *(_breakdown(found) for found in report.breakdowns),
         *main_thread(report.facts),
         sync_calls(syncs(report.facts)),
-        _ops("Operators, longest first", report.ops),
-        _ops("Modules, longest by themselves first", report.modules),
-        _kernels(report.kernels),
+        _ops("Operators, longest first", report.ops[:most], report.totals.get("operators")),
+        _ops("Modules, longest by themselves first", _listed_modules(report.modules, most)),
+        _kernels(report.kernels[:most], report.totals.get("kernels")),
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
         gpu_memory(memory.gpu_memory(report.facts)),
@@ -104,6 +107,9 @@ def _finding(finding: Finding, fixes: Iterable[FixOption]) -> Iterator[str]:
     yield f"  {gain}Confidence: {finding.confidence.value}{printable(raised)}."
     for figure in finding.facts:
         yield f"    {_figure(figure)}"
+    answer = answer_to(finding.rule)
+    if answer:
+        yield f"  What to do: {answer}."
     for fix in fixes:
         yield from _fix(fix)
 
@@ -167,22 +173,33 @@ def _ms(hundredths: int) -> str:
     return f"{hundredths / 100:12.2f} ms"
 
 
-def _ops(title: str, rows: tuple[OpRow, ...]) -> Iterator[str]:
+def _listed_modules(rows: tuple[OpRow, ...], most: int) -> tuple[OpRow, ...]:
+    """The longest, and what ran in none."""
+    outside = tuple(row for row in rows if row.name == OUTSIDE)
+    return tuple(row for row in rows if row.name != OUTSIDE)[:most] + outside
+
+
+def _ops(title: str, rows: tuple[OpRow, ...], totals: Totals | None = None) -> Iterator[str]:
     if rows:
         yield title
-        yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'self CPU':>10} {'device':>10}"
+        yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'own CPU':>10} {'device':>10}"
     for row in rows:
         own = fmt.duration(row.cpu_self or 0)
         device = fmt.duration(row.device) if row.device else "-"
         yield f"  {_name(row.name)} {row.calls:>7} {own:>10} {device:>10}"
+    if totals and totals.rows > len(rows):
+        own, device = fmt.duration(totals.cpu_self or 0), fmt.duration(totals.device)
+        yield f"  {_name(f'all {totals.rows}')} {totals.calls:>7} {own:>10} {device:>10}"
 
 
-def _kernels(rows: tuple[OpRow, ...]) -> Iterator[str]:
+def _kernels(rows: tuple[OpRow, ...], totals: Totals | None) -> Iterator[str]:
     if rows:
         yield "Kernels and copies, longest first"
         yield f"  {'':{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
     for row in rows:
         yield f"  {_name(row.name)} {row.calls:>7} {fmt.duration(row.device):>10}"
+    if totals and totals.rows > len(rows):
+        yield f"  {_name(f'all {totals.rows}')} {totals.calls:>7} {fmt.duration(totals.device):>10}"
 
 
 def _name(name: str) -> str:

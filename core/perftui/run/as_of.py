@@ -118,6 +118,7 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
         stacks=_until(rank.stacks, time),
         worker_stacks=_until(rank.worker_stacks, time),
         window_stacks=_until(rank.window_stacks, time),
+        lock_stacks=_until(rank.lock_stacks, time),
     )
 
 

@@ -110,6 +110,8 @@ class RankLayout:
     """Where its main thread was, as py-spy saw it."""
     worker_stacks = _Entry("worker_stacks.jsonl")
     """Where the workers of its data loaders were, as py-spy saw them."""
+    lock_stacks = _Entry("lock_stacks.jsonl")
+    """Where its other threads were that held Python's lock, as py-spy saw them."""
     window_stacks = _Entry("window_stacks.jsonl")
     """Where its main thread was in profiled windows, as the agent saw it there."""
     windows = _Entry("windows")

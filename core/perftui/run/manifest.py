@@ -16,6 +16,10 @@ from perftui.run.versioned import UnreadableError, decode_versioned
 
 SCHEMA = 1
 
+OTHER_PROGRAMS = "other_programs"
+"""Entry of ``profile``: by host, for how many ``seconds`` programs beside the run were watched, and
+the mean ``cores`` that the busiest took, by name."""
+
 
 class Status(str, enum.Enum):
     """How far a run has come."""

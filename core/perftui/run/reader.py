@@ -16,7 +16,13 @@ from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.liveness import with_liveness
 from perftui.run.manifest import Manifest, ManifestError, named, read_manifest
 from perftui.run.merge import merged
-from perftui.run.stack_samples import KEPT_STACKS, STACK_COLUMNS, STACK_TEXT, WORKER_STACK_COLUMNS
+from perftui.run.stack_samples import (
+    KEPT_STACKS,
+    LOCK_COLUMNS,
+    STACK_COLUMNS,
+    STACK_TEXT,
+    WORKER_STACK_COLUMNS,
+)
 from perftui.run.table import Table
 from perftui.run.versioned import NewerError
 
@@ -48,6 +54,9 @@ class RankSnapshot:
 
     memory_files: tuple[Path, ...] = ()
     """Snapshots of the GPU's memory, the newest last."""
+
+    lock_stacks: Table = field(default_factory=Table)
+    """Where its other threads were that held Python's lock, by ``LOCK_COLUMNS``."""
 
     shift: int = 0
     """By how much its number is larger than the one it calls itself, which another has, too."""
@@ -108,6 +117,7 @@ class _RankReader:
         self.stacks = _stack_table(layout.stacks, STACK_COLUMNS)
         self.worker_stacks = _stack_table(layout.worker_stacks, WORKER_STACK_COLUMNS)
         self.window_stacks = _stack_table(layout.window_stacks, STACK_COLUMNS)
+        self.lock_stacks = _stack_table(layout.lock_stacks, LOCK_COLUMNS)
 
     def poll(self) -> RankSnapshot:
         return RankSnapshot(
@@ -121,6 +131,7 @@ class _RankReader:
             self.worker_stacks.poll(),
             self.window_stacks.poll(),
             tuple(self._layout.memory_files()),
+            lock_stacks=self.lock_stacks.poll(),
         )
 
 
@@ -188,7 +199,7 @@ class RunReader:
         tables = list(self._telemetry.values())
         for rank in self._ranks.values():
             tables += [rank.steps, rank.events, rank.workers]
-            tables += [rank.stacks, rank.worker_stacks, rank.window_stacks]
+            tables += [rank.stacks, rank.worker_stacks, rank.window_stacks, rank.lock_stacks]
         return tables
 
 

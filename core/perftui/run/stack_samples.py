@@ -31,6 +31,14 @@ WORKER_STACK_COLUMNS = (
 )
 """Stacks of data loader workers. One is sampled at a time, so their rows do not overlap."""
 
+LOCK_COLUMNS = (
+    *STACK_COLUMNS,
+    Column("observed", "ns", "how long the turn was in which it was seen"),
+    Column("idle", "ns", "of that, the main thread neither ran nor waited for a core; or -1"),
+)
+"""Stacks of other threads than the main one while they held Python's lock. The rows of one turn
+have the same ``observed`` and ``idle``; turns in which no other thread held it have no row."""
+
 STACK_TEXT = frozenset({"file", "function", "inner", "stage", "via"})
 """Columns of text."""
 

@@ -120,6 +120,8 @@ FIELDS = (
         note="of the link now, lower while idle",
     ),
     Field("pcie_width", "", "PCIe lanes", "CurrPcieLinkWidth", note="of the link now"),
+    Field("pcie_generation_max", "", "highest PCIe generation", "MaxPcieLinkGeneration"),
+    Field("pcie_width_max", "", "most PCIe lanes", "MaxPcieLinkWidth"),
 )
 
 TRAFFIC = tuple(

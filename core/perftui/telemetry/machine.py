@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
+from perftui.telemetry.contention import ContentionSource
 from perftui.telemetry.cpu import CpuSource
 from perftui.telemetry.disk_and_network import DiskSource, NetworkSource
 from perftui.telemetry.gpu import (
@@ -27,6 +28,8 @@ class Machine:
     """The sources of this machine, the cards found, and why there are none where so."""
 
     sources: tuple[Source, ...]
+    contention: ContentionSource
+    """One of them."""
     gpus: tuple[str, ...] = ()
     no_gpu: str | None = None
 
@@ -43,17 +46,19 @@ def look_around(
     processes beside it are of the same run.
     """
     processes = ProcessTreeSource(pid, roles, others)
+    contention = ContentionSource(roles, processes.pids)
     sources: list[Source] = [
         CpuSource(),
         MemorySource(),
         PressureSource(),
         processes,
+        contention,
         DiskSource(),
         NetworkSource(),
     ]
     try:
         library = open_nvml(nvml)
     except NoGpuError as reason:
-        return Machine(tuple(sources), no_gpu=str(reason))
+        return Machine(tuple(sources), contention, no_gpu=str(reason))
     sources += [GpuSource(library), GpuMemorySource(library, processes.pids), PcieSource(library)]
-    return Machine(tuple(sources), card_names(library))
+    return Machine(tuple(sources), contention, card_names(library))

@@ -14,12 +14,14 @@ from perftui.telemetry.limits import (
     memory_of_group,
     usable_memory,
 )
+from perftui.telemetry.source import Rate
 
 COLUMNS = (
     Column("memory.used", "B", "memory used", "of memory.total; /proc/meminfo or memory.current"),
     Column("memory.available", "B", "memory available", "without swapping; of memory.total"),
     Column("memory.total", "B", "memory usable", "installed, or the cgroup's limit"),
     Column("swap.used", "B", "swap used", "of the machine; /proc/meminfo"),
+    Column("swap.in", "B/s", "read from swap", "of the machine; /proc/vmstat"),
 )
 
 
@@ -31,13 +33,15 @@ class MemorySource:
     def __init__(self, root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> None:
         self._group = memory_group(root, own)
         self._usable = usable_memory(root, own)
+        self._swapped_in = Rate()
 
-    def sample(self, now: float) -> list[float | None]:  # noqa: ARG002 - a level needs no clock
+    def sample(self, now: float) -> list[float | None]:
         """Values of ``COLUMNS``; None where a container does not say what it uses."""
         memory = psutil.virtual_memory()
         available = int(memory.available)
-        swapped = psutil.swap_memory().used
+        swap = psutil.swap_memory()
+        swapped = [swap.used, self._swapped_in.update(swap.sin, now)]
         used = memory_of_group(self._group) if self._group else self._usable - available
         if used is None:
-            return [None, None, self._usable, swapped]
-        return [used, max(min(available, self._usable - used), 0), self._usable, swapped]
+            return [None, None, self._usable, *swapped]
+        return [used, max(min(available, self._usable - used), 0), self._usable, *swapped]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from perftui.agent.native.compiled import IS_COMPILED
 from tests.core.agent.conftest import Run, Train
 
 pytestmark = pytest.mark.subprocess
@@ -148,18 +149,23 @@ def test_a_call_that_is_not_meant_is_left_alone_and_not_told_of(train: Train) ->
     assert "(None, None)" in run.out
 
 
+WRONG = ("model.parameters(), no_such=1", "torch.zeros(3)", "[]", "model.parameters(), -1")
+"""Arguments that no optimizer accepts."""
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="plain hooks stand in tracebacks")
 def test_wrong_arguments_fail_in_the_script_as_they_did(train: Train) -> None:
-    for wrong in (
-        "model.parameters(), no_such=1",
-        "torch.zeros(3)",
-        "[]",
-        "model.parameters(), -1",
-    ):
-        source = training(f"torch.optim.AdamW({wrong})")
-        plain = train(source, agent=False)
-        run = train(source, overrides=[FUSED])
-        assert plain.code == 1
-        assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
+    tries = "".join(
+        f"try:\n    torch.optim.AdamW({wrong})\nexcept Exception:\n    traceback.print_exc()\n"
+        for wrong in WRONG
+    )
+    last = training(f"torch.optim.AdamW({WRONG[0]})")
+    source = last.replace("optimizer =", f"import traceback\n{tries}optimizer =")
+    plain = train(source, agent=False)
+    run = train(source, overrides=[FUSED])
+    assert plain.code == 1
+    assert plain.err.count("Traceback") == len(WRONG) + 1
+    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
 
 
 def test_a_target_that_is_not_known_is_refused(train: Train) -> None:

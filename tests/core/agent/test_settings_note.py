@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
+import torch
 
 from perftui.agent.settings.note import settings_facts
 from tests.core.agent.conftest import Run, Train
@@ -76,7 +78,14 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
         "deterministic_warns_only": True,
         "anomaly": False,
         "grad": True,
+        "default_dtype": "float32",
     }
+    assert told["threads"]["python"] == 1
+    assert told["cores"] == {"affinity": len(os.sched_getaffinity(0)), "installed": os.cpu_count()}
+    assert told["mkldnn"]["enabled"] is True
+    assert set(told["attention"].values()) == {True}
+    assert told["build"]["torch"] == torch.__version__
+    assert told["devices"] is None
     assert told["gc"]["thresholds"] == [1000, 20, 30]
     assert told["gc"]["enabled"]
     assert told["gc"]["frozen"] > 0
@@ -99,7 +108,45 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
         "tensors": 4,
         "trained": 3,
         "elements": 81,
+        "largest": 64,
+        "unused": 0,
+        "unused_elements": 0,
     }
+
+
+@pytest.mark.subprocess
+def test_the_lines_that_set_something_are_told(train: Train) -> None:
+    before = """
+if os.environ.get("NCCL_DEBUG"): print("never")
+os.environ["MKL_NUM_THREADS"] = "2"
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.update(TORCH_LOGS="")
+torch.backends.mkldnn.enabled = True
+def prepare():
+    torch.set_num_threads(2)
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
+prepare()
+"""
+    source = training(before)
+    found = settings(train(source))["places"]
+    assert {file for file, _ in found.values()} == {next(iter(found.values()))[0]}
+    assert next(iter(found.values()))[0].endswith("train.py")
+    lines = {name: source.splitlines()[line - 1].strip() for name, (_, line) in found.items()}
+    assert lines == {
+        "MKL_NUM_THREADS": 'os.environ["MKL_NUM_THREADS"] = "2"',
+        "OMP_NUM_THREADS": 'os.environ.setdefault("OMP_NUM_THREADS", "2")',
+        "TORCH_LOGS": 'os.environ.update(TORCH_LOGS="")',
+        "mkldnn.enabled": "torch.backends.mkldnn.enabled = True",
+        "set_num_threads": "torch.set_num_threads(2)",
+        "sched_setaffinity": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+    }
+
+
+@pytest.mark.subprocess
+def test_gradients_that_no_optimizer_uses_are_counted(train: Train) -> None:
+    source = training().replace("model.parameters()", "model[-1].parameters()")
+    (floats,) = settings(train(source))["parameters"]
+    assert (floats["trained"], floats["unused"], floats["unused_elements"]) == (4, 2, 72)
 
 
 @pytest.mark.subprocess
@@ -151,7 +198,7 @@ def test_what_cannot_be_read_is_unknown_and_harms_nothing() -> None:
 
     facts = settings_facts(object(), {Odd(): None}, [Odd()], None)
     known = {name for name, value in facts.items() if value is not None}
-    assert known == {"environment", "gc", "optimizers"}
+    assert known == {"cores", "environment", "gc", "optimizers", "places"}
     (optimizer,) = facts["optimizers"]
     assert optimizer["name"].endswith("Odd")
     assert {optimizer[name] for name in ("fused", "groups", "parameters", "line")} == {None}

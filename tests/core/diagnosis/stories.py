@@ -110,3 +110,11 @@ def waiting(wait: int, hidden: bool = False, steps: int = 4, loader: str = SINGL
         t.launch("gemm", begin + ms(1) - starts, call=CALL, starts=starts).at(begin + ms(1)).end()
 
     return training().repeat(steps, step)
+
+
+def forward_passes(computing: float = 1.0) -> TraceBuilder:
+    """Forward passes on the CPU, with operators for that share of their time."""
+    at_work = round(ms(1) * computing)
+    return training().repeat(
+        3, lambda t: t.step().forward().op("aten::mm", at_work).pause(ms(1) - at_work).end()
+    )

@@ -17,13 +17,17 @@ from perftui.run.columns import PHASES
 from perftui.run.manifest import Status
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import MS, ON_GPU, joined, make_run, step_table, telemetry_table
+from tests.core.diagnosis.stories import forward_passes
 
 IN_MAIN = {"id": 1, "num_workers": 0, "dataset": "Images", "file": "/p/train.py", "line": 7}
 WORKERS = {**IN_MAIN, "num_workers": 2}
 
 
-def judged(**run):
-    return diagnosis(Facts(make_run(**run), None))
+def judged(computing: float = 1.0, **run):
+    """With a window whose forward passes spend that share of their time in operators; on a GPU
+    without any."""
+    window = None if "reserved" in run else forward_passes(computing).analysis()
+    return diagnosis(Facts(make_run(**run), window))
 
 
 def rules(diagnosis) -> list[str]:
@@ -110,7 +114,8 @@ def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
     assert (diagnosis.top.rule, diagnosis.top.cost_ns) == ("input-bound", 4 * MS)
     assert diagnosis.top.sentence.endswith(" for data.")
     assert diagnosis.top.fixes == ()
-    assert [a.rule for a in diagnosis.abstentions] == ["input-in-main-thread"]
+    not_judged = [a.rule for a in diagnosis.abstentions]
+    assert [rule for rule in not_judged if rule.startswith("input")] == ["input-in-main-thread"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_waiting_without_a_known_loader_names_no_cause_and_no_fix() -> None:
 )
 def test_a_wait_counts_from_its_threshold_on(loader, wait, expected) -> None:
     diagnosis = judged(phases={"input_wait": wait, "forward": 100 - wait}, loaders=(loader,))
-    assert rules(diagnosis) == [expected]
+    assert rules(diagnosis)[0] == expected
 
 
 @pytest.mark.parametrize(("wait", "severity"), [(19.9, "WARNING"), (20.0, "CRITICAL")])
@@ -166,9 +171,10 @@ def test_steps_without_a_length_are_not_judged() -> None:
 def test_a_rank_that_may_wait_for_others_is_not_called_healthy() -> None:
     run = make_run(phases={"forward": 4, "backward": 20})
     ranks = tuple(replace(run.ranks[0], rank=number) for number in range(2))
-    alone, together = (diagnosis(Facts(one, None)) for one in (run, replace(run, ranks=ranks)))
+    window = forward_passes().analysis()
+    alone, together = (diagnosis(Facts(one, window)) for one in (run, replace(run, ranks=ranks)))
     assert [finding.rule for finding in alone.findings] == ["healthy"]
-    assert together.findings == ()
+    assert [finding.rule for finding in together.findings] == ["compute-bound"]
     assert any("other ranks" in one.reason for one in together.abstentions)
 
 
@@ -198,16 +204,57 @@ def test_a_healthy_training_says_where_its_time_is() -> None:
     assert found is not None
     assert found.severity is Severity.HEALTHY
     assert found.sentence == (
-        "No bottleneck found: the time is in forward and backward. They and the optimizer take "
-        "32 ms of each 33 ms step (97 %); waiting for data takes 0.3 %."
+        "No bottleneck found: forward, backward and optimizer compute "
+        "32 ms of each 33 ms step (97 %)."
     )
 
 
-def test_time_outside_the_model_is_not_called_healthy() -> None:
-    diagnosis = judged(phases={"other": 60, "forward": 40})
-    assert diagnosis.top is None
-    reason = {a.rule: a.reason for a in diagnosis.abstentions}["healthy"]
-    assert "the largest part is other, 60 %" in reason
+def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None:
+    found = judged(phases={"other": 60, "forward": 40}).top
+    assert found is not None
+    assert (found.rule, found.severity, found.cost_ns) == (
+        "largest-part",
+        Severity.CRITICAL,
+        60 * MS,
+    )
+    assert found.parts == ("other",)
+    assert found.sentence == (
+        "The script's own code takes 60 ms of each 100 ms step (60 %), outside forward, backward "
+        "and optimizer."
+    )
+
+
+@pytest.mark.parametrize(("other", "expected"), [(9.9, "healthy"), (10.1, "largest-part")])
+def test_a_tenth_of_the_step_is_worth_a_word(other: float, expected: str) -> None:
+    assert rules(judged(phases={"other": other, "forward": 100 - other}))[0] == expected
+
+
+def test_python_within_the_model_is_told_from_its_operators() -> None:
+    found = judged(0.7, phases={"forward": 100}).top
+    assert found is not None
+    assert (found.rule, found.cost_ns) == ("largest-part", 30 * MS)
+    assert "30 ms of each 100 ms step (30 %) in Python within forward" in found.sentence
+
+
+def test_a_training_whose_operators_nobody_saw_is_not_called_healthy() -> None:
+    unseen = diagnosis(Facts(make_run(), None))
+    assert unseen.findings == ()
+    reasons = {a.rule: a.reason for a in unseen.abstentions}
+    assert reasons["healthy"] == "no profiled step shows the operators"
+
+
+def test_steps_of_which_a_few_hold_the_time_are_not_called_healthy() -> None:
+    few = joined(step_table(39, {"forward": 10}), step_table(1, {"forward": 600}))
+    found = judged(steps=joined(few, few))
+    assert "healthy" not in rules(found)
+    reasons = {a.rule: a.reason for a in found.abstentions}
+    assert "a few steps hold the time" in reasons["healthy"]
+
+
+def test_much_evaluation_is_not_called_healthy() -> None:
+    steps = joined(step_table(60, {"forward": 20}), step_table(40, {"forward": 20}, kind="eval"))
+    reasons = {a.rule: a.reason for a in judged(steps=steps).abstentions}
+    assert reasons["healthy"] == "40 % of the time of all steps trains nothing"
 
 
 def gpu(used: float, busy: float = 95.0):
@@ -226,13 +273,19 @@ def gpu(used: float, busy: float = 95.0):
     [(89.9, None), (90.0, Severity.WARNING), (96.9, Severity.WARNING), (97.0, Severity.CRITICAL)],
 )
 def test_memory_that_runs_short_is_a_finding_without_a_cost(used, severity) -> None:
-    diagnosis = judged(**ON_GPU, telemetry=gpu(used))
+    diagnosis = judged(**ON_GPU, telemetry=gpu(used), allocated=1, alloc_retries=1)
     found = {finding.rule: finding for finding in diagnosis.findings}
     assert ("memory-pressure" in found) == (severity is not None)
     if severity is not None:
         assert found["memory-pressure"].severity is severity
         assert found["memory-pressure"].cost_ns == 0
         assert "of its 100 GiB" in found["memory-pressure"].sentence
+
+
+def test_memory_that_is_nearly_full_costs_nothing_while_no_allocation_fails() -> None:
+    found = {each.rule: each for each in judged(**ON_GPU, telemetry=gpu(99)).findings}
+    assert found["memory-pressure"].severity is Severity.INFO
+    assert "tried again" not in found["memory-pressure"].sentence
 
 
 def cards(mine: int | None, *used: float, busy: tuple[float, ...] = ()):
@@ -247,7 +300,7 @@ def cards(mine: int | None, *used: float, busy: tuple[float, ...] = ()):
 
 def test_memory_of_cards_that_others_use_is_not_the_trainings() -> None:
     diagnosis = judged(**ON_GPU, telemetry=cards(0, 20, 99))
-    assert rules(diagnosis) == ["healthy"]
+    assert rules(diagnosis) == []
     diagnosis = judged(**ON_GPU, telemetry=cards(1, 20, 99))
     assert set(rules(diagnosis)) == {"memory-pressure"}
     assert diagnosis.findings[0].sentence.startswith("GPU 1 has used 99 B")
@@ -258,14 +311,13 @@ def test_where_nothing_tells_the_trainings_card_none_is_judged() -> None:
     reasons = {a.rule: a.reason for a in diagnosis.abstentions}
     assert diagnosis.findings == ()
     assert reasons["memory-pressure"] == "which of 2 GPUs the training uses is not known"
-    assert "how busy the GPU is" in reasons["healthy"]
     alone = judged(**ON_GPU, telemetry=cards(None, 99))
     assert rules(alone) == ["memory-pressure"]
 
 
 def test_a_busy_card_of_others_does_not_make_a_training_healthy() -> None:
     telemetry = cards(0, 20, 20, busy=(10.0, 99.0))
-    assert judged(**ON_GPU, telemetry=telemetry).findings == ()
+    assert rules(judged(**ON_GPU, telemetry=telemetry)) == ["memory-headroom"]
 
 
 def test_a_training_on_the_processor_is_judged_so_beside_cards() -> None:
@@ -273,7 +325,7 @@ def test_a_training_on_the_processor_is_judged_so_beside_cards() -> None:
     phases = {"input_wait": 60, "forward": 40}
     telemetry = cards(None, 99)
     found = judged(phases=phases, loaders=(IN_MAIN,), gpus=("H200",), telemetry=telemetry)
-    assert rules(found) == ["input-in-main-thread"]
+    assert rules(found)[0] == "input-in-main-thread"
     assert found.findings[0].confidence is Confidence.HIGH
     assert found.findings[0].fixes == ("loader-workers",)
     assert rules(judged(gpus=("H200",), telemetry=telemetry)) == ["healthy"]
@@ -298,20 +350,12 @@ def test_memory_that_was_not_sampled_is_not_judged() -> None:
     assert reasons["memory-pressure"] == "GPU memory was not sampled"
 
 
-def test_a_busy_gpu_is_healthy_and_an_idle_one_is_not() -> None:
-    healthy = judged(**ON_GPU, telemetry=gpu(50)).top
-    assert healthy is not None
-    assert healthy.rule == "healthy"
-    assert "GPU is busy 95 %" in healthy.sentence
-    # Samples of the driver miss short gaps, and the rules that look for those had nothing to see.
-    assert healthy.confidence is Confidence.LOW
-    assert "profiled window" in healthy.would_raise_confidence
-    idle = judged(**ON_GPU, telemetry=gpu(50, busy=89.9))
-    assert idle.top is None
-    reasons = {a.rule: a.reason for a in idle.abstentions}
-    assert reasons["healthy"] == (
-        "the GPU is busy 89.9 % of the time, as the driver samples it, and no rule says why"
-    )
+def test_what_the_driver_samples_makes_no_gpu_healthy() -> None:
+    """It counts a device as busy through gaps shorter than its samples, and in communication."""
+    diagnosis = judged(**ON_GPU, telemetry=gpu(50))
+    assert diagnosis.top is None
+    reasons = {a.rule: a.reason for a in diagnosis.abstentions}
+    assert reasons["healthy"] == "no profiled step shows the operators"
 
 
 def test_on_a_gpu_a_wait_of_the_host_alone_is_not_certain() -> None:
@@ -365,11 +409,11 @@ def test_a_run_without_training_is_judged_by_the_steps_it_has(kind: str, subject
 
 
 def test_inference_that_computes_is_healthy() -> None:
-    found = judged(steps=step_table(40, {"forward": 30, "other": 5}, kind="infer")).top
+    found = judged(steps=step_table(40, {"forward": 32, "other": 3}, kind="infer")).top
 
     assert found is not None
     assert found.severity is Severity.HEALTHY
-    assert "in the forward pass. It takes 30 ms " in found.sentence
+    assert "the forward pass computes 32 ms of each 35 ms step (91 %)" in found.sentence
 
 
 @pytest.mark.parametrize(("evaluated", "is_told"), [(9, False), (120, True)])

@@ -114,7 +114,9 @@ def test_names_of_calls_cannot_drive_the_terminal() -> None:
 
 
 def test_the_finding_names_the_line_that_was_counted() -> None:
-    run = with_windows(make_run(**ON_GPU), window(call("item", 33, 2, 4 * MS)))
+    run = with_windows(
+        make_run(phases={"forward": 1}, **ON_GPU), window(call("item", 33, 2, 4 * MS))
+    )
     finding = finding_of(synchronising(300), "sync-bound", run)
     assert "(item at train.py:33)" in finding.sentence
     (fact,) = (fact for fact in finding.facts if fact.label == "item, a step")
@@ -124,6 +126,8 @@ def test_the_finding_names_the_line_that_was_counted() -> None:
 
 
 def test_the_finding_does_not_blame_calls_that_no_gpu_waited_for() -> None:
-    run = with_windows(make_run(**ON_GPU), window(call("item", 33, 2, 4 * MS), gpu=False))
+    run = with_windows(
+        make_run(phases={"forward": 1}, **ON_GPU), window(call("item", 33, 2, 4 * MS), gpu=False)
+    )
     finding = finding_of(synchronising(300), "sync-bound", run)
     assert ":33" not in finding.sentence

@@ -78,7 +78,7 @@ def test_one_steady_step_of_two_gives_no_more_than_a_warning() -> None:
 
 
 def test_the_only_step_of_a_trace_gives_no_more_than_a_warning() -> None:
-    for run in (None, make_run(**ON_GPU)):
+    for run in (None, make_run(phases={"forward": 1}, **ON_GPU)):
         finding = finding_of(synchronising(300, steps=1), "sync-bound", run)
         assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LOW)
     top = diagnosed(waiting(300, steps=1)).top
@@ -215,3 +215,25 @@ def test_costs_of_a_run_and_its_window_are_ranked_together() -> None:
     rules = [finding.rule for finding in diagnosed(story, run).findings]
     assert rules[0] == "sync-bound"
     assert rules[-1] == "memory-pressure"
+
+
+def test_many_short_waits_cost_what_they_take_from_the_host() -> None:
+    """Of each wait the host loses all, though the GPU is soon done: it never gets ahead."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step()
+        for _ in range(20):
+            t.frame("train.py(18): norms").op("aten::norm")
+            t.launch("reduce", us(3), call=CALL, starts=t.now).pause(us(20)).close()
+            t.op("aten::item").copy("DtoH", us(1), 4, call=CALL, starts=t.now).sync(us(10))
+            t.close().close()
+        t.at(begin + us(1000)).end()
+
+    story = training().repeat(4, step)
+    finding = finding_of(story.launch("gemm", us(1), call=CALL, starts=story.now), "sync-bound")
+    assert finding.sentence == (
+        "The GPU idles 240 µs of each 1.0 ms step (24 %) because the host waited for it first "
+        "(aten::item at train.py:18, 20 times a step)."
+    )
+    assert "launch-bound" in finding.parts

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from perftui.diagnosis.ladder import LADDER
 from perftui.diagnosis.rules import RULES
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.explain import as_json, explain, names, overview, table
 
-README = Path(__file__).parents[3] / "README.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "findings.md"
 
 
-def test_the_table_of_the_readme_is_that_of_the_rules() -> None:
-    assert table() in README.read_text()
+def test_the_table_of_the_documentation_is_that_of_the_rules() -> None:
+    assert table() in DOCUMENT.read_text()
 
 
 def test_every_fix_of_a_rule_is_there_and_answers_one() -> None:
@@ -44,7 +45,7 @@ def test_a_fix_names_what_it_answers() -> None:
 
 def test_all_are_listed_one_a_line() -> None:
     listed = [line.split()[0] for line in overview().splitlines()]
-    assert listed == [*(rule.id for rule in RULES), "healthy"]
+    assert listed == [*(rule.id for rule in RULES), *(rung.id for rung in LADDER)]
 
 
 def test_limits_are_shares_in_json() -> None:

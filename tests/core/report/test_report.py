@@ -23,7 +23,9 @@ from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
 from perftui.trace.text import printable
 from tests.core.diagnosis.runs import make_run
+from tests.core.diagnosis.stories import forward_passes
 from tests.step_rows import step_row
+from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, text_of
 
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3, "dataset": "Images"}
@@ -112,6 +114,52 @@ def test_json_says_the_same_in_whole_nanoseconds(tmp_path) -> None:
     assert told["fixes"][0]["override"]["arguments"]["num_workers"] == 3
 
 
+def test_json_holds_all_of_a_trace_and_text_the_rows_that_were_asked_for(tmp_path: Path) -> None:
+    story = TraceBuilder()
+    for _ in range(3):
+        begin = story.now
+        story.step()
+        for number in range(12):
+            story.op(f"aten::op{number:02}").launch(f"kernel{number:02}", us(50)).close()
+        story.copy("HtoD", us(30), 1 << 20).all_reduce(us(40)).at(begin + ms(1)).end()
+    path = story.write(tmp_path / "trace.json")
+    report = make_report(load_subject(path))
+    told = json.loads(as_json.encode(report))
+
+    assert len(told["kernels"]) == told["totals"]["kernels"]["rows"] == 14
+    assert sum(row["device"] for row in told["kernels"]) == told["totals"]["kernels"]["device"]
+    trace = told["trace"]
+    assert [sum(one["parts_ns"].values()) for one in trace["steps"]] == [ms(1)] * 3
+    assert [one["stream"] for one in trace["streams"]] == [7, 20]
+    assert sum(one["count"] for one in trace["idle_by_cause"]) == trace["gaps_total"]
+    assert sum(gap["duration"] for gap in trace["gaps"]) == sum(
+        one["total_ns"] for one in trace["idle_by_cause"]
+    )
+    (communication,) = trace["communication"]
+    assert (communication["total"], communication["exposed"] <= communication["total"]) == (
+        3 * us(40),
+        True,
+    )
+    assert trace["launches"]["linked"] == 3 * 14
+
+    text = render(report)
+    assert "kernel09" in text
+    assert "kernel11" not in text
+    assert "  all 14 " in text
+    assert "kernel11" in render(make_report(load_subject(path), top=20))
+
+
+def test_steps_of_a_run_are_rows_in_json(tmp_path: Path) -> None:
+    rows = json.loads(
+        as_json.encode(make_report(load_subject(write_run(tmp_path / "runs", "one"))))
+    )
+    steps = rows["steps"]["rows"]
+    assert steps["index"] == list(range(30))
+    assert sum(steps["duration"]) == 30 * 33_000_000
+    assert rows["ranks"] is None
+    assert rows["findings"][0]["answer"] == "loader workers"
+
+
 def test_a_directory_of_runs_gives_the_newest(tmp_path) -> None:
     runs = tmp_path / ".perftui" / "runs"
     write_run(runs, "old", started_ns=1)
@@ -137,9 +185,9 @@ def test_a_trace_is_told_without_a_run(tmp_path) -> None:
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.compress(TRACE.encode()))
     text = text_of(path)
-    assert text.startswith(f"{path}\n\nNo verdict")
+    assert text.startswith(f"{path}\n\nWARNING  largest-part")
     assert "(all of it)" in text
-    assert "healthy: a trace without GPU activity and without a run shows too little" in text
+    assert "  What to do: look at the line; record more steps" in text
     assert "no steps marked" in text
 
 
@@ -236,7 +284,7 @@ def test_a_run_that_never_trained_has_no_verdict() -> None:
 
 def test_a_healthy_run_is_told_with_its_numbers() -> None:
     run = make_run(phases={"forward": 4, "backward": 6})
-    text = render(make_report(Subject(run.root, run)))
+    text = render(make_report(Subject(run.root, run, forward_passes().analysis())))
     assert "\nHEALTHY\n" in text
     assert "No bottleneck found" in text
 

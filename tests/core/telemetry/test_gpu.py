@@ -48,6 +48,8 @@ def fake_nvml(cards: int = 1, **changes: Callable[..., Any] | None) -> Any:
         "nvmlDeviceGetCurrentClocksEventReasons": lambda _card: 0x4,
         "nvmlDeviceGetCurrPcieLinkGeneration": lambda _card: 5,
         "nvmlDeviceGetCurrPcieLinkWidth": lambda _card: 16,
+        "nvmlDeviceGetMaxPcieLinkGeneration": lambda _card: 5,
+        "nvmlDeviceGetMaxPcieLinkWidth": lambda _card: 16,
         "nvmlDeviceGetComputeRunningProcesses": lambda _card: [
             SimpleNamespace(pid=11, usedGpuMemory=3 << 30),
             SimpleNamespace(pid=12, usedGpuMemory=1 << 30),
@@ -90,6 +92,8 @@ def test_every_field_has_its_unit() -> None:
         "gpu0.throttle_reasons": 4.0,
         "gpu0.pcie_generation": 5,
         "gpu0.pcie_width": 16,
+        "gpu0.pcie_generation_max": 5,
+        "gpu0.pcie_width_max": 16,
     }
 
 

@@ -22,7 +22,7 @@ from tests.told import DAMAGED_FILES
 
 pytestmark = pytest.mark.fuzz
 
-FILES = int(os.environ.get("PERFTUI_MUTATIONS", "10000"))
+FILES = int(os.environ.get("PERFTUI_MUTATIONS", "5000"))
 """In all: the end of the run tells how many were opened."""
 
 WITH_ONE_EVENT_DAMAGED = FILES // 4

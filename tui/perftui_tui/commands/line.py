@@ -32,10 +32,11 @@ VALUES = (
     "max-steps",
     "theme",
     "rank",
+    "top",
     "ncu",
     "stack-rate",
 )
-NUMBERS = ("window", "max-steps")
+NUMBERS = ("window", "max-steps", "top")
 MOST_STACK_RATE = 100
 """A second: more would take py-spy several per cent of a core."""
 THEMES = ("dark", "light", "contrast", "ansi")

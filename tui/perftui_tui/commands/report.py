@@ -37,7 +37,7 @@ def print_report(target: Target, line: CommandLine) -> int:
     special, metrics = kind(target), read_metrics(target, line)
     as_json = "json" in line.flags
     if special is None:
-        text = _diagnosis(target, metrics, as_json=as_json)
+        text = _diagnosis(target, metrics, line.number("top"), as_json=as_json)
     else:
         text = _special(target.path, special, as_json=as_json)
     write(text, as_json=as_json)
@@ -68,18 +68,20 @@ def _special(path: Path, special: Kind, *, as_json: bool) -> str:
         raise UsageError(str(error)) from error
 
 
-def _diagnosis(target: Target, measured: KernelMetrics | None, *, as_json: bool) -> str:
+def _diagnosis(
+    target: Target, measured: KernelMetrics | None, top: int | None, *, as_json: bool
+) -> str:
     from perftui.report.as_json import encode
     from perftui.report.report import make_report
     from perftui.report.subject import SubjectError, load_subject
     from perftui.report.text import render
 
     try:
-        subject = load_subject(target.path, exporting=_export_progress(target.path.name))
+        subject = load_subject(target.path, _export_progress(target.path.name), target.rank or 0)
         if measured is not None and subject.analysis is None:
             raise UsageError(f"--ncu joins metrics to a trace, and {target.path} holds none")
         subject = replace(subject, notes=(*target.notes, *subject.notes))
-        made = make_report(subject, measured)
+        made = make_report(subject, measured, top)
     except (SubjectError, OSError) as error:
         raise UsageError(str(error)) from error
     return encode(made) if as_json else render(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ class Target:
     """What was passed over in choosing; not yet safe to show."""
     ranks: tuple[RankFile, ...] = ()
     """The traces of all ranks, ``path`` among them; empty unless a directory of them was named."""
+    rank: int | None = None
+    """The rank of a run that was asked for."""
 
 
 def find_target(line: CommandLine) -> Target:
@@ -34,9 +36,14 @@ def find_target(line: CommandLine) -> Target:
     rank = line.number("rank")
     word = line.words[0] if line.words else None
     target = _newest(runs_directory(line)) if word is None else _named(word, rank, line)
-    if rank is not None and not target.ranks:
-        raise UsageError(f"--rank chooses among the traces of a directory; {target.path} is none")
-    return target
+    if rank is None or target.ranks:
+        return target
+    if line.action == "report" and target.path.is_dir():
+        return replace(target, rank=rank)
+    raise UsageError(
+        "--rank chooses among the traces of a directory, or with report among the ranks of a run; "
+        f"{target.path} is none"
+    )
 
 
 def runs_directory(line: CommandLine) -> Path:

@@ -38,9 +38,10 @@ Everything after SCRIPT, MODULE or COMMAND belongs to it. Options come before:
                     its reports are kept with the run
   --nvtx            mark phases as NVTX ranges, for an nsys of your own
   --max-steps N     end the training after N training steps
-  --rank N          of a directory of traces: open rank N (default: the lowest)
+  --rank N          of a directory of traces, or with report of a run: rank N
   --theme NAME      dark (default), light, contrast, ansi
   --ascii           draw with ASCII only
+  --top N           for report: rows of each table (default: 10 in text, all in JSON)
   --json            for report: print JSON
   --version, --help
 

@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from perftui_tui.keys.keymap import useless_actions
 from perftui_tui.panes.snapshot_pane import SnapshotPane
+from perftui_tui.panes.verdict_line import verdict_line
 from perftui_tui.reading.output_tail import Output
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.playback_bar import PlaybackBar
@@ -40,8 +41,15 @@ class RunScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """What this screen shows and how to read it, for the help panel: a hint, with keys by name."""
 
+    SAYS_VERDICT: ClassVar[bool] = True
+    """Whether the verdict stands in one row below the header."""
+
     CHART: ClassVar[str] = ""
     """The chart that is opened first from here."""
+
+    DEFAULT_CSS = """
+    RunScreen #verdict-line { height: 1; overflow: hidden hidden; }
+    """
 
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - Textual declares it as a list
         (0, "-narrow"),
@@ -68,6 +76,8 @@ class RunScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Header, the screen's own body, footer."""
         yield HeaderLine(self.NAME)
+        if self.SAYS_VERDICT:
+            yield SnapshotPane(verdict_line, id="verdict-line")
         yield from self.body()
         yield PlaybackBar(self.session.playback)
         # The palette's mark in the footer is a block character.

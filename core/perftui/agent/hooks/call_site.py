@@ -38,13 +38,13 @@ class CallSite(NamedTuple):
 def find_call_site() -> CallSite | None:
     """The newest frame that is neither ours nor a framework's."""
     frame: FrameType | None = sys._getframe(1)
-    hidden = _hidden_directories()
+    hidden = hidden_directories()
     while frame is not None and frame.f_code.co_filename.startswith(hidden):
         frame = frame.f_back
     return _site(frame) if frame is not None else None
 
 
-def _hidden_directories() -> tuple[str, ...]:
+def hidden_directories() -> tuple[str, ...]:
     """Directories of the agent and the frameworks that are loaded.
 
     The directory itself, not a part of the path: people keep their own code in ``torch/`` too.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import thread_time_ns
+from threading import get_ident
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -13,10 +14,12 @@ from ..dataloader.worker_times import FETCH_CALLS
 from ..fast_path.fast_path import ASKED
 from ..fast_path.opening import FastPathOpening
 from ..hooks.call_site import find_call_site
+from ..hooks.saves import Saves
 from ..safety.guarded import guarded, guarded_and_timed
 from ..settings.flags import autocast
 from ..settings.note import settings_facts
 from ..steps.detection import TRAIN, Boundary
+from .compilations import Compilations
 from .recording import Recording
 
 STEPS_WITHOUT_FORWARD = 10
@@ -45,6 +48,8 @@ class Session(FastPathOpening):
         """What was in use around the last of the first forward passes."""
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the backward pass so far."""
+        self._saves = Saves()
+        self._compilations = Compilations()
         self._modules: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         """How many there are in each that was called, itself included."""
 
@@ -186,6 +191,22 @@ class Session(FastPathOpening):
         if self.recording is not None:
             self.recording.foreign_profiler(profiler, begins)
 
+    @guarded
+    def enter_save(self) -> int:
+        """``torch.save`` begins; 0 where nothing is recorded."""
+        return perf_counter_ns() if self.recording is not None else 0
+
+    @guarded_and_timed
+    def leave_save(self, start: int) -> None:
+        """It has returned or raised."""
+        duration = perf_counter_ns() - start
+        recording = self.recording
+        note = self._saves.add(find_call_site(), duration) if recording else None
+        if recording is not None and note is not None:
+            trains = recording.thread == get_ident()
+            index = self.fast_path.index if self.fast_path.is_open else recording.index
+            self.notes.write("save", {**note[1], "trains": trains}, index, note[0])
+
     @guarded_and_timed
     def _construct(self, begin: Callable[..., Any], made: Any, args: Any, kwargs: Any) -> Any:
         return begin(self, made, args, kwargs, find_call_site())
@@ -257,10 +278,25 @@ class Session(FastPathOpening):
             self.loaders.step_ended(boundaries[-1].kind)
             self._check_forward(boundaries[-1])
             recording.ended(boundaries)
+            self._note_compilations(recording)
             if self._until_settings and boundaries[-1].kind == TRAIN:
                 self._until_settings -= 1
                 if not self._until_settings:
                     self._note_settings()
+
+    def finish(self) -> None:
+        """The process ends."""
+        self._note_last()
+        super().finish()
+
+    @guarded_and_timed
+    def _note_last(self) -> None:
+        if self.recording is not None:
+            self._note_compilations(self.recording)
+
+    def _note_compilations(self, recording: Recording) -> None:
+        for duration, data in self._compilations.new():
+            self.notes.write("compile", data, recording.index, duration)
 
     @guarded_and_timed
     def _note_settings(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..safety.signal_handlers import attempt
@@ -53,13 +54,69 @@ def cudnn(torch: Any) -> dict[str, Any]:
     }
 
 
+def mkldnn(torch: Any) -> dict[str, Any]:
+    """Whether oneDNN, which computes on the CPU, is in this torch and is used."""
+    return {
+        "available": attempt(lambda: bool(torch._C._has_mkldnn)),
+        "enabled": attempt(torch._C._get_mkldnn_enabled),
+    }
+
+
+def attention(torch: Any) -> dict[str, Any]:
+    """Which kernels scaled_dot_product_attention may choose from."""
+    c = torch._C
+    return {
+        "flash": attempt(lambda: c._get_flash_sdp_enabled()),
+        "memory_efficient": attempt(lambda: c._get_mem_efficient_sdp_enabled()),
+        "math": attempt(lambda: c._get_math_sdp_enabled()),
+        "cudnn": attempt(lambda: c._get_cudnn_sdp_enabled()),
+    }
+
+
+def build(torch: Any) -> dict[str, Any]:
+    """What this torch was built for: versions of CUDA and ROCm, architectures of GPUs."""
+    return {
+        "torch": str(torch.__version__),
+        "cuda": attempt(lambda: torch.version.cuda),
+        "hip": attempt(lambda: torch.version.hip),
+        # The public function asks first whether there is a GPU, which may start CUDA.
+        "architectures": attempt(lambda: torch._C._cuda_getArchFlags().split()),
+    }
+
+
+def devices(torch: Any) -> dict[str, Any] | None:
+    """GPUs that the process sees, the one that it uses now and its architecture; None before it
+    uses any, since asking would start CUDA."""
+    if not torch.cuda.is_initialized():
+        return None
+    major, minor = torch.cuda.get_device_capability()
+    return {
+        "visible": int(torch.cuda.device_count()),
+        "current": int(torch.cuda.current_device()),
+        "architecture": f"sm_{major}{minor}",
+    }
+
+
+def dynamo() -> dict[str, Any] | None:
+    """How often ``torch.compile`` compiles a function anew; None where it is not loaded."""
+    config = sys.modules.get("torch._dynamo.config")
+    if config is None:
+        return None
+    return {
+        "recompile_limit": attempt(lambda: int(config.recompile_limit)),
+        "suppress_errors": attempt(lambda: bool(config.suppress_errors)),
+    }
+
+
 def modes(torch: Any) -> dict[str, Any]:
-    """What holds for all operators: deterministic ones only, anomalies looked for, gradients."""
+    """What holds for all operators: deterministic ones only, anomalies looked for, gradients, and
+    the data type of new tensors."""
     return {
         "deterministic": attempt(torch.are_deterministic_algorithms_enabled),
         "deterministic_warns_only": attempt(torch.is_deterministic_algorithms_warn_only_enabled),
         "anomaly": attempt(torch.is_anomaly_enabled),
         "grad": attempt(torch.is_grad_enabled),
+        "default_dtype": attempt(lambda: str(torch.get_default_dtype()).removeprefix("torch.")),
     }
 
 

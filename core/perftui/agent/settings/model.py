@@ -36,6 +36,10 @@ LONGEST = 200
 """Characters of an attribute that is no plain value."""
 
 
+COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_elements")
+"""What is told of the parameters of one data type on one device; ``largest`` is in elements."""
+
+
 def all_modules(roots: Iterable[Any]) -> list[Any]:
     """Each of ``roots`` and what is in them, once."""
     found = {id(module): module for root in roots for module in root.modules()}
@@ -61,18 +65,25 @@ def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
 def parameters(
     torch: Any, modules: Iterable[Any], optimizers: Iterable[Any]
 ) -> list[dict[str, Any]]:
-    """How many parameters there are of each data type on each device."""
+    """How many parameters there are of each data type on each device.
+
+    ``unused`` have a gradient just now, and are in no optimizer.
+    """
     found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    held = {id(one) for optimizer in optimizers for one in _held_by(optimizer)}
     with torch._C.DisableTorchFunction():
         different = {id(one): one for one in _parameters(modules, optimizers)}
-        for parameter in different.values():
-            row = found.setdefault(
-                (parameter.dtype, parameter.device), {"tensors": 0, "trained": 0, "elements": 0}
-            )
+        for number, parameter in different.items():
+            row = found.setdefault((parameter.dtype, parameter.device), dict.fromkeys(COUNTS, 0))
+            # One that is not initialised yet has no size.
+            elements = attempt(parameter.numel) or 0
             row["tensors"] += 1
             row["trained"] += bool(parameter.requires_grad)
-            # One that is not initialised yet has no size.
-            row["elements"] += attempt(parameter.numel) or 0
+            row["elements"] += elements
+            row["largest"] = max(row["largest"], elements)
+            if number not in held and parameter.is_leaf and parameter.grad is not None:
+                row["unused"] += 1
+                row["unused_elements"] += elements
     return [
         {"dtype": str(dtype).removeprefix("torch."), "device": str(device), **row}
         for (dtype, device), row in found.items()
@@ -92,8 +103,12 @@ def _parameters(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterator[A
     for module in modules:
         yield from (one for one in module._parameters.values() if one is not None)
     for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            yield from group["params"]
+        yield from _held_by(optimizer)
+
+
+def _held_by(optimizer: Any) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
 
 
 def _wrapper(kind: type) -> str | None:

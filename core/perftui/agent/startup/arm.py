@@ -9,6 +9,7 @@ from typing import Any
 
 from ...wire.options import read_options
 from ..dataloader import worker_times
+from ..hooks import saves
 from ..hooks import watch as hooks
 from ..hooks.compiler import pass_by
 from ..overrides import registry
@@ -53,4 +54,5 @@ def _listen(torch: Any, session: Session, requests: list[Request], tracer: int) 
     hooks.watch_backward(torch, session)
     hooks.watch_optimizers(torch, session)
     hooks.watch_profilers(torch, session)
+    saves.watch(torch, session)
     worker_times.watch(torch, session, tracer)

@@ -1,8 +1,8 @@
 """Why a device is idle, to the nanosecond: idle time split by what the launching thread did.
 
-A kernel whose launch comes after the device fell idle was launched late: until then the state of
-the launching thread is the cause, from then on launching itself. A kernel that was in the queue
-before the device fell idle is not late, and the host explains nothing.
+A kernel whose launch ends after the device fell idle was launched late: until then the state of the
+launching thread is the cause. From then on a short time is part of launching, and after that the
+kernel waits in a queue, as does one that was launched before the device fell idle.
 
 While the host waits in a synchronising call the device is busy; the cost comes after it, when the
 queue is empty. ``_drained`` says how much of the time after counts as synchronisation.
@@ -23,6 +23,10 @@ from perftui.analysis.links import Links
 from perftui.analysis.model import GapCause
 from perftui.trace.model import NONE, Int64, Trace
 
+LATENCY = 50_000
+"""ns after its launch in which a kernel begins on an idle device: usually 5 to 10 us, more for the
+first kernel of a large graph."""
+
 
 @dataclass(frozen=True, eq=False)
 class Idle:
@@ -38,12 +42,6 @@ class Idle:
     launch_row: Int64
     causes: Mapping[GapCause, Intervals]
 
-    @property
-    def inner(self) -> Int64:
-        """Positions of the intervals between two activities."""
-        between = (self.previous_row != NONE) & (self.next_row != NONE)
-        return np.flatnonzero(between).astype(np.int64)
-
 
 def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int, end: int) -> Idle:
     """Idle time in ``[start, end)`` of the device whose activity is ``links.activity[mine]``."""
@@ -54,13 +52,26 @@ def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int,
     has_next = (following < len(rows)) & (intervals.end < end)
     safe = np.minimum(following, len(rows) - 1)
     launch_row = np.where(has_next, launch[safe], NONE)
+    early = has_next & _launched_before(trace, rows, launch)[safe]
     return Idle(
         intervals=intervals,
         previous_row=_previous(trace, rows, intervals.start),
         next_row=np.where(has_next, rows[safe], NONE),
         launch_row=launch_row,
-        causes=_causes(trace, host, intervals, launch_row, has_next),
+        causes=_causes(trace, host, intervals, launch_row, has_next, early),
     )
+
+
+def _launched_before(trace: Trace, rows: Int64, launch: Int64) -> Mask:
+    """Which activities were launched before the recording began: those without a launch that come
+    before all others of their stream."""
+    linked = launch != NONE
+    none = np.iinfo(np.int64)
+    first = np.full(len(trace.tracks), none.max)
+    np.minimum.at(first, trace.track[rows[linked]], trace.start[rows[linked]])
+    first[first == none.max] = none.min
+    before: Mask = ~linked & (trace.start[rows] < first[trace.track[rows]])
+    return before
 
 
 def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
@@ -71,15 +82,20 @@ def _previous(trace: Trace, rows: Int64, times: Int64) -> Int64:
 
 
 def _causes(
-    trace: Trace, host: Host, intervals: Intervals, launch_row: Int64, followed: Mask
+    trace: Trace,
+    host: Host,
+    intervals: Intervals,
+    launch_row: Int64,
+    followed: Mask,
+    early: Mask,
 ) -> Mapping[GapCause, Intervals]:
     known = launch_row != NONE
-    launched = np.where(known, trace.start[launch_row], intervals.end)
-    queued = known & (trace.ends_of(launch_row) <= intervals.start)
-    late = np.where(queued, intervals.start, np.clip(launched, intervals.start, intervals.end))
-    launching = _nonempty(np.where(queued, intervals.end, late), intervals.end)
+    launched = np.where(known, trace.ends_of(launch_row), intervals.end)
+    late = np.where(early, intervals.start, np.clip(launched, intervals.start, intervals.end))
+    started = np.where(early, late, np.clip(launched + LATENCY, late, intervals.end))
     found: dict[GapCause, list[Intervals]] = {cause: [] for cause in GapCause}
-    found[GapCause.LAUNCH].append(launching)
+    found[GapCause.LAUNCH].append(_nonempty(late, started))
+    found[GapCause.QUEUED].append(_nonempty(started, intervals.end))
     drained = EMPTY
     tracks = np.where(known, trace.track[launch_row], host.main_track)
     for track in np.unique(tracks[tracks != NONE]).tolist():
@@ -90,7 +106,7 @@ def _causes(
         waiting = _nonempty(intervals.start[here], np.minimum(late[here], asleep))
         for cause, state in states.items():
             found[cause].append(intersect(waiting, state))
-        behind = here & known & ~queued
+        behind = here & known & (late > intervals.start)
         emptied = Intervals(intervals.start[behind], intervals.end[behind])
         drained = unite(drained, _drained(synchronising, emptied))
     causes = _moved({cause: unite(*sets) for cause, sets in found.items()}, drained)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from perftui import format as fmt
 from perftui.analysis.gpu_idle.causes import Idle
 from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
 from perftui.analysis.intervals import Intervals
@@ -15,16 +16,21 @@ from perftui.trace.model import NONE, Int64
 MOST = 10_000
 """Gaps that are listed; all of them count in the budget. A large trace has millions."""
 
+SHORTEST = 1_000
+"""ns below which an idle interval is not listed: the device itself takes so long from one kernel to
+the next."""
+
 
 def list_gaps(
     device: int, idle: Idle, enclosing: EnclosingOps, phases: Mapping[str, Intervals]
 ) -> list[Gap]:
-    """Gaps between two activities, longest first.
+    """Idle intervals, also before the first and behind the last activity, longest first.
 
     The cause of a gap is the one that covers most of it.
     """
-    lengths = (idle.intervals.end - idle.intervals.start)[idle.inner]
-    chosen = idle.inner[np.argsort(-lengths, kind="stable")[:MOST]]
+    lengths = idle.intervals.end - idle.intervals.start
+    listed = np.flatnonzero(lengths >= SHORTEST)
+    chosen = listed[np.argsort(-lengths[listed], kind="stable")[:MOST]]
     start, end = idle.intervals.start[chosen], idle.intervals.end[chosen]
     causes = list(idle.causes)
     shares = np.stack([idle.causes[cause].within(start, end) for cause in causes])
@@ -50,6 +56,22 @@ def list_gaps(
         )
         found.append(gap)
     return found
+
+
+def not_listed(idle: Idle) -> str:
+    """Which idle intervals ``list_gaps`` leaves out, for a person; empty where it lists all."""
+    lengths = idle.intervals.end - idle.intervals.start
+    short = lengths[lengths < SHORTEST]
+    said = []
+    if len(lengths) - len(short) > MOST:
+        said.append(f"only the {MOST} longest gaps of a device are listed")
+    if len(short):
+        gaps = fmt.several(len(short), "gap")
+        said.append(
+            f"{gaps} below {fmt.duration(SHORTEST)}, {fmt.duration(int(short.sum()))} in all, "
+            f"{'is' if len(short) == 1 else 'are'} not listed"
+        )
+    return "; ".join(said)
 
 
 def _phase_names(phases: Mapping[str, Intervals], start: Int64, end: Int64) -> list[str]:

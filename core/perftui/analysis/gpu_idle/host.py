@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host_work import host_work
 from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.kinds import Mask
 from perftui.analysis.model import GapCause
@@ -20,12 +21,19 @@ States = Mapping[GapCause, Intervals]
 _BY_PRECEDENCE = (
     GapCause.INPUT_WAIT,
     GapCause.PROFILER,
+    GapCause.COMPILATION,
+    GapCause.INITIALISATION,
     GapCause.ALLOCATION,
     GapCause.SYNCHRONISATION,
+    GapCause.CPU_OPERATORS,
     GapCause.LAUNCH,
 )
 """A moment in several of these counts as the first: an operator that runs while a batch is fetched
 is part of the fetch, the memory an operator gets from the driver is allocation."""
+
+SHORT_PAUSE = 50_000
+"""ns below which Python between two operators is on its way from one to the next: calls of modules
+take 2 to 20 us, what a script does for itself mostly takes milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +41,7 @@ class Host:
     """The CPU side of a trace."""
 
     trace: Trace
+    _known: dict[int, States] = field(default_factory=dict, init=False)
 
     @cached_property
     def span(self) -> Intervals:
@@ -66,11 +75,19 @@ class Host:
         return kinds.operators(self.trace) | kinds.launches(self.trace)
 
     @cached_property
+    def _engine_tracks(self) -> list[int]:
+        """Threads of the autograd engine."""
+        counts = np.bincount(self.trace.track[kinds.backward(self.trace)])
+        return [int(track) for track in np.flatnonzero(counts)]
+
+    @cached_property
     def _kinds(self) -> Mapping[GapCause, Mask]:
         trace = self.trace
         return {
             GapCause.INPUT_WAIT: kinds.input_wait(trace),
             GapCause.PROFILER: kinds.profiling(trace),
+            GapCause.COMPILATION: kinds.compiling(trace),
+            GapCause.INITIALISATION: kinds.initialising(trace),
             GapCause.ALLOCATION: kinds.allocating(trace),
             GapCause.SYNCHRONISATION: kinds.synchronising(trace),
             GapCause.LAUNCH: self._busy,
@@ -79,27 +96,42 @@ class Host:
     def states(self, track: int) -> States:
         """States of the thread that launches from ``track``.
 
-        While the autograd engine's thread does nothing recorded, the main thread's state counts:
-        it is the one that hands out the work. What is left of ``span`` is Python.
+        While it does nothing recorded, the main thread's state counts, which hands out the work,
+        and while that does nothing either, the autograd engine's, for which it waits. What is left
+        of ``span`` is Python, and where it is short part of launching.
         """
-        own = self._recorded(track)
-        if track == self.main_track or self.main_track == NONE:
-            recorded = own
-        else:
-            mine = unite(*own.values())
-            others = self._recorded(self.main_track)
-            recorded = {
-                cause: unite(own[cause], subtract(others[cause], mine)) for cause in _BY_PRECEDENCE
-            }
-        rest = subtract(self.span, unite(*recorded.values()))
-        return {**recorded, GapCause.PYTHON: rest}
+        found = dict.fromkeys(_BY_PRECEDENCE, EMPTY)
+        for one in dict.fromkeys((track, self.main_track, *self._engine_tracks)):
+            if one != NONE:
+                taken, mine = unite(*found.values()), self._recorded(one)
+                found = {
+                    cause: unite(found[cause], subtract(mine[cause], taken))
+                    for cause in _BY_PRECEDENCE
+                }
+        rest = subtract(self.span, unite(*found.values()))
+        short = rest.end - rest.start < SHORT_PAUSE
+        between = Intervals(rest.start[short], rest.end[short])
+        found[GapCause.LAUNCH] = unite(found[GapCause.LAUNCH], between)
+        return {**found, GapCause.PYTHON: Intervals(rest.start[~short], rest.end[~short])}
 
     def _recorded(self, track: int) -> States:
+        if track not in self._known:
+            self._known[track] = self._of_thread(track)
+        return self._known[track]
+
+    def _of_thread(self, track: int) -> States:
         here = (self.trace.track == track) | kinds.of_any_thread(self.trace)
+        work = host_work(self.trace, track)
+        own = {
+            GapCause.CPU_OPERATORS: work.computing,
+            GapCause.INITIALISATION: work.setting_up,
+        }
         taken, states = EMPTY, {}
         for cause in _BY_PRECEDENCE:
-            rows = here & self._kinds[cause]
-            covered = union(self.trace.start[rows], self.trace.ends_of(rows))
+            covered = own.get(cause, EMPTY)
+            if cause in self._kinds:
+                rows = here & self._kinds[cause]
+                covered = unite(covered, union(self.trace.start[rows], self.trace.ends_of(rows)))
             states[cause] = subtract(covered, taken)
             taken = unite(taken, covered)
         return states

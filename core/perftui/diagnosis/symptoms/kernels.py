@@ -8,8 +8,9 @@ from perftui import format as fmt
 from perftui.analysis.steps.parts import COMPUTE
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.symptoms.cpu_float64 import float64_on_cpu
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import device_steps
+from perftui.facts.gpu import device_steps, has_gpu
 from perftui.facts.kernels import kernels
 
 _FLOAT64 = re.compile(
@@ -30,6 +31,8 @@ def is_float64(name: str) -> bool:
 
 
 def _float64(facts: Facts) -> Lost | None:
+    if has_gpu(facts) is False:
+        return float64_on_cpu(facts)
     steps = device_steps(facts)
     found = kernels(steps.analysis).of(is_float64)
     compute = steps.part(COMPUTE)

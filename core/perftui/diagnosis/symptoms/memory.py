@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu import has_gpu
 from perftui.facts.machine import machine_use
-from perftui.facts.memory import peak_reserved
+from perftui.facts.memory import gpu_memory, peak_reserved
+from perftui.facts.memory_growth import memory_growth
 from perftui.facts.place import Place
+from perftui.facts.steps import step_count
+
+OFTEN = 0.01
+"""Of the steps: allocations that are tried again so often take time; the first few do not."""
+
+FRAGMENTED = 2.0
+"""Times as much reserved as tensors ever held; TraceML."""
+
+HALF, BUSY = 0.5, 0.7
+"""Memory below, and use of the card below, where a larger batch is worth a word; SageMaker."""
 
 
 def _pressure(facts: Facts) -> Lost | None:
@@ -32,14 +43,99 @@ def _pressure(facts: Facts) -> Lost | None:
     ]
     if reserved is not None:
         figures.append(Figure("reserved by PyTorch", reserved, "B", place=place))
+    used = gpu_memory(facts)
+    retries, failures = (used.retries or 0, used.failures or 0) if used else (0, 0)
+    if retries or failures:
+        figures.append(Figure("allocations tried again", retries, "count", place=place))
+    tried = f" {fmt.several(retries, 'allocation')} had to be tried again." if retries else ""
     return Lost(
         0,
         None,
         f"GPU {fullest.device} has used {fmt.size(fullest.peak)} of its "
         f"{fmt.size(fullest.total)} ({fmt.percent(fullest.share)}): "
-        "a larger batch or a longer sample may not fit.",
+        f"a larger batch or a longer sample may not fit.{tried}",
         tuple(figures),
         share=fullest.share,
+        worst=_worst(facts, retries, failures),
+    )
+
+
+def _worst(facts: Facts, retries: int, failures: int) -> Severity:
+    """A card that is nearly full loses no time: only allocations that fail do."""
+    if failures or retries > OFTEN * max(step_count(facts), 1):
+        return Severity.CRITICAL
+    return Severity.WARNING if retries else Severity.INFO
+
+
+def _fragmented(facts: Facts) -> Lost | None:
+    """Between what PyTorch holds and what tensors ever held at once; freed caches aside."""
+    if has_gpu(facts) is False:
+        return None
+    used, machine = gpu_memory(facts), machine_use(facts)
+    if used is None or not machine.memory:
+        return None
+    total = max(memory.total for memory in machine.memory)
+    share = used.peak_reserved / total
+    if used.peak_reserved < FRAGMENTED * max(used.peak_allocated, 1):
+        return None
+    return Lost(
+        0,
+        None,
+        f"PyTorch holds {fmt.size(used.peak_reserved)} of GPU memory, though tensors never took "
+        f"more than {fmt.size(used.peak_allocated)} of it: the rest is in pieces too small to use.",
+        (
+            Figure("reserved by PyTorch", used.peak_reserved, "B"),
+            Figure("highest in tensors", used.peak_allocated, "B"),
+            Figure.share("reserved, of the card", share, FRAGMENTATION.limits.warning),
+        ),
+        share=share,
+        worst=_worst(facts, used.retries or 0, used.failures or 0),
+    )
+
+
+def _growing(facts: Facts) -> Lost | None:
+    if has_gpu(facts) is False:
+        return None
+    growth = memory_growth(facts)
+    if growth is None:
+        return None
+    share = growth.each_step * 100 / growth.median
+    return Lost(
+        0,
+        None,
+        f"GPU memory in tensors grows by {fmt.size(growth.each_step)} with each step, "
+        f"{fmt.size(growth.whole)} over {growth.steps} steps: something is kept that each step "
+        "makes.",
+        (
+            Figure("a step", round(growth.each_step), "B"),
+            Figure.share("growth in 100 steps", share, GROWTH.limits.warning),
+            Figure("over so many steps", growth.steps, "count"),
+        ),
+        share=share,
+        worst=Severity.WARNING,
+    )
+
+
+def _headroom(facts: Facts) -> Lost | None:
+    if has_gpu(facts) is False:
+        return None
+    machine, reserved = machine_use(facts), peak_reserved(facts)
+    if not machine.memory or machine.gpu_busy is None:
+        return None
+    fullest = max(machine.memory, key=lambda memory: memory.share)
+    if reserved is None or fullest.share > HALF or machine.gpu_busy >= BUSY:
+        return None
+    return Lost(
+        0,
+        None,
+        f"GPU {fullest.device} is busy {fmt.percent(machine.gpu_busy)} of the time and has used "
+        f"{fmt.percent(fullest.share)} of its memory: a larger batch would fit.",
+        (
+            Figure.share("peak memory in use", fullest.share),
+            Figure.share("GPU busy", machine.gpu_busy),
+        ),
+        share=1 - fullest.share,
+        worst=Severity.INFO,
     )
 
 
@@ -48,7 +144,8 @@ PRESSURE = Rule(
     when="the GPU's memory is nearly used up",
     explanation=(
         "At its peak the GPU had little memory left: a longer sample or a larger batch ends the "
-        "run. Activation checkpointing, lower precision or gradient accumulation take less."
+        "run. By itself that costs no time, as long as no allocation has to be tried again. "
+        "Activation checkpointing, lower precision or gradient accumulation take less."
     ),
     lost=_pressure,
     limits=Limits(
@@ -59,4 +156,47 @@ PRESSURE = Rule(
         of="of its memory",
     ),
     answer="activation checkpointing, lower precision, smaller batches",
+)
+
+FRAGMENTATION = Rule(
+    id="fragmentation",
+    when="much more GPU memory is reserved than tensors ever took",
+    explanation=(
+        "Tensors of ever new sizes leave gaps in the memory that PyTorch holds, which the next one "
+        "does not fit in. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets it grow what it "
+        "holds; or pad to a few sizes."
+    ),
+    lost=_fragmented,
+    limits=Limits(0.30, 0.90, "TraceML speaks of it from 30 % of the card on.", of="of its memory"),
+    answer="expandable segments, fewer different sizes",
+)
+
+GROWTH = Rule(
+    id="memory-growth",
+    when="GPU memory that tensors take grows from step to step",
+    explanation=(
+        "What a step makes is kept: a loss that is added up with its graph (total += loss), "
+        "outputs in a list, hooks. Use loss.detach() or .item() for what is only logged. It ends "
+        "in an out-of-memory error."
+    ),
+    lost=_growing,
+    limits=Limits(0.015, 1.0, "TraceML warns at 1.5 % in 100 steps.", of="of it in 100 steps"),
+    answer="detach what is kept",
+)
+
+HEADROOM = Rule(
+    id="memory-headroom",
+    when="half of the GPU's memory is free and the GPU often idle",
+    explanation=(
+        "A larger batch gives the GPU more to do for each launch. It changes training: the "
+        "learning rate has to follow."
+    ),
+    lost=_headroom,
+    limits=Limits(
+        HALF,
+        1.0,
+        "SageMaker speaks of a card that is busy less than 70 % of the time.",
+        of="of its memory free",
+    ),
+    answer="larger batches, where training allows",
 )

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
+
+import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import Gap, GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.anomaly_checks import anomaly_checks
+from perftui.facts.device_share import part_of, per_step, window_step
 from perftui.facts.fact import Facts
 from perftui.facts.gap_places import most_common, place_of
 from perftui.facts.gpu import device_steps
+from perftui.facts.host_lines import place_of_rows
+from perftui.facts.host_waits import HostWaits, WaitKind, host_waits
+from perftui.facts.judged_step import judged_step
 from perftui.facts.place import Place
 from perftui.facts.sync_calls import SyncCalls, syncs
 from perftui.facts.trace_steps import TraceSteps
+from perftui.trace.model import Int64
 
 _SHOWN_CALLS = 3
 """Calls listed, where they were counted; the report has more of them."""
+
+_NAMED_GAPS = 100
+"""Of the longest gaps, those that are asked for the operator."""
 
 _SHOWN_GAPS = 3
 """Places listed: the longest gaps; all of them are in the timeline."""
@@ -24,22 +36,31 @@ _SHOWN_GAPS = 3
 
 def _synchronising(facts: Facts) -> Lost | None:
     trace = device_steps(facts)
-    idle = trace.part(GapCause.SYNCHRONISATION.value)
-    share = idle / trace.step_ns
-    if share < SYNC.limits.warning:
-        return None
-    gaps = trace.gaps(GapCause.SYNCHRONISATION)
+    waits, step = host_waits(facts), window_step(facts)
+    values, checks = waits.of(WaitKind.VALUE), anomaly_checks.or_none(facts)
+    if checks is not None:
+        # It is not the script that reads these.
+        values = values[~np.isin(waits.rows[values], checks.rows)]
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
-    describe = fmt.part_of_step if trace.steps else fmt.part_of_trace
+    cost = _cost(facts, waits, values, counted)
+    share = cost / step.mean if step.mean else 0.0
+    if not len(values) or share < SYNC.limits.warning:
+        return None
+    gaps = trace.gaps(GapCause.SYNCHRONISATION)
+    each = len(values) // max(trace.steps, 1)
+    place = _place(facts, waits.rows[values], gaps, trace, counted)
+    often = f", {fmt.several(each, 'time')} a step" if trace.steps and each > 1 else ""
+    named = _named(place, counted)
     return Lost(
-        idle,
-        trace.breakdown,
-        f"The GPU idles {describe(idle, trace.step_ns)} because the host "
-        f"waited for it first{_where(gaps, trace, counted)}.",
+        cost,
+        step,
+        f"The GPU idles {part_of(step, cost)} because the host "
+        f"waited for it first{f' ({named}{often})' if named else often}.",
         (
             Figure.share("device idle after synchronising", share, SYNC.limits.warning),
-            Figure("mean idle", idle, "ns"),
+            Figure("mean idle", cost, "ns"),
+            *((Figure("waits a step", each, "count"),) if trace.steps else ()),
             Figure("gaps", len(gaps), "count")
             if trace.lists_all_gaps
             else Figure("gaps", f"at least {len(gaps)}"),
@@ -47,17 +68,48 @@ def _synchronising(facts: Facts) -> Lost | None:
             *_longest(gaps, trace),
             *_calls(counted, facts),
         ),
+        place=place,
+        parts=_parts(facts, cost),
     )
 
 
-def _where(gaps: list[Gap], trace: TraceSteps, counted: SyncCalls | None) -> str:
+def _parts(facts: Facts, cost: int) -> tuple[str, ...]:
+    """A host that is late is late with its Python too, where launching alone is not so much."""
+    near = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
+    judged = judged_step(facts)
+    if cost <= sum(judged.part(name) for name in near):
+        return near
+    return (*near, GapCause.PYTHON.value)
+
+
+def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | None) -> int:
+    """Calls that were counted tell also what Python takes around the operator."""
+    steps = max(waits.steps.steps, 1)
+    lasting = int(waits.lasting[values].sum())
+    caused = int(waits.cost[values].sum())
+    if counted is not None and caused == lasting:
+        timed = sum(max(call.time, 0) for call in counted.calls) * steps // counted.steps
+        caused = min(max(caused, timed), waits.idle)
+    return per_step(facts, caused)
+
+
+def _place(
+    facts: Facts, rows: Int64, gaps: list[Gap], trace: TraceSteps, counted: SyncCalls | None
+) -> Place:
     if counted is not None and counted.calls:
-        return f" ({counted.calls[0].short})"
-    places = [place_of(gap, trace) for gap in gaps]
-    source = most_common(place.source for place in places)
-    operator = most_common(place.operator for place in places)
-    named = operator and (f"{operator} at {source}" if source else operator)
-    return f" ({named})" if named else ""
+        call = counted.calls[0]
+        return Place(facts.rank_number, operator=call.call, file=call.file, line=call.line)
+    operator = most_common(place_of(gap, trace).operator for gap in gaps[:_NAMED_GAPS])
+    return place_of_rows(facts, rows, operator)
+
+
+def _named(place: Place, counted: SyncCalls | None) -> str:
+    if counted is not None and counted.calls:
+        return counted.calls[0].short
+    if not place.operator:
+        return ""
+    at = place.source and PurePath(place.source).name
+    return f"{place.operator} at {at}" if at else place.operator
 
 
 def _longest(gaps: list[Gap], trace: TraceSteps) -> Iterator[Figure]:
@@ -79,9 +131,11 @@ SYNC = Rule(
     id="sync-bound",
     when="the host waits for the GPU, then the GPU for the host",
     explanation=(
-        "A call such as .item() or a blocking copy waits until the GPU has done all it was given. "
-        "By then its queue is empty, and it idles until the host has launched more. Read values "
-        "every N steps, keep them on the device, or wait once at the end of the step."
+        "A call such as .item(), float(loss), print(loss), a condition on a tensor, nonzero, a "
+        "boolean mask or torch.cuda.synchronize() waits until the GPU has done all it was given. "
+        "By then its queue is empty, and it idles until the host has launched more. Many short "
+        "waits cost as much as a long one: the host never gets ahead. Read values every N steps, "
+        "keep them on the device, or wait once at the end of the step."
     ),
     lost=_synchronising,
     limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from perftui.recorder.multi_host.heartbeat import others_here
 from perftui.recorder.multi_host.leader_election import LeaderElection
 from perftui.run.heartbeat import BEAT_SECONDS, Beat
 from perftui.run.layout import RunLayout
+from perftui.run.manifest import OTHER_PROGRAMS
+from perftui.telemetry.contention import ContentionSource
 from perftui.telemetry.machine import look_around
 from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Sampler
 from perftui.wire.spool import Spool
+
+NOTED_AGAIN = 1.5
+"""Times as long as before, after which other programs are noted again: the manifest is written."""
 
 
 class MachineSampling:
@@ -36,6 +42,8 @@ class MachineSampling:
         self._faults = faults
         self._sampler: Sampler | None = None
         self._journal: DownsamplingSink | None = None
+        self._contention: ContentionSource | None = None
+        self._noted_seconds = 0.0
         self._host = socket.gethostname()
         self._election = LeaderElection(layout, self._host, faults)
         self._beside: list[Beat] = []
@@ -50,9 +58,11 @@ class MachineSampling:
         if self._sampler is None or self._journal is None:
             self._sampler, self._journal = self._begin()
         self._journal.append([self._sampler.sample()])
+        self._note_others(NOTED_AGAIN)
 
     def finish(self) -> None:
         """Close the journal, and let another recorder sample."""
+        self._note_others(1.0)
         if self._journal is not None:
             self._journal.close()
         self._election.close()
@@ -61,6 +71,13 @@ class MachineSampling:
         spools = [self._spool, *(Spool(Path(one.spool)) for one in self._beside if one.spool)]
         ranks, workers = ([*map(ask, spools)] for ask in (Spool.trainers, Spool.workers))
         return Roles(frozenset().union(*ranks), frozenset().union(*workers))
+
+    def _note_others(self, longer: float) -> None:
+        """Note who else used the cores, once it was watched ``longer`` times as long as before."""
+        others = self._contention.others() if self._contention else None
+        if others and others.cores and others.seconds > longer * self._noted_seconds:
+            self._noted_seconds = others.seconds
+            self._manifest.note(OTHER_PROGRAMS, {self._host: asdict(others)})
 
     def _look_beside(self) -> None:
         now = time.monotonic()
@@ -74,6 +91,7 @@ class MachineSampling:
 
     def _begin(self) -> tuple[Sampler, DownsamplingSink]:
         machine = look_around(self._pid, roles=self._roles, others=self._others)
+        self._contention = machine.contention
         facts: dict[str, Any] = {}
         if machine.no_gpu is not None:
             facts["profile"] = {**self._manifest.current.profile, "no_gpu": machine.no_gpu}

@@ -53,9 +53,17 @@ class StackError(ValueError):
 
 
 def read_intervals(content: bytes, pid: int, begun_ns: int) -> list[StackInterval]:
-    """Stack intervals of the main thread of ``pid`` in order; ``begun_ns`` is the time of ``ts`` 0.
+    """Stack intervals of the main thread of ``pid`` in order, as ``read_threads`` finds it."""
+    return read_threads(content, pid, begun_ns)[0]
 
-    Empty where no main thread was seen.
+
+def read_threads(
+    content: bytes, pid: int, begun_ns: int
+) -> tuple[list[StackInterval], list[list[StackInterval]]]:
+    """Stack intervals of the main thread of ``pid`` in order, and those of each other thread of
+    Python; ``begun_ns`` is the time of ``ts`` 0.
+
+    Empty where no main thread was seen, or no other one.
 
     Raises:
         StackError: it is no Chrome trace of py-spy.
@@ -70,7 +78,8 @@ def read_intervals(content: bytes, pid: int, begun_ns: int) -> list[StackInterva
             threads[event.tid].append(event)
     found = [list(_intervals(of_thread, begun_ns)) for of_thread in threads.values()]
     mains = [one for one in found if one and one[0].stack[0].function in _MAIN]
-    return max(mains, key=lambda one: sum(each.end - each.start for each in one), default=[])
+    main = max(mains, key=lambda one: sum(each.end - each.start for each in one), default=[])
+    return main, [one for one in found if one and one not in mains]
 
 
 def _intervals(events: Iterable[_Event], begun_ns: int) -> Iterator[StackInterval]:

@@ -48,17 +48,33 @@ class PySpy:
     """Samples ``pid`` for ``seconds``, ``rate`` times in each, and writes to ``output``.
 
     It never stops the process (``--nonblocking``), and samples while it waits, too (``--idle``):
-    where a main thread waits is what is asked. Its own session keeps the terminal's Ctrl-C from
-    it. It ends by itself even where we are killed.
+    where a main thread waits is what is asked. With ``of_lock`` it samples only the thread that
+    holds Python's lock. Its own session keeps the terminal's Ctrl-C from it. It ends by itself even
+    where we are killed.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, command: str, pid: int, rate: int, seconds: int, output: Path) -> None:
+    def __init__(
+        self,
+        command: str,
+        pid: int,
+        rate: int,
+        seconds: int,
+        output: Path,
+        *,
+        of_lock: bool = False,
+    ) -> None:
         self._output = output
         arguments = [
-            *("record", "--nonblocking", "--idle", "--format", "chrometrace"),
+            *(
+                "record",
+                "--nonblocking",
+                "--gil" if of_lock else "--idle",
+                "--format",
+                "chrometrace",
+            ),
             *("--rate", str(rate), "--duration", str(seconds)),
             *("--output", str(output), "--pid", str(pid)),
         ]

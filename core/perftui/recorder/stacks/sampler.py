@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from perftui.recorder.stacks.events import StackError, StackInterval, read_intervals
+from perftui.recorder.stacks.events import StackError, StackInterval, read_threads
 from perftui.recorder.stacks.pyspy import REFUSED, Outcome, PySpy, find_pyspy
 from perftui.run.layout import RankLayout
 
@@ -33,6 +33,22 @@ class Target:
     seconds: int
     loader: int = -1
     """The data loader that it serves, of a worker."""
+    of_lock: bool = False
+    """Sample only the thread that holds Python's lock."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of one process."""
+
+    main: list[StackInterval]
+    others: list[list[StackInterval]]
+    """Of each other thread of Python."""
+    observed: int
+    """For how long it was sampled, ns."""
+    idle: int
+    """For how long its main thread neither ran nor waited for a core meanwhile, ns; -1 where the
+    kernel does not say."""
 
 
 class Absent(Exception):  # noqa: N818 - it is an answer, not a mistake
@@ -54,7 +70,7 @@ class Sampler:
         name: str,
         rate: int,
         choose: Callable[[], Target | None],
-        keep: Callable[[Target, list[StackInterval]], object],
+        keep: Callable[[Target, Seen], object],
         directory: Path,
     ) -> None:
         self._name = name
@@ -65,7 +81,7 @@ class Sampler:
         self._failures = 0
         self._is_ending = False
         self._not_before = 0.0
-        self._running: tuple[PySpy, Target] | None = None
+        self._running: tuple[PySpy, Target, _Clock] | None = None
 
     def advance(self) -> None:
         """Take samples that are complete, and begin the next.
@@ -100,18 +116,21 @@ class Sampler:
             raise Absent
         output = self._directory / f"stacks-{self._name}-{target.pid}.json"
         try:
-            pyspy = PySpy(command, target.pid, self._rate, target.seconds, output)
+            pyspy = PySpy(
+                command, target.pid, self._rate, target.seconds, output, of_lock=target.of_lock
+            )
         except OSError as error:
             raise Failed(str(error)) from error
         self._not_before = time.monotonic() + SPACING
-        self._running = pyspy, target
+        self._running = pyspy, target, _Clock.of(target.pid)
 
     def _take(self) -> None:
         if self._running is None:
             return
-        (pyspy, target), self._running = self._running, None
+        (pyspy, target, clock), self._running = self._running, None
+        idle = clock.idle(target.pid)
         outcome = pyspy.collect(END_SECONDS)
-        problem = outcome.message if outcome.content is None else self._read(target, outcome)
+        problem = outcome.message if outcome.content is None else self._read(target, outcome, idle)
         if problem is None:
             self._failures = 0
         elif psutil.pid_exists(target.pid) and not self._is_ending:
@@ -120,11 +139,39 @@ class Sampler:
                 raise Failed(problem)
             self._not_before = 0.0
 
-    def _read(self, target: Target, outcome: Outcome) -> str | None:
-        """Hand on what was seen; None, or why it cannot be read."""
+    def _read(self, target: Target, outcome: Outcome, idle: float) -> str | None:
+        """Hand on what was seen; None, or why it cannot be read. ``idle`` is a share, 0 to 1."""
         try:
-            intervals = read_intervals(outcome.content or b"", target.pid, outcome.begun_ns)
+            main, others = read_threads(outcome.content or b"", target.pid, outcome.begun_ns)
         except StackError as error:
             return str(error)
-        self._keep(target, intervals)
+        observed = min(target.seconds * 1_000_000_000, time.time_ns() - outcome.begun_ns)
+        observed = max(observed, 1)
+        still = round(idle * observed) if idle >= 0 else -1
+        self._keep(target, Seen(main, others, observed, still))
         return None
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """When the main thread of a process was looked at, and how long it had run or waited for a core
+    by then, ns."""
+
+    at: int
+    busy: int | None
+
+    @classmethod
+    def of(cls, pid: int) -> _Clock:
+        try:
+            words = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
+            busy = int(words[0]) + int(words[1])
+        except (OSError, IndexError, ValueError):
+            busy = None
+        return cls(time.monotonic_ns(), busy)
+
+    def idle(self, pid: int) -> float:
+        """Share of the time since then, -1 where it is not known."""
+        now = _Clock.of(pid)
+        if self.busy is None or now.busy is None or now.at <= self.at:
+            return -1.0
+        return min(max(1 - (now.busy - self.busy) / (now.at - self.at), 0.0), 1.0)

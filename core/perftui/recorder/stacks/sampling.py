@@ -10,13 +10,12 @@ import psutil
 
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import DownsamplingSink, stack_journal
-from perftui.recorder.stacks.events import StackInterval
 from perftui.recorder.stacks.places import main_place, stays, worker_place
 from perftui.recorder.stacks.pyspy import REFUSED
-from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Target
+from perftui.recorder.stacks.sampler import Absent, Failed, Sampler, Seen, Target
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout
-from perftui.run.stack_samples import STACK_COLUMNS, WORKER_STACK_COLUMNS
+from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
 
 CHECK_SECONDS = 0.5
 """Between two checks whether samples are complete."""
@@ -45,15 +44,23 @@ SHARED_SECONDS = 10
 """Where several processes are sampled one after the other."""
 
 
+LOCK_SECONDS = 5
+LOCK_EVERY = 8
+"""Of the turns of a process with several threads of Python, one is about who holds its lock."""
+
+
 class TrainingOrder:
     """Every second time the lowest rank, whose diagnosis is shown; else the others, in order.
 
-    ``processes`` gives the directory of each process that trains, by its number.
+    Processes that are in ``several`` have more threads of Python than the main one. ``processes``
+    gives the directory of each process that trains, by its number.
     """
 
     def __init__(self, processes: Callable[[], Mapping[int, RankLayout]]) -> None:
         self._processes = processes
         self._count = 0
+        self._until_lock = 0
+        self.several: set[int] = set()
 
     def __call__(self) -> Target | None:
         """The next to sample; None where nothing trains now."""
@@ -64,6 +71,10 @@ class TrainingOrder:
         first, *others = sorted(found, key=lambda one: _rank(one[1]))
         number = self._count
         self._count += 1
+        if first[0] in self.several and not self._until_lock:
+            self._until_lock = LOCK_EVERY
+            return Target(*first, LOCK_SECONDS, of_lock=True)
+        self._until_lock = max(self._until_lock - 1, 0)
         if not others:
             return Target(*first, ALONE_SECONDS if number else FIRST_SECONDS)
         pid, layout = others[number // 2 % len(others)] if number % 2 else first
@@ -121,9 +132,8 @@ class StackSampling:
         self._every = 1_000_000_000 // rate
         self._every_worker = 1_000_000_000 // slower
         self._journals: dict[Path, DownsamplingSink] = {}
-        self._training = Sampler(
-            "training", rate, TrainingOrder(processes), self._keep_main, directory
-        )
+        self._order = TrainingOrder(processes)
+        self._training = Sampler("training", rate, self._order, self._keep_main, directory)
         self._workers = Sampler(
             "worker", slower, WorkerOrder(workers), self._keep_worker, directory
         )
@@ -170,13 +180,27 @@ class StackSampling:
         self.interrupt()
         self._give_up(why)
 
-    def _keep_main(self, target: Target, intervals: list[StackInterval]) -> None:
-        rows = [stay.row(self._every) for stay in stays(intervals, main_place)]
+    def _keep_main(self, target: Target, seen: Seen) -> None:
+        if target.of_lock:
+            self._keep_lock(target, seen)
+            return
+        if seen.others:
+            self._order.several.add(target.pid)
+        rows = [stay.row(self._every) for stay in stays(seen.main, main_place)]
         self._append(target.layout.stacks, STACK_COLUMNS, rows)
 
-    def _keep_worker(self, target: Target, intervals: list[StackInterval]) -> None:
+    def _keep_lock(self, target: Target, seen: Seen) -> None:
+        turn = [seen.observed, seen.idle]
+        rows = [
+            [*stay.row(self._every), *turn]
+            for thread in seen.others
+            for stay in stays(thread, main_place)
+        ]
+        self._append(target.layout.lock_stacks, LOCK_COLUMNS, rows)
+
+    def _keep_worker(self, target: Target, seen: Seen) -> None:
         whose = [target.pid, target.loader]
-        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(intervals, worker_place)]
+        rows = [[*stay.row(self._every_worker), *whose] for stay in stays(seen.main, worker_place)]
         self._append(target.layout.worker_stacks, WORKER_STACK_COLUMNS, rows)
 
     def _append(self, path: Path, columns: Sequence[Column], rows: list[list[Any]]) -> None:

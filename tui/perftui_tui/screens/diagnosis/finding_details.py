@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perftui import format as fmt
+from perftui.diagnosis.catalogue import answer_to
 from perftui.diagnosis.model import Figure, Finding
 from perftui.facts.gap_lines import gap_lines
 from perftui.facts.lines import LinesByTime
@@ -68,6 +69,9 @@ def details(
             rows.append(row(("Evidence", "bold")))
             labels = max(LABEL_WIDTH, *(len(fact.label) for fact in finding.facts))
             rows += [crop(_fact(fact, labels), cells) for fact in finding.facts]
+        answer = answer_to(finding.rule)
+        if answer:
+            rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
         if snapshot.run is None:
             rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
         else:

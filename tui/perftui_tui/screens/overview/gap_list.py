@@ -1,4 +1,4 @@
-"""The longest gaps of a device, each with its cause."""
+"""When the GPU idled: summed up by cause, then the longest gaps, each with its cause."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.reactive import reactive
 
+from perftui.format import several
 from perftui.run.columns import phase_name
 from perftui_tui.look.rows import Row, crop, row
 from perftui_tui.look.units import format_ns
@@ -15,12 +16,27 @@ from perftui_tui.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from perftui.analysis.model import Gap, TraceAnalysis
+    from perftui.facts.idle import IdleOfCause
 
 LISTED = 50
 """Gaps that can be reached from the list; the timeline has them all."""
 
 CAUSE_WIDTH = 15
 NUMBER_WIDTH = 8
+
+
+def _cause(idle: IdleOfCause, name_device: bool) -> Row:
+    device = f"  GPU {idle.device}" if name_device else ""
+    gaps = several(idle.count, "gap")
+    longest = f", longest {format_ns(idle.longest.duration)}" if idle.count > 1 else ""
+    line = f"  {idle.line.short}" if idle.line else ""
+    return row(
+        " ",
+        f"{format_ns(idle.total):>{NUMBER_WIDTH}}",
+        (f"  {idle.cause.value:<{CAUSE_WIDTH}}", "bold"),
+        (f"  {gaps}{longest}{device}", "dim"),
+        line,
+    )
 
 
 def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -> Row:
@@ -45,13 +61,13 @@ def _host(gap: Gap, analysis: TraceAnalysis) -> str:
 
 
 class GapList(SnapshotPane):
-    """The gaps, of which one is selected; a click on one opens it."""
+    """Sums by cause, then the gaps, of which one is selected; a click on one opens it."""
 
     selected: reactive[int] = reactive(0, init=False, repaint=False)
     """Which gap, from 0, the longest."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(self._draw_gaps, id=id, title="Largest gaps")
+        super().__init__(self._draw_gaps, id=id, title="GPU idle")
 
     @property
     def gap(self) -> Gap | None:
@@ -67,14 +83,15 @@ class GapList(SnapshotPane):
         """Mark another gap, and keep it in sight."""
         self._redraw()
         top, height = self.scroll_offset.y, self.content_size.height
-        if not top <= self.selected < top + height:
-            self.scroll_to(y=max(0, self.selected - height + 1), animate=False)
+        at = self.selected + len(self._causes()) if self.selected else 0
+        if not top <= at < top + height:
+            self.scroll_to(y=max(0, at - height + 1), animate=False)
 
     async def on_click(self, event: events.Click) -> None:
         """Open the gap that was clicked."""
         place = event.get_content_offset(self)
-        at = self.scroll_offset.y + place.y if place is not None else len(self._gaps())
-        if at < len(self._gaps()):
+        at = self.scroll_offset.y + place.y - len(self._causes()) if place is not None else -1
+        if 0 <= at < len(self._gaps()):
             self.selected = at
             await self.run_action("screen.show_gap")
 
@@ -82,11 +99,18 @@ class GapList(SnapshotPane):
         snapshot = self._snapshot
         return snapshot.analysis.gaps[:LISTED] if snapshot and snapshot.analysis else ()
 
+    def _causes(self) -> tuple[IdleOfCause, ...]:
+        from perftui.facts.idle import idle_by_cause
+
+        return (self._snapshot.ask(idle_by_cause) or ()) if self._snapshot else ()
+
     def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
-        """One row for each gap, longest first: duration, cause, when, and what the host did."""
+        """One row for each cause: its time, gaps and line; then one for each gap, longest first:
+        duration, cause, when, and what the host did."""
         gaps, analysis = self._gaps(), snapshot.analysis
         if analysis is None or not gaps:
             return [row(("no gap between device activities in this trace", "dim"))]
         many = len({gap.device for gap in gaps}) > 1
+        causes = [_cause(idle, many) for idle in self._causes()]
         rows = (_gap(gap, analysis, at == self.selected, many) for at, gap in enumerate(gaps))
-        return [crop(one, cells - 1) for one in rows]
+        return [crop(one, cells - 1) for one in (*causes, *rows)]

@@ -8,9 +8,8 @@ from perftui.format import several
 from perftui_tui.keys.keymap import shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, row, wrap
+from perftui_tui.panes.verdict_line import LABEL_WIDTH, label, verdict_label
 from perftui_tui.reading.snapshot import Phase, Snapshot
-
-LABEL_WIDTH = 12
 
 LONGEST = 3
 """Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
@@ -21,24 +20,18 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     top = snapshot.diagnosis.top
     if top is not None:
         return [*_finding(top, cells), _answer(top, snapshot)]
-    return [*_sentence(*_state(snapshot), cells), _hint(snapshot)]
+    word, style, text = _state(snapshot)
+    return [*_sentence(label(word, style), text, cells), _hint(snapshot)]
 
 
-def _label(text: str, style: str) -> Span:
-    return (f" {text} ".ljust(LABEL_WIDTH), style)
-
-
-def _sentence(label: str, style: str, text: str, cells: int) -> list[Row]:
+def _sentence(name: Span, text: str, cells: int) -> list[Row]:
     indent = " " * (LABEL_WIDTH + 1)
     first, *rest = wrap(text, cells, "bold", indent)[:LONGEST] or [row("")]
-    return [row(_label(label, style), " ", *first[1:]), *rest]
+    return [row(name, " ", *first[1:]), *rest]
 
 
 def _finding(top: Finding, cells: int) -> list[Row]:
-    if top.severity is Severity.HEALTHY:
-        return _sentence("HEALTHY", "good", top.sentence, cells)
-    label, style = ("BOTTLENECK", "bad") if top.severity >= Severity.WARNING else ("NOTE", "warn")
-    return _sentence(label, style, top.sentence, cells)
+    return _sentence(verdict_label(top), top.sentence, cells)
 
 
 def _answer(top: Finding, snapshot: Snapshot) -> Row:
@@ -47,8 +40,8 @@ def _answer(top: Finding, snapshot: Snapshot) -> Row:
         possible = next((option for option in options if option.is_possible), None)
         return _do_this(possible, top) if possible else _not_possible(options[0])
     if top.severity is Severity.HEALTHY:
-        return row(_label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
-    return row(_label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what can be done")
+        return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
+    return row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what can be done")
 
 
 def _do_this(option: FixOption, top: Finding) -> Row:
@@ -57,12 +50,12 @@ def _do_this(option: FixOption, top: Finding) -> Row:
     keys: tuple[str | Span, ...] = ("  ", _key("overview.why"), " why")
     if option.override is not None:
         keys = ("  ", _key("overview.try_fix"), " try it", *keys)
-    return row(_label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
+    return row(label("DO THIS", "accent"), " ", (option.title, "bold"), best, *keys)
 
 
 def _not_possible(option: FixOption) -> Row:
     text = (f"{option.title} is not possible here", "bold")
-    return row(_label("NO FIX", "warn"), " ", text, "  ", _key("overview.why"), " why")
+    return row(label("NO FIX", "warn"), " ", text, "  ", _key("overview.why"), " why")
 
 
 def _state(snapshot: Snapshot) -> tuple[str, str, str]:
@@ -116,15 +109,15 @@ def _how_far(snapshot: Snapshot) -> str:
 
 def _hint(snapshot: Snapshot) -> Row:
     if snapshot.is_memory_alone:
-        return row(_label("DO THIS", "accent"), " ", _screen("memory"), " allocations by call site")
+        return row(label("DO THIS", "accent"), " ", _screen("memory"), " allocations by call site")
     if snapshot.phase is Phase.TRACE:
         screens = (_screen("timeline"), " the timeline  ", _screen("ops"), " the ops")
-        return row(_label("DO THIS", "accent"), " ", *screens)
+        return row(label("DO THIS", "accent"), " ", *screens)
     if snapshot.phase.is_live:
-        return row(_label("MEANWHILE", "dim"), " ", _screen("log"), " the script's output")
+        return row(label("MEANWHILE", "dim"), " ", _screen("log"), " the script's output")
     if snapshot.manifest is not None and snapshot.manifest.message:
-        return row(_label("REASON", "warn"), " ", snapshot.manifest.message)
-    return row(_label("DO THIS", "accent"), " ", _screen("log"), " the script's last words")
+        return row(label("REASON", "warn"), " ", snapshot.manifest.message)
+    return row(label("DO THIS", "accent"), " ", _screen("log"), " the script's last words")
 
 
 def _key(action: str) -> Span:

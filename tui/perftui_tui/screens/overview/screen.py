@@ -43,6 +43,7 @@ class OverviewScreen(RunScreen):
     """Headline, step breakdown, meters, findings, and the script's last lines."""
 
     NAME = "overview"
+    SAYS_VERDICT = False
     HELP = (
         "The first two lines name the bottleneck and the next thing to do. The bar is one step, "
         "split into parts that sum to it; those without room for their name are below it. Each "
@@ -190,7 +191,7 @@ class OverviewScreen(RunScreen):
             pane.entitle(title, hint("{app.show('diagnosis')} opens Diagnosis"))
         gaps = self.query_one(GapList)
         text = hint("{overview.show_gap} shows it on the timeline") if gaps.gap is not None else ""
-        gaps.entitle("Largest gaps", text)
+        gaps.entitle("GPU idle", text)
 
     def show_output(self, output: Output) -> None:
         """The end of the log; empty while a run is played, since output has no times."""

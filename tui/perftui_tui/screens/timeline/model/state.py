@@ -242,7 +242,8 @@ class TimelineState(TrackList):
         for track in self.tracks:
             if track.kind == WHOLE and self.trace.tracks[track.track].device == gap.device:
                 return track
-        return navigation.track_of(self.tracks, self.trace, gap.next_row)
+        beside = gap.previous_row if gap.next_row == NONE else gap.next_row
+        return navigation.track_of(self.tracks, self.trace, beside)
 
     def _idle_track(self, start: int, end: int) -> TimelineTrack:
         """The track on which the interval is idle: the selected one, or the first that is."""

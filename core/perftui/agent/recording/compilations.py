@@ -1,0 +1,64 @@
+"""What ``torch.compile`` has compiled, read from the list that it keeps of that anyway.
+
+Nothing listens to the compiler, and it is not imported where the script does not.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+MOST_NOTED = 500
+"""Compilations that are noted: each function is compiled a few times before torch gives it up."""
+
+LONGEST = 300
+"""Characters of a reason."""
+
+
+class Compilations:
+    """Those of one process from now on, each told once: a forked child knows its parent's."""
+
+    def __init__(self) -> None:
+        found = _list()
+        self._last: Any = found[-1] if found else None
+        self._noted = 0
+
+    def new(self) -> list[tuple[int, dict[str, Any]]]:
+        """Duration in ns and data of a ``compile`` note, of each since the last call."""
+        found = _list()
+        # Most often there is nothing: this is asked after many a step.
+        if not found or found[-1] is self._last or self._noted >= MOST_NOTED:
+            return []
+        kept = list(found)
+        known = next((at for at, one in enumerate(kept) if one is self._last), -1)
+        self._last = kept[-1]
+        new = kept[known + 1 :][: MOST_NOTED - self._noted]
+        self._noted += len(new)
+        return [_note(one) for one in new]
+
+
+def _list() -> Any:
+    """The newest few, the oldest first; None where nothing was compiled."""
+    return getattr(sys.modules.get("torch._dynamo.utils"), "_compilation_metrics", None)
+
+
+def _note(metrics: Any) -> tuple[int, dict[str, Any]]:
+    """Attributes differ between versions of torch; what is missing is None."""
+    seconds = getattr(metrics, "entire_frame_compile_time_s", None) or 0.0
+    microseconds = getattr(metrics, "duration_us", None)
+    start = getattr(metrics, "start_time", None)
+    duration = microseconds * 1000 if microseconds else round(seconds * 1e9)
+    return duration, {
+        "start": None if start is None else round(start * 1e9),
+        "id": _text(getattr(metrics, "compile_id", None)),
+        "function": _text(getattr(metrics, "co_name", None)),
+        "file": _text(getattr(metrics, "co_filename", None)),
+        "line": getattr(metrics, "co_firstlineno", None),
+        "reason": _text(getattr(metrics, "recompile_reason", None)),
+        "failure": _text(getattr(metrics, "fail_type", None)),
+        "forward": getattr(metrics, "is_forward", None),
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)[:LONGEST]

@@ -1,0 +1,85 @@
+"""The training gets memory from the driver in every step, rather than from PyTorch's cache."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.allocations import Allocations, allocations, empty_cache_lines
+from perftui.facts.device_share import part_of, window_step
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import device_steps
+from perftui.facts.host_lines import place_of_rows
+from perftui.facts.host_waits import host_waits
+from perftui.facts.memory import gpu_memory
+from perftui.facts.place import Place
+
+OFTEN = 0.2
+"""Share of the steps from which on allocating is no growth that ends."""
+
+
+def _churning(facts: Facts) -> Lost | None:
+    device_steps(facts)
+    found, step = allocations(facts), window_step(facts)
+    if not len(found.rows) or not _goes_on(facts, found):
+        return None
+    count = max(found.steps.steps, 1)
+    # Calls of the driver take as long without the profiler.
+    cost = min(found.time // count, host_waits(facts).idle // count, step.mean)
+    emptied = empty_cache_lines(facts)
+    if emptied is not None:
+        line = emptied.lines[0]
+        place = Place(facts.rank_number, operator="empty_cache", file=line.file, line=line.line)
+    else:
+        place = place_of_rows(facts, found.rows)
+    at = f" at {PurePath(place.source).name}" if place.source else ""
+    why = f"torch.cuda.empty_cache(){at}" if emptied is not None else ""
+    how = f"{fmt.several(found.gets, 'call')} to get it, {found.frees} to give it back"
+    return Lost(
+        cost,
+        step,
+        f"Getting memory from the driver takes {part_of(step, cost)}"
+        f"{f', after {why}' if why else at}: {how}.",
+        (
+            Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
+            Figure("calls that get memory", found.gets, "count"),
+            Figure("calls that give it back", found.frees, "count"),
+            Figure("steady steps", found.steps.steps, "count"),
+        ),
+        place=place,
+        parts=(GapCause.ALLOCATION.value, GapCause.LAUNCH.value),
+    )
+
+
+def _goes_on(facts: Facts, found: Allocations) -> bool:
+    """Whether it is no growth of the first steps: memory is given back too, or many steps get
+    some."""
+    if found.frees or found.in_steps >= max(2, OFTEN * found.steps.steps):
+        return True
+    memory = gpu_memory(facts)
+    if memory is None or len(memory.reserved) < 2:
+        return False
+    later = memory.reserved[len(memory.reserved) // 2 :]
+    return bool(np.mean(later[1:] != later[:-1]) >= OFTEN) if len(later) > 1 else False
+
+
+CHURN = Rule(
+    id="allocator-churn",
+    when="memory is got from the driver and given back in the steps",
+    explanation=(
+        "PyTorch keeps freed GPU memory for the next tensor. torch.cuda.empty_cache() gives it "
+        "back to the driver, which waits for the GPU, and the next step gets it anew: leave it "
+        "out. Without such a call it is shapes that vary, or memory that runs short: set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and let the first step be the largest. "
+        "For pinned host memory: allocate it once."
+    ),
+    lost=_churning,
+    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %.", info=0.01),
+    claims=Claim(idle=GapCause.ALLOCATION),
+    answer="leave out empty_cache(); expandable segments; the largest batch first",
+)

@@ -1,0 +1,114 @@
+"""Attention that writes the scores of all pairs of positions to memory."""
+
+from __future__ import annotations
+
+from perftui.analysis.kernels.category import Category
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.kernel_work import PARTS, KernelWork, kernel_work, listed
+from perftui.facts.fact import Facts
+from perftui.facts.forward_line import operator_lines, placed
+from perftui.facts.kernel_chains import kernel_chains
+from perftui.facts.operator_calls import is_called, masked_attention
+from perftui.facts.step_kernels import StepKernels
+
+_MATH = "aten::_scaled_dot_product_attention_math"
+_SOURCE = "From 5 % on: what a fused kernel saves is all of it."
+
+
+def _unfused(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    if is_called(work.kernels.analysis, _MATH):
+        # ATTENTION_MASK speaks of it.
+        return None
+    found = kernel_chains(work.kernels.analysis).attention
+    return _lost(
+        facts,
+        work,
+        found,
+        found.time,
+        f"Between the two matrix products of attention the GPU spends {work.of_step(found.time)} "
+        "in softmax, masks and scaling, which pass the scores of all pairs of positions through "
+        "memory.",
+    )
+
+
+UNFUSED = Rule(
+    id="unfused-attention",
+    when="softmax between two matrix products, as kernels of their own",
+    explanation=(
+        "Attention written out computes the scores of all pairs of positions, writes them to "
+        "memory, and reads them again for scaling, mask, softmax and dropout. "
+        "torch.nn.functional.scaled_dot_product_attention does it in one kernel that never writes "
+        "them. The cost is the time of the kernels between the two products."
+    ),
+    lost=_unfused,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    answer="torch.nn.functional.scaled_dot_product_attention",
+)
+
+
+def _mask(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    analysis = work.kernels.analysis
+    if is_called(analysis, _MATH):
+        found = kernel_chains(analysis).attention
+        return _lost(
+            facts,
+            work,
+            found,
+            found.time,
+            "scaled_dot_product_attention falls back to its slow form, with softmax and mask as "
+            f"kernels of their own: they take {work.of_step(found.time)}.",
+        )
+    found = work.kernels.of(Category.ATTENTION)
+    mask = masked_attention(found)
+    if mask is None:
+        return None
+    sizes = " x ".join(str(size) for size in mask)
+    return _lost(
+        facts,
+        work,
+        found,
+        # A causal kernel leaves out one half of the pairs.
+        found.time // 2,
+        f"Attention takes {work.of_step(found.time)} and reads a mask of {sizes} from memory, "
+        "which keeps it from the fastest kernels.",
+        "whether the mask is causal",
+    )
+
+
+def _lost(
+    facts: Facts,
+    work: KernelWork,
+    found: StepKernels,
+    saved: int,
+    sentence: str,
+    unproven: str = "",
+) -> Lost | None:
+    if not saved:
+        return None
+    return Lost(
+        work.won(saved),
+        work.of,
+        sentence,
+        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
+        placed(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+        unproven=unproven,
+    )
+
+
+ATTENTION_MASK = Rule(
+    id="attention-mask",
+    when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow form",
+    explanation=(
+        "FlashAttention takes no mask but a causal one: with attn_mask torch chooses a slower "
+        "kernel, and computes the pairs that a causal mask leaves out. Pass is_causal=True in its "
+        "place. The slow form, softmax between two products, is taken for data types, devices and "
+        "sizes of heads that no fused kernel knows, and where their backends are turned off."
+    ),
+    lost=_mask,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    answer="is_causal=True in place of a mask; 16 bits; the backends of torch.nn.attention",
+)

@@ -1,0 +1,79 @@
+"""Other programs take the cores that the training could use."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.judged_step import judged_step
+from perftui.facts.machine import BUSY_SHARE, busy_host, machine_use, other_programs, ranks_here
+from perftui.facts.settings import settings
+from perftui.trace.text import printable
+
+WORTH_NAMING = 0.05
+"""Cores that a program takes from which on it is named."""
+
+
+def _busy(facts: Facts) -> Lost | None:
+    """The time in which a thread of the training was ready to run and waited for a core, as far as
+    others were the reason and not more threads of its own than cores."""
+    if facts.run is None:
+        raise NotApplicableError
+    use = machine_use(facts)
+    if not busy_host(facts) or use.other_cores is None or not use.cores:
+        return None
+    if use.delayed is None:
+        raise UnknownError("how long its threads waited for a core was not sampled")
+    judged, others = judged_step(facts), use.other_cores
+    known = settings(facts)
+    threads = known.threads.intra_op if known and known.threads else None
+    asked = 0 if judged.on_device else (threads or 1) * ranks_here(facts)
+    own = max(asked - use.cores, 0)
+    cost = round(use.delayed * others / (others + own) * judged.of.mean)
+    if judged.on_device:
+        cost = min(cost, judged.of.mean - judged.computing)
+    programs = other_programs(facts)
+    figures = [
+        Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
+        Figure("cores", use.cores, "count"),
+        Figure.share("waiting for a core", use.delayed),
+        *(Figure(f"cores of {printable(name)}", cores) for name, cores in programs.items()),
+        Figure("mean step", judged.of.mean, "ns"),
+        Figure("steady steps", judged.of.count, "count"),
+    ]
+    return Lost(
+        cost,
+        judged.of,
+        f"Other programs take {others:.1f} of {fmt.several(use.cores, 'core')}{_named(programs)}: "
+        f"the training waits for a core {fmt.part_of_step(cost, judged.of.mean)}.",
+        tuple(figures),
+        parts=tuple(part.name for part in judged.parts if part.computes != judged.on_device),
+        unproven="" if programs else "the names of those programs, which are outside the container",
+    )
+
+
+def _named(programs: dict[str, float]) -> str:
+    names = [printable(name) for name, cores in programs.items() if cores >= WORTH_NAMING]
+    return f" ({', '.join(names[:3])})" if names else ""
+
+
+BUSY_HOST = Rule(
+    id="busy-host",
+    when="other programs take cores from the training",
+    explanation=(
+        "Programs that do not belong to the run keep a fifth of the cores busy and more, and "
+        "threads of the training wait for a core meanwhile. Whatever else is found was measured on "
+        "a busy machine. The cost is the time in which the thread that waited the longest was "
+        "ready to run."
+    ),
+    lost=_busy,
+    limits=Limits(
+        0.30,
+        1.0,
+        "Other programs on a fifth of the cores, and tasks that wait a tenth of the time, make "
+        "measurements unreliable; it is no fault of the training, so it warns late.",
+        info=0.10,
+    ),
+    answer="end the other programs, or run elsewhere or later",
+)

@@ -1,0 +1,156 @@
+"""The card cannot do what it could: heat, power, other users, or a slow link."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import COMPUTE, EXPOSED_COPIES
+from perftui.diagnosis.model import Figure, Severity
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cards import Card, cards
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import has_gpu
+from perftui.facts.judged_step import judged_step
+
+HELD_DOWN = 0.10
+"""Share of the samples with a limit in force from which on it is the usual state."""
+
+FULL_CLOCK = 0.90
+"""Of the highest clock: below that a limit costs time worth a word."""
+
+DRIVER = 1 << 30
+"""Bytes that the driver itself may hold of a card."""
+
+
+def _cards(facts: Facts) -> tuple[Card, ...]:
+    return cards(facts) if has_gpu(facts) else ()
+
+
+def _held_down(facts: Facts) -> Lost | None:
+    """The power cap is the usual state of a card that computes much: what it takes is said, and no
+    more. Heat is a fault."""
+    known = [one for one in _cards(facts) if one.thermal is not None and one.clock is not None]
+    worst = max(known, key=lambda one: (one.thermal or 0, one.power or 0), default=None)
+    if worst is None or worst.clock is None or worst.clock >= FULL_CLOCK:
+        return None
+    thermal, power = worst.thermal or 0.0, worst.power or 0.0
+    if max(thermal, power) < HELD_DOWN:
+        return None
+    judged = judged_step.or_none(facts)
+    is_hot = thermal >= HELD_DOWN
+    slower = thermal * (1 - worst.clock) if is_hot else 0.0
+    computing = judged.part(COMPUTE) if judged and judged.on_device else 0
+    why, often = ("Heat", thermal) if is_hot else ("Its power limit", power)
+    return Lost(
+        round(computing * slower),
+        judged.of if judged and computing and is_hot else None,
+        f"{why} holds down the clock of GPU {worst.device} in {fmt.percent(often)} of the samples: "
+        f"{fmt.percent(worst.clock)} of its highest, in the mean.",
+        (
+            Figure.share("limited by heat", thermal, HELD_DOWN),
+            Figure.share("limited by power", power),
+            Figure.share("clock, of the highest", worst.clock, FULL_CLOCK),
+            *((Figure("hottest", worst.temperature, "°C"),) if worst.temperature else ()),
+        ),
+        parts=(COMPUTE,),
+    )
+
+
+def _shared(facts: Facts) -> Lost | None:
+    """Others cost time only where they compute: the card is busy then, though the training's own
+    trace shows it idle."""
+    judged = judged_step.or_none(facts)
+    for card in _cards(facts):
+        if not card.memory_others or not card.memory_total:
+            continue
+        held = (card.memory_others - DRIVER) / card.memory_total
+        if held < SHARED_MEMORY:
+            continue
+        own = judged.computing / judged.of.mean if judged and judged.on_device else None
+        beside = card.busy - own if card.busy is not None and own is not None else 0.0
+        busy = f" and it is busy {fmt.percent(beside)} of the time beside this training"
+        return Lost(
+            0,
+            None,
+            f"Other processes hold {fmt.size(card.memory_others)} of GPU {card.device} "
+            f"({fmt.percent(held)} of its memory){busy if beside >= SHARED_USE else ''}.",
+            (
+                Figure.share("memory of other processes", held, SHARED_MEMORY),
+                *((Figure.share("busy beside this", beside, SHARED_USE),) if beside > 0 else ()),
+            ),
+            share=max(beside, 0.0),
+            worst=Severity.WARNING,
+        )
+    return None
+
+
+def _slow_link(facts: Facts) -> Lost | None:
+    for card in _cards(facts):
+        pairs = ((card.generation, card.most_generation), (card.width, card.most_width))
+        if any(now is None or not most for now, most in pairs):
+            continue
+        speed = 1.0
+        for (now, most), power in zip(pairs, (True, False), strict=True):
+            # Each version of PCIe doubles the rate of a lane.
+            speed *= 2 ** ((now or 0) - (most or 0)) if power else (now or 0) / (most or 1)
+        if speed >= 1:
+            continue
+        judged = judged_step.or_none(facts)
+        copying = judged.part(EXPOSED_COPIES) if judged else 0
+        return Lost(
+            round(copying * (1 - speed)),
+            judged.of if judged and copying else None,
+            f"The PCIe link of GPU {card.device} runs at {fmt.percent(speed)} of what the card can "
+            f"do: version {card.generation:.0f} of {card.most_generation:.0f}, "
+            f"{card.width:.0f} of {card.most_width:.0f} lanes.",
+            (Figure.share("of the link's speed", speed),),
+            parts=(EXPOSED_COPIES,),
+        )
+    return None
+
+
+SHARED_MEMORY = 0.10
+SHARED_USE = 0.20
+
+HELD = Rule(
+    id="thermal-or-power-cap",
+    when="heat or the power limit holds down the GPU's clock",
+    explanation=(
+        "The card lowers its clock to stay below a limit. Heat is a fault of the cooling: its "
+        "airflow, dust, a neighbour. The power limit is usual for a card that computes much; "
+        "nvidia-smi -q -d POWER tells whether somebody has lowered it."
+    ),
+    lost=_held_down,
+    limits=Limits(0.05, 0.20, "A clock a tenth below the highest is seen in step times.", info=0.0),
+    answer="cooling; the power limit",
+)
+
+SHARED = Rule(
+    id="shared-gpu",
+    when="other processes use the GPU",
+    explanation=(
+        "Another process holds memory of the card, and may compute on it in turn with this "
+        "training. nvidia-smi lists them. Often it is an earlier run that has not ended."
+    ),
+    lost=_shared,
+    limits=Limits(
+        SHARED_USE,
+        0.5,
+        "A fifth of the card is more than samples are off by; memory alone costs no time.",
+        of="of the GPU's time",
+        info=0.0,
+    ),
+    answer="end them, or take another card",
+)
+
+LINK = Rule(
+    id="pcie-degraded",
+    when="the PCIe link is slower than the card's",
+    explanation=(
+        "The link runs with fewer lanes, or at an older version, than the card can do: copies take "
+        "longer. It may be the slot, a riser, or the firmware. It matters as far as copies are "
+        "exposed."
+    ),
+    lost=_slow_link,
+    limits=Limits(0.05, 0.20, "TraceLens speaks of exposed time from 5 %.", info=0.0),
+    answer="another slot; the firmware's settings",
+)

@@ -1,0 +1,191 @@
+"""A training on the CPU does not get, or does not use, the cores that are there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.cpu_operators import cpu_operators
+from perftui.facts.cpu_share import CpuShare, cpu_share
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.place import Place
+from perftui.facts.settings import settings
+
+EFFICIENCY = 0.8
+"""Of the time that more threads could save, what they do: the last of them is waited for, and
+memory is shared."""
+
+LEAST_IDLE = 0.5
+"""Cores that have to idle for more threads to help."""
+
+
+def _on_cpu(facts: Facts) -> JudgedStep:
+    """The judged step of a training that computes on the CPU; raises otherwise."""
+    judged = judged_step(facts)
+    if facts.run is None or judged.on_device:
+        raise NotApplicableError
+    return judged
+
+
+def _computing(judged: JudgedStep) -> tuple[str, ...]:
+    return tuple(part.name for part in judged.parts if part.computes)
+
+
+def _found(judged: JudgedStep, lost: float, cores: CpuShare) -> Lost:
+    """``lost`` of the step, a share, without a sentence yet."""
+    step = judged.of
+    cost = min(round(lost * step.mean), judged.computing)
+    figures = (
+        Figure("threads of an operator", cores.threads, "count"),
+        Figure("cores it may use", cores.allowed, "count"),
+        Figure("cores of the machine", cores.installed, "count"),
+        Figure("idle cores", round(cores.idle, 1)),
+        Figure("mean step", step.mean, "ns"),
+        Figure("steady steps", step.count, "count"),
+    )
+    return Lost(cost, step, "", figures, parts=_computing(judged))
+
+
+def _place(facts: Facts, *names: str) -> Place | None:
+    known = settings(facts)
+    place = known.place(*names) if known else None
+    return replace(place, rank=facts.rank_number) if place else None
+
+
+def _threads(facts: Facts) -> Lost | None:
+    judged, cores = _on_cpu(facts), cpu_share(facts)
+    if cores.is_crowded:
+        return _too_many(facts, judged, cores)
+    if cores.is_bound:
+        return None
+    more = min(cores.idle, cores.allowed - cores.asked) / cores.ranks
+    if cores.threads >= cores.allowed or more < LEAST_IDLE:
+        return None
+    splittable = cpu_operators(facts).splittable
+    lost = splittable * (1 - cores.threads / (cores.threads + more)) * EFFICIENCY
+    found = _found(judged, lost, cores)
+    return replace(
+        found,
+        sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{_why(facts)} while "
+        f"{cores.idle:.1f} of {fmt.several(cores.allowed, 'core')} idle: more threads could save "
+        f"up to {fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
+        place=_place(facts, "set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    )
+
+
+def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
+    lost = cpu_operators(facts).splittable * (1 - cores.allowed / cores.asked)
+    found = _found(judged, lost, cores)
+    each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
+    return replace(
+        found,
+        sentence=f"Operators run on {fmt.several(cores.threads, 'thread')}{each}{_why(facts)}, on "
+        f"{fmt.several(cores.allowed, 'core')}: they wait for each other, up to "
+        f"{fmt.part_of_step(found.cost_ns, judged.of.mean)}.",
+        place=_place(facts, "set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
+    )
+
+
+def _why(facts: Facts) -> str:
+    """The variable that says so, where no line of the user's does."""
+    known = settings(facts)
+    if known is None or known.place("set_num_threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        return ""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        value = (known.environment or {}).get(name)
+        if value:
+            return f" ({name}={value} in the environment)"
+    return ""
+
+
+def _affinity(facts: Facts) -> Lost | None:
+    judged, cores = _on_cpu(facts), cpu_share(facts)
+    if cores.is_crowded or not cores.is_bound:
+        return None
+    waits = judged.part("input_wait") / judged.of.mean if cores.has_workers else 0.0
+    lost = (cpu_operators(facts).splittable + waits) * cores.gain * EFFICIENCY
+    found = _found(judged, 0, cores)
+    cost = min(round(lost * judged.of.mean), judged.computing + judged.part("input_wait"))
+    names = (*found.parts, "input_wait") if cores.has_workers else found.parts
+    return replace(
+        found,
+        cost_ns=cost,
+        parts=names,
+        sentence=f"The training may run on {cores.allowed} of "
+        f"{fmt.several(cores.installed, 'core')} and uses {cores.used:.1f} of them, while "
+        f"{cores.idle_outside:.1f} others idle: with those it could save up to "
+        f"{fmt.part_of_step(cost, judged.of.mean)}.",
+        place=_place(facts, "sched_setaffinity", "cpu_affinity"),
+    )
+
+
+def _onednn(facts: Facts) -> Lost | None:
+    judged, known = _on_cpu(facts), settings(facts)
+    off = known is not None and known.mkldnn is not None and known.mkldnn.enabled is False
+    if known is None or not off or (known.mkldnn and known.mkldnn.available is False):
+        return None
+    share = cpu_operators(facts).onednn
+    step = judged.of
+    cost = min(round(share * step.mean / 2), judged.computing)
+    return Lost(
+        cost,
+        step,
+        "oneDNN is switched off (torch.backends.mkldnn.enabled), and convolutions and recurrent "
+        f"layers take {fmt.part_of_step(round(share * step.mean), step.mean)}.",
+        (
+            Figure.share("convolutions and recurrent layers", share),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=_place(facts, "mkldnn.enabled"),
+        parts=_computing(judged),
+    )
+
+
+AFFINITY = Rule(
+    id="cpu-affinity",
+    when="the training is kept to fewer cores than it asks for, while others idle",
+    explanation=(
+        "An affinity mask (taskset, os.sched_setaffinity, srun, docker --cpuset-cpus) or a quota "
+        "of the container leaves the training fewer cores than the machine has. It keeps those "
+        "busy, has threads or data-loader workers for more, and other cores idle. The cost is what "
+        "operators that are long enough to be split, and the wait for workers, would save."
+    ),
+    lost=_affinity,
+    limits=Limits(
+        0.10, 0.30, "From 10 % on: the gain is an estimate by Amdahl's law, at 80 % efficiency."
+    ),
+    answer="the line or the launch command that sets the mask or the quota",
+)
+
+THREADS = Rule(
+    id="cpu-threads",
+    when="operators on the CPU use fewer threads than cores idle, or more than there are cores",
+    explanation=(
+        "torch splits long operators among threads: as many as torch.set_num_threads or "
+        "OMP_NUM_THREADS say, else as there are cores, in each process. With too few, cores idle; "
+        "with more than cores, in all processes together, threads wait for each other at the end "
+        "of each operator. The cost is taken from the operators that are long enough to be split."
+    ),
+    lost=_threads,
+    limits=Limits(
+        0.10, 0.30, "From 10 % on: the gain is an estimate by Amdahl's law, at 80 % efficiency."
+    ),
+    answer="torch.set_num_threads or OMP_NUM_THREADS: cores divided by processes",
+)
+
+ONEDNN = Rule(
+    id="onednn-off",
+    when="oneDNN is switched off while convolutions or recurrent layers compute on the CPU",
+    explanation=(
+        "With torch.backends.mkldnn.enabled = False convolutions and recurrent layers on the CPU "
+        "use older code, which measured 1.5 to 5 times as slow. The cost is taken to be half of "
+        "their time."
+    ),
+    lost=_onednn,
+    limits=Limits(0.05, 0.20, "From 5 % on: nothing is gained by switching it off."),
+    answer="leave torch.backends.mkldnn.enabled as it is",
+)

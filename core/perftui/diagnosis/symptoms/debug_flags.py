@@ -1,0 +1,185 @@
+"""Switches for finding errors, left on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.anomaly_checks import AnomalyChecks, anomaly_checks, stack_notes
+from perftui.facts.device_share import per_step
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import has_gpu
+from perftui.facts.host_lines import place_of_rows
+from perftui.facts.judged_step import PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.launch_blocking import launches_block
+from perftui.facts.place import Place
+from perftui.facts.settings import Settings, settings
+from perftui.facts.source_search import line_that_says
+
+LEAST_STACKS = 0.03
+"""Share of the samples that write down stacks, from which on anomaly detection does."""
+
+_DETECTS = r"detect_anomaly\s*\((?!\s*False)"
+
+_OFF = ("", "0", "false", "off", "no")
+
+_VARIABLES = {
+    "TORCH_LOGS": (),
+    "NCCL_DEBUG": ("version", "warn"),
+    "TORCH_DISTRIBUTED_DEBUG": ("info",),
+    "TORCH_CUDA_SANITIZER": (),
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": (),
+    "TORCH_SHOW_CPP_STACKTRACES": (),
+    "PYTHONMALLOC": ("malloc", "pymalloc"),
+    "PYTHONDEVMODE": (),
+    "PYTHONTRACEMALLOC": (),
+}
+"""Variables of the environment for finding errors, with the values that cost nothing."""
+
+_ON_GPU = frozenset({"NCCL_DEBUG", "TORCH_CUDA_SANITIZER", "PYTORCH_NO_CUDA_MEMORY_CACHING"})
+
+
+@dataclass(frozen=True)
+class _Flag:
+    name: str
+    sentence: str
+    """Ends where its cost follows."""
+    cost: int = 0
+    """ns of each step."""
+    parts: tuple[str, ...] = ()
+    pattern: str = ""
+    """What the line that sets it says."""
+    place: Place | None = None
+    """Where else it is seen."""
+
+
+def _left_on(facts: Facts) -> Lost | None:
+    known = settings(facts)
+    found = [flag for flag in (_anomaly(facts, known), _blocking(facts, known)) if flag]
+    found += _costless(facts, known)
+    if not found:
+        return None
+    worst = max(found, key=lambda flag: flag.cost)
+    judged = judged_step.or_none(facts)
+    set_at = line_that_says(facts, worst.pattern) if worst.pattern else None
+    place = Place(facts.rank_number, file=set_at[0], line=set_at[1]) if set_at else worst.place
+    at = f" at {place.source.rpartition('/')[2]}" if set_at and place and place.source else ""
+    costs = ""
+    if worst.cost and judged:
+        costs = f", which takes {fmt.part_of_step(worst.cost, judged.of.mean)}"
+    figures = [Figure("on", flag.name) for flag in found]
+    if worst.cost and judged:
+        share = worst.cost / judged.of.mean
+        figures.insert(0, Figure.share(worst.name, share, FLAGS.limits.warning, place))
+    return Lost(
+        worst.cost,
+        judged.of if worst.cost and judged else None,
+        f"{worst.sentence}{at}{costs}.",
+        tuple(figures),
+        place=place,
+        parts=worst.parts,
+    )
+
+
+def _anomaly(facts: Facts, known: Settings | None) -> _Flag | None:
+    """By the window's checks of gradients, the samples, or the mode itself."""
+    checks, noted = anomaly_checks.or_none(facts), stack_notes(facts)
+    is_on = bool(known and known.modes and known.modes.anomaly)
+    if checks is None and not is_on:
+        # Others write down stacks too: a mode that is off between two steps may be on within them.
+        may_be = known is None or line_that_says(facts, _DETECTS) is not None
+        if noted < LEAST_STACKS or not may_be:
+            return None
+    judged, place, looks = judged_step.or_none(facts), None, ""
+    cost = round(noted * judged.of.mean) if judged else 0
+    if checks is not None:
+        place = place_of_rows(facts, checks.rows)
+        looks = f": it looks through {checks.checks // checks.count} gradients in each step"
+        if judged is not None:
+            cost += _checking(facts, checks, judged)
+    return _Flag(
+        "anomaly detection",
+        f"Anomaly detection is on{looks}",
+        min(cost, judged.of.mean) if judged else 0,
+        _anomaly_parts(judged),
+        _DETECTS,
+        place,
+    )
+
+
+def _checking(facts: Facts, checks: AnomalyChecks, judged: JudgedStep) -> int:
+    """What looking through gradients takes of the judged step, ns."""
+    if judged.on_device:
+        return per_step(facts, checks.time)
+    return round(checks.time / checks.count / checks.steps.step_ns * judged.of.mean)
+
+
+def _anomaly_parts(judged: JudgedStep | None) -> tuple[str, ...]:
+    if judged is None:
+        return ()
+    if judged.on_device:
+        causes = (GapCause.SYNCHRONISATION, GapCause.LAUNCH, GapCause.PYTHON)
+        return tuple(cause.value for cause in causes)
+    phases = ("forward", "backward")
+    return (*phases, *(f"{PYTHON_IN}{phase}" for phase in phases))
+
+
+def _blocking(facts: Facts, known: Settings | None) -> _Flag | None:
+    variable = (known.environment or {}).get("CUDA_LAUNCH_BLOCKING", "") if known else ""
+    is_set = variable.lower() not in _OFF and has_gpu(facts) is not False
+    waited = launches_block.or_none(facts)
+    if not is_set and waited is None:
+        return None
+    said = "CUDA_LAUNCH_BLOCKING is set: every" if is_set else "Every"
+    after = "" if is_set else ", as CUDA_LAUNCH_BLOCKING makes it"
+    return _Flag(
+        "CUDA_LAUNCH_BLOCKING",
+        f"{said} launch waits until its kernel is over{after}",
+        per_step(facts, waited) if waited else 0,
+        (GapCause.LAUNCH.value,),
+        "CUDA_LAUNCH_BLOCKING",
+    )
+
+
+def _costless(facts: Facts, known: Settings | None) -> list[_Flag]:
+    """What may cost something, though nothing here tells how much."""
+    if known is None:
+        return []
+    on_gpu, modes = has_gpu(facts) is not False, known.modes
+    found = [
+        _Flag(name, f"{name}={value} is set", pattern=name)
+        for name, harmless in _VARIABLES.items()
+        for value in [(known.environment or {}).get(name, "")]
+        if value.lower() not in (*_OFF, *harmless) and (on_gpu or name not in _ON_GPU)
+    ]
+    if modes is not None and modes.deterministic:
+        said = "Only deterministic algorithms are used, some of which are slower"
+        found.append(_Flag("deterministic algorithms", said, pattern="deterministic"))
+    if known.cudnn is not None and known.cudnn.deterministic and on_gpu:
+        said = "cuDNN takes only deterministic algorithms, some of which are slower"
+        found.append(_Flag("cudnn.deterministic", said, pattern="deterministic"))
+    return found
+
+
+FLAGS = Rule(
+    id="debug-flags",
+    when="a switch for finding errors is left on",
+    explanation=(
+        "Anomaly detection notes the stack of every operator and looks through every gradient for "
+        "NaN, waiting for each answer. CUDA_LAUNCH_BLOCKING lets the host wait for each kernel "
+        "before it launches the next. Both are for finding an error: take them out for training, "
+        "like the more talkative settings of TORCH_LOGS and NCCL_DEBUG. Deterministic algorithms "
+        "are said only so that you know."
+    ),
+    lost=_left_on,
+    limits=Limits(
+        0.05,
+        0.20,
+        "From 5 % on, as TraceLens speaks of exposed time; below that it is only said to be on.",
+        info=0.0,
+    ),
+    answer="take it out, or unset the variable",
+)

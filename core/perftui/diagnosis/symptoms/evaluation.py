@@ -1,0 +1,87 @@
+"""``evaluation``: what the training does beside training takes much of the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.evaluation import Evaluation, evaluation
+from perftui.facts.fact import Facts
+from perftui.facts.place import Place
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.steps import steady_step
+
+MOSTLY_WAITS = 0.5
+"""Share of evaluation that waits for data, from which on its loader is the question."""
+
+
+def _lost(facts: Facts) -> Lost | None:
+    found = evaluation(facts)
+    if found is None:
+        return None
+    step = steady_step(facts)
+    whole = step if found.with_gradients else _with(step, found.per_step)
+    line = found.lines.lines[0] if found.lines and found.lines.lines else None
+    at = f" ({line.short})" if line and line.file else ""
+    return Lost(
+        found.per_step,
+        whole,
+        _sentence(found, whole, at),
+        (
+            Figure.share("evaluation", found.share, EVALUATION.limits.warning),
+            Figure("evaluation for each training step", found.per_step, "ns"),
+            Figure("steps of evaluation", found.count, "count"),
+            Figure.share("of it waiting for data", found.waiting),
+            Figure("mean training step", step.mean, "ns"),
+        ),
+        place=Place(rank=facts.rank_number, file=line.file, line=line.line)
+        if at and line
+        else None,
+        parts=("forward", "python in forward", "other")
+        if found.with_gradients
+        else ("evaluation",),
+        share=found.share,
+    )
+
+
+def _with(step: StepBreakdown, evaluating: int) -> StepBreakdown:
+    """A training step and what is evaluated for it."""
+    parts = (*step.parts, ("evaluation", evaluating))
+    return replace(step, mean=step.mean + evaluating, parts=parts)
+
+
+def _sentence(found: Evaluation, step: StepBreakdown, at: str) -> str:
+    if found.with_gradients:
+        return (
+            f"Evaluation takes {fmt.part_of_step(found.per_step, step.mean)}: "
+            f"{fmt.several(found.count, 'step')} call the model many times for one backward pass, "
+            f"with gradients recorded, torch.no_grad() missing{at}."
+        )
+    waits = f", {fmt.percent(found.waiting)} of it waiting for data"
+    return (
+        f"Evaluation takes {fmt.percent(found.share)} of the run: "
+        f"{fmt.several(found.count, 'step')} that train nothing{at}, "
+        f"{fmt.duration(found.per_step)} for each training step"
+        f"{waits if found.waiting >= MOSTLY_WAITS else ''}."
+    )
+
+
+EVALUATION = Rule(
+    id="evaluation",
+    when="evaluation takes much of the run",
+    explanation=(
+        "While the model is evaluated nothing is trained. Evaluate less often or on a part of the "
+        "data, with larger batches (nothing is kept for a backward pass), under torch.no_grad() or "
+        "torch.inference_mode(), and with loader workers of its own."
+    ),
+    lost=_lost,
+    limits=Limits(
+        0.20,
+        0.50,
+        "A fifth, as for any part of a step; from a half on there is more of it than of training.",
+        of="of the run",
+    ),
+    answer="less often, larger batches, torch.no_grad()",
+)

@@ -1,0 +1,95 @@
+"""Kernels that move tensors through memory more often than they need to."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.facts.fact import Facts
+from perftui.facts.forward_line import operator_lines, placed
+from perftui.facts.kernel_chains import kernel_chains
+from perftui.facts.operator_calls import explicit_casts
+
+_MEMORY_BOUND_SHARE = 0.30
+"""Of the device's busy time, from which on fusing is worth a thought; slowai calls a GPU
+memory-bound from half of it on."""
+
+
+def _elementwise(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    chains, busy = kernel_chains(work.kernels.analysis), work.kernels.time
+    found = chains.kernels
+    time = found.time
+    if not time or time < _MEMORY_BOUND_SHARE * busy:
+        return None
+    kernels = fmt.several(found.count, "kernel")
+    return Lost(
+        work.won(chains.saved),
+        work.of,
+        f"The GPU spends {work.of_step(time)} in {kernels} of elementwise work, normalisation and "
+        f"reductions, which pass whole tensors through memory one after the other.",
+        (
+            Figure.share("of GPU compute", time / busy, _MEMORY_BOUND_SHARE),
+            Figure("fused they would save", chains.saved, "ns"),
+            *listed(found),
+            work.steps,
+        ),
+        placed(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+ELEMENTWISE = Rule(
+    id="memory-bound-elementwise",
+    when="long chains of elementwise kernels, normalisations and reductions that could be fused",
+    explanation=(
+        "Each such kernel reads its tensors from memory and writes its result back: ten of them in "
+        "a row take about ten times as long as one. torch.compile makes one kernel of a chain; "
+        "torch's own functions are one kernel each: gelu, layer_norm, rms_norm, softmax, "
+        "cross_entropy, scaled_dot_product_attention. The cost takes three passes of the longest "
+        "kernel for what is left of a chain."
+    ),
+    lost=_elementwise,
+    limits=Limits(
+        0.10,
+        0.20,
+        "What fusing saves: of a GPT and a ResNet of fused operators it would be 6 % and 2 %.",
+    ),
+    answer="torch.compile, or the fused functions of torch",
+)
+
+
+def _churn(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.where(explicit_casts(work.kernels))
+    time, busy = found.time, work.kernels.time
+    if not time:
+        return None
+    return Lost(
+        # Of each pair of conversions, there and back, the one is as needless as the other; but the
+        # data may come in another type than it is wanted in.
+        work.won(time / 2),
+        work.of,
+        f"The GPU converts tensors from one data type to another for {work.of_step(time)}, "
+        f"{fmt.several(found.count, 'time')} a step.",
+        (Figure.share("of GPU compute", time / busy, DTYPE_CHURN.limits.warning), work.steps),
+        placed(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
+        share=work.won(time) / busy,
+    )
+
+
+DTYPE_CHURN = Rule(
+    id="dtype-churn",
+    when="the script converts tensors between data types again and again",
+    explanation=(
+        "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and the backward "
+        "pass copies its gradient back. Convert once where the data enters, and leave the types "
+        "inside the model to autocast. Conversions that autocast itself makes are not counted. The "
+        "cost is half of their time."
+    ),
+    lost=_churn,
+    limits=Limits(0.05, 0.20, "From 5 % on, as for other copies.", of="of GPU compute"),
+    answer="convert once, where the data enters",
+)

@@ -1,0 +1,109 @@
+"""``gc-pauses``: Python's garbage collector holds up the training."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import OTHER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.gc_pauses import GcPauses, gc_pauses
+from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.line_words import text_of
+from perftui.facts.place import Place
+from perftui.facts.settings import settings
+from perftui.facts.steps import steady_step
+
+_ON_HOST = (OTHER, *(f"{PYTHON_IN}{phase}" for phase in ("forward", "backward", "optimizer")))
+
+LEAST_NAMED = 0.5
+"""Of the pauses, for a line to be named: a collection begins wherever an object happens to be
+made."""
+
+IN_MOST_STEPS = 0.8
+"""Of the steps: full collections in so many of them are asked for by the script."""
+
+
+def _lost(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
+    pauses, step = gc_pauses(facts), steady_step(facts)
+    judged = judged_step.or_none(facts)
+    parts, cost = _ON_HOST, pauses.per_step
+    if judged is not None and judged.on_device:
+        parts = HOST_AT_WORK
+        # While the device still has work queued, a pause of the host costs nothing.
+        cost = min(cost, sum(judged.part(name) for name in parts))
+    if not cost:
+        return None
+    place = _place(pauses, facts)
+    return Lost(
+        cost,
+        step,
+        f"Python's garbage collector takes {fmt.part_of_step(cost, step.mean)}: "
+        f"{_what(pauses, step.count)}{_where(pauses, place)}.",
+        (*_figures(pauses, facts, cost / step.mean), Figure("mean step", step.mean, "ns")),
+        place=place,
+        parts=parts,
+    )
+
+
+def _what(pauses: GcPauses, steps: int) -> str:
+    if not pauses.full:
+        return fmt.several(pauses.count, "collection")
+    full = f"{fmt.several(pauses.full, 'full collection')}"
+    within = "nearly every step" if pauses.steps >= IN_MOST_STEPS * steps else f"{steps} steps"
+    return f"{full} of {fmt.duration(pauses.longest_full_mean)} in {within}"
+
+
+def _where(pauses: GcPauses, place: Place | None) -> str:
+    line = pauses.lines.lines[0] if place and pauses.lines else None
+    if line is None:
+        return ""
+    asked = "collect" in text_of(line.file, line.line)
+    return f", {'asked for' if asked else 'mostly begun'} at {line.short}"
+
+
+def _place(pauses: GcPauses, facts: Facts) -> Place | None:
+    lines = pauses.lines
+    first = lines.lines[0] if lines and lines.lines else None
+    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
+        return None
+    return Place(rank=facts.rank_number, file=first.file, line=first.line)
+
+
+def _figures(pauses: GcPauses, facts: Facts, share: float) -> list[Figure]:
+    figures = [
+        Figure.share("garbage collection", share, PAUSES.limits.warning),
+        Figure("longest collection", pauses.longest, "ns"),
+        Figure("full collections", pauses.full, "count"),
+        Figure("collections", pauses.count, "count"),
+    ]
+    set_up = settings(facts)
+    if set_up is not None and set_up.gc is not None:
+        figures.append(Figure("thresholds", ", ".join(map(str, set_up.gc.thresholds))))
+        if set_up.gc.frozen is not None:
+            figures.append(Figure("frozen objects", set_up.gc.frozen, "count"))
+    return figures
+
+
+PAUSES = Rule(
+    id="gc-pauses",
+    when="Python's garbage collector holds up the training",
+    explanation=(
+        "A full collection looks at every live object, and nothing else runs meanwhile: with a "
+        "million objects that takes a large part of a second. Objects that stay need not be looked "
+        "at: gc.freeze() once everything is loaded; gc.disable(), and gc.collect() between epochs. "
+        "Large tables of small objects are better kept as arrays. Without reference cycles, which "
+        "a training seldom makes, gc.collect() in the loop frees nothing."
+    ),
+    lost=_lost,
+    limits=Limits(
+        0.05,
+        0.20,
+        "From 5 % on as other parts that are certain to be avoidable; msprof speaks of each pause "
+        "of 1 ms, which collections of any training take, so 1 % is worth a word only.",
+        info=0.01,
+    ),
+    answer="gc.freeze() after the start, gc.disable(), no gc.collect() in the loop",
+)

@@ -1,0 +1,72 @@
+"""Other threads of the process keep the training thread from running Python."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.judged_step import HOST_AT_WORK, JudgedStep, judged_step
+from perftui.facts.place import Place
+from perftui.facts.python_lock import python_lock
+
+"""Idle time of a device that the lock can be the cause of."""
+
+
+def _contention(facts: Facts) -> Lost | None:
+    """At most the time in which another thread held the lock and the main thread did not run."""
+    lock = python_lock(facts)
+    if lock is None:
+        raise NotApplicableError
+    judged = judged_step(facts)
+    step = judged.of
+    parts = _parts(judged)
+    within = sum(judged.part(name) for name in parts)
+    cost = min(round(lock.waited * step.mean), within)
+    line = next((one for one in lock.lines.lines if one.file), None)
+    place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
+    at = f" at {line.short} in {line.function}" if line else ""
+    figures = [Figure.share("lock held by other threads", lock.held, place=place)]
+    if lock.idle is not None:
+        figures.append(Figure.share("main thread neither running nor ready to", lock.idle))
+    figures += [Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")]
+    return Lost(
+        cost,
+        step,
+        f"Another thread{at} holds Python's lock {fmt.percent(lock.held)} of the time: the "
+        f"training thread waits for it up to {fmt.part_of_step(cost, step.mean)}.",
+        tuple(figures),
+        place=place,
+        parts=parts,
+        unproven="" if lock.idle is not None else "how long the main thread ran",
+    )
+
+
+def _parts(judged: JudgedStep) -> tuple[str, ...]:
+    """Parts of the step in which the main thread may have waited for the lock: not the data loader
+    wait, in which it waits for workers, and no operators, which run without the lock."""
+    if judged.on_device:
+        return HOST_AT_WORK
+    return tuple(
+        part.name
+        for part in judged.parts
+        if not (part.computes and judged.sees_operators) and part.name != "input_wait"
+    )
+
+
+CONTENTION = Rule(
+    id="gil-contention",
+    when="another thread of the process runs Python while the training thread waits to",
+    explanation=(
+        "One thread of a process runs Python at a time. After each operator the training thread "
+        "asks for the lock again, and a thread that computes in Python gives it up every 5 ms "
+        "only, so that a step of many short operators takes many times as long. Threads that read "
+        "files, compress or wait give it up at once. The cost is the time in which other threads "
+        "held it while the training thread neither ran nor waited for a core."
+    ),
+    lost=_contention,
+    limits=Limits(
+        0.10, 0.25, "From 10 % on: the same share as for other reasons to wait.", info=0.05
+    ),
+    answer="move that work to a process of its own, or let the thread sleep",
+)

@@ -1,0 +1,139 @@
+"""``growing-steps`` and ``memory-growth``: something is kept that grows from step to step."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.growth import MONOTONE, GrowingSteps, Trend, growing_steps, rss_trend
+from perftui.facts.judged_step import HOST_AT_WORK, PYTHON_IN, judged_step
+from perftui.facts.place import Place
+from perftui.facts.steps import steady_step
+from perftui.run.columns import phase_name
+
+LEAST_RSS = 64 << 20
+"""Bytes that the memory of the processes must grow by: allocators and caches take less."""
+
+LEAST_GROWTH = 0.05
+"""Of the memory of the processes, to be told beside steps that grow."""
+
+
+def _steps(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
+    step, found = steady_step(facts), growing_steps(facts)
+    if found is None:
+        return None
+    judged = judged_step.or_none(facts)
+    parts: tuple[str, ...] = (found.phase, f"{PYTHON_IN}{found.phase}")
+    if judged is not None and judged.on_device:
+        parts = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value)
+    line = found.line
+    place = Place(rank=facts.rank_number, file=line.file, line=line.line) if line else None
+    return Lost(
+        found.cost,
+        step,
+        f"Steps grow from {fmt.duration(found.step.first)} to {fmt.duration(found.step.last)}: "
+        f"{_part(found)}{f' at {line.short}' if line else ''}{_memory(found.rss)}{_why(found)}.",
+        (
+            Figure.share("above the first steps", found.cost / step.mean, GROWING.limits.warning),
+            Figure("first steps", round(found.step.first), "ns"),
+            Figure("last steps", round(found.step.last), "ns"),
+            *_rss(found.rss),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place,
+        parts=parts,
+    )
+
+
+def _part(found: GrowingSteps) -> str:
+    name = "the script's own code" if found.phase == "other" else phase_name(found.phase)
+    first, last = fmt.duration(found.part.first), fmt.duration(found.part.last)
+    return f"{name} takes {last} instead of {first}"
+
+
+def _memory(rss: Trend | None) -> str:
+    if rss is None or rss.tau < MONOTONE or rss.growth < LEAST_GROWTH:
+        return ""
+    return f", and memory grows by {fmt.size(rss.last - rss.first)}"
+
+
+def _why(found: GrowingSteps) -> str:
+    if found.phase == "backward":
+        return ", as it does where graphs of earlier steps are kept, or inputs grow"
+    return ""
+
+
+def _rss(rss: Trend | None) -> list[Figure]:
+    if rss is None:
+        return []
+    return [
+        Figure("memory at first", round(rss.first), "B"),
+        Figure("memory at last", round(rss.last), "B"),
+    ]
+
+
+def _memory_growth(facts: Facts) -> Lost | None:
+    """It costs no time by itself: what is at stake is the run."""
+    if facts.run is None:
+        raise NotApplicableError
+    step, rss = steady_step(facts), rss_trend(facts)
+    added = rss.last - rss.first
+    if rss.tau < MONOTONE or added < LEAST_RSS:
+        return None
+    return Lost(
+        0,
+        None,
+        f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
+        f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} each.",
+        (
+            Figure.share("growth", rss.growth, MEMORY_GROWTH.limits.warning),
+            *_rss(rss),
+            Figure("steady steps", step.count, "count"),
+        ),
+        share=rss.growth,
+    )
+
+
+GROWING = Rule(
+    id="growing-steps",
+    when="steps become longer and longer",
+    explanation=(
+        "One part of the step takes longer each time while the others stay as they are: something "
+        "grows. Usual are a list of outputs that is joined anew in each step, a file that is "
+        "written whole, and losses or hidden states that are kept with their graphs: add up "
+        "loss.item() or loss.detach(), and detach what goes from one step to the next."
+    ),
+    lost=_steps,
+    limits=Limits(
+        0.05,
+        0.20,
+        "Medians of ten blocks rise from first to last, and by a tenth over the run, half of "
+        "which is the mean; a run ten times as long would lose ten times as much.",
+        info=0.025,
+    ),
+    answer="detach what is kept, keep sums rather than lists",
+)
+
+MEMORY_GROWTH = Rule(
+    id="memory-growth",
+    when="the memory of the training grows with every step",
+    explanation=(
+        "The processes hold more and more memory: a list that is never emptied, tensors kept with "
+        "their graphs, a cache without a limit. In a long run it is used up."
+    ),
+    lost=_memory_growth,
+    limits=Limits(
+        0.50,
+        1.0,
+        "TraceML speaks of 1.5 % in 100 steps; processes fill caches and pools in any run, so a "
+        "tenth is worth a word, half as much again a warning.",
+        of="of its memory at first",
+        info=0.10,
+    ),
+    answer="detach what is kept, bound caches",
+)

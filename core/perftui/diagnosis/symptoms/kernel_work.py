@@ -1,0 +1,63 @@
+"""What rules about kernels share: the step they speak of, and how they make a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import COMPUTE
+from perftui.diagnosis.compute_bound import COMPUTE_BOUND_SHARE
+from perftui.diagnosis.model import Figure
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import device_steps
+from perftui.facts.judged_step import judged_step
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.step_kernels import StepKernels, step_kernels
+
+PARTS = (COMPUTE,)
+SHOWN = 3
+"""Kernels listed."""
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """What the device computes for the mean step."""
+
+    kernels: StepKernels
+    of: StepBreakdown
+
+    def of_step(self, ns: int) -> str:
+        """Such a time, as part of the step or of the trace, for a sentence."""
+        describe = fmt.part_of_step if self.of.of_run or self.of.count else fmt.part_of_trace
+        return describe(self.within(ns), self.of.mean)
+
+    def within(self, ns: int) -> int:
+        """No more than the step: where it is cut on the host's clock the device may take longer."""
+        return min(ns, self.of.mean)
+
+    def won(self, ns: float) -> int:
+        """What the step gains of such a time less on the device: all of it where that is busy most
+        of the time, less where it waits for the host in any case."""
+        busy = self.kernels.time / self.of.mean
+        return self.within(round(ns * min(busy / COMPUTE_BOUND_SHARE, 1.0)))
+
+    @property
+    def steps(self) -> Figure:
+        """How many steps a finding rests on."""
+        return Figure("steady steps", self.of.count, "count")
+
+
+def kernel_work(facts: Facts) -> KernelWork:
+    """The work that rules about kernels judge.
+
+    Raises:
+        NotApplicableError: the training has no GPU.
+        UnknownError: no trace shows its kernels.
+    """
+    device_steps(facts)
+    return KernelWork(step_kernels(facts), judged_step(facts).of)
+
+
+def listed(kernels: StepKernels) -> tuple[Figure, ...]:
+    """The longest of them, as figures."""
+    return tuple(Figure(name, ns, "ns", place=place) for name, ns, place in kernels.longest(SHOWN))

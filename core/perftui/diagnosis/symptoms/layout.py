@@ -1,0 +1,95 @@
+"""Convolutions whose tensors lie in memory in an order that their kernels do not take."""
+
+from __future__ import annotations
+
+import re
+
+from perftui import format as fmt
+from perftui.analysis.kernels.category import Category
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.forward_line import forward_lines, placed
+from perftui.facts.operator_calls import searching_calls
+
+_CHANNELS_FIRST_NORM = re.compile(r"at::native::batch_norm_(?!\w*channels_last)\w*kernel")
+"""PyTorch's batch normalisation of tensors that are not channels last."""
+
+_NORM_GAIN = 2
+"""Times faster that it is channels last: in a ResNet-50 on an H100, in bfloat16, 23.0 ms became
+10.7 ms."""
+
+
+def _layout(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.of(Category.LAYOUT)
+    if not found.time:
+        return None
+    norms = work.kernels.where(work.kernels.named(_CHANNELS_FIRST_NORM.search))
+    also = ""
+    if norms.time:
+        also = f", and {fmt.duration(norms.time)} in normalisation that is slower channels first"
+    return Lost(
+        work.won(found.time + norms.time * (1 - 1 / _NORM_GAIN)),
+        work.of,
+        f"The GPU spends {work.of_step(found.time)} turning the tensors of convolutions from "
+        f"channels first to channels last and back{also}.",
+        (
+            Figure.share("converting", work.within(found.time) / work.of.mean),
+            *listed(found),
+            *listed(norms)[:1],
+            work.steps,
+        ),
+        placed(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+LAYOUT = Rule(
+    id="layout-conversion",
+    when="kernels turn the tensors of convolutions from channels first to channels last",
+    explanation=(
+        "Tensor cores take images with the channels last (NHWC); PyTorch's tensors have them first "
+        "(NCHW), so cuDNN converts before and after each convolution. model.to(memory_format="
+        "torch.channels_last), and the same for the input, saves that; normalisation and pooling "
+        "get faster too. The cost is the time of the conversions, and half of that of PyTorch's "
+        "batch normalisation in this order."
+    ),
+    lost=_layout,
+    limits=Limits(0.02, 0.20, "From 2 % on: conversions are pure loss."),
+    answer="memory_format=torch.channels_last for model and input",
+)
+
+
+def _benchmark(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    if not work.of.count:
+        raise UnknownError("the trace marks no steps, so its warm-up is not known")
+    found = work.kernels.of(Category.CONVOLUTION)
+    tried = searching_calls(found)
+    if tried is None:
+        return None
+    return Lost(
+        min(tried.time // work.kernels.steps, work.of.mean),
+        work.of,
+        f"cuDNN tries out kernels for {fmt.several(tried.calls, 'convolution')} after the warm-up, "
+        f"{work.of_step(tried.time // work.kernels.steps)}: their sizes are new.",
+        (Figure("kernels of one call", tried.most, "count"), *listed(found), work.steps),
+        placed(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+CUDNN_BENCHMARK = Rule(
+    id="cudnn-benchmark",
+    when="cuDNN goes on trying out kernels after the warm-up",
+    explanation=(
+        "With torch.backends.cudnn.benchmark every new size of a convolution makes cuDNN run all "
+        "its kernels to find the fastest. That pays where sizes stay the same. Keep them fixed "
+        "(crop, pad, drop_last=True), or turn it off."
+    ),
+    lost=_benchmark,
+    limits=Limits(0.05, 0.20, "From 5 % on, as for other waits."),
+    answer="fixed sizes, or torch.backends.cudnn.benchmark = False",
+)

@@ -1,0 +1,53 @@
+"""Libraries say themselves what makes the training slow."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.library_hints import LibraryHint, library_hints
+from perftui.facts.place import Place
+
+
+def _says(facts: Facts) -> Lost | None:
+    """It costs no time that is known, so its cost is 0."""
+    hints = library_hints.or_none(facts)
+    if hints is None:
+        raise NotApplicableError
+    if not hints:
+        return None
+    first, more = hints[0], len(hints) - 1
+    others = f"; {fmt.several(more, 'more message')} of the kind" if more else ""
+    return Lost(
+        0,
+        None,
+        f'{first.library} says in line {first.output_line} of the output: "{first.message}"'
+        f"{others}.",
+        tuple(
+            Figure(f"{hint.library}, line {hint.output_line}", hint.message, place=_place(hint))
+            for hint in hints
+        ),
+        place=_place(first),
+        share=LIBRARY_SAYS.limits.info,
+    )
+
+
+def _place(hint: LibraryHint) -> Place | None:
+    is_own = hint.file is not None and "-packages/" not in hint.file
+    return Place(file=hint.file, line=hint.line) if is_own else None
+
+
+LIBRARY_SAYS = Rule(
+    id="library-says",
+    when="PyTorch or another library says in the output that something is slow",
+    explanation=(
+        "Libraries print advice once, at the beginning, where nobody reads it. What they say is "
+        "true of many trainings and not of all: the other findings tell what it costs here."
+    ),
+    lost=_says,
+    limits=Limits.of_hint(
+        0.5, "A word of others is never more than a hint: what it costs is not measured."
+    ),
+    answer="what the message says",
+)

@@ -1,0 +1,234 @@
+"""The training does not use the machine that it runs on."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.gpu import has_gpu
+from perftui.facts.judged_step import judged_step
+from perftui.facts.machine import machine_use, ranks_here
+from perftui.facts.place import Place
+from perftui.facts.settings import Settings, notes_of, settings
+from perftui.facts.start import start
+
+FASTER = 10
+"""Times as fast as the cores of its host that a GPU computes, and more."""
+
+SWAPPED_IN = 1_000_000
+"""Bytes a second from which on the machine swaps, as gpuprof has it."""
+
+LONG_START = 30_000_000_000
+"""A start, ns, below which nobody minds."""
+
+LEAST_NAMED = 0.25
+"""Of the start, for a line to be named."""
+
+
+def _wrong_build(facts: Facts) -> Lost | None:
+    known, manifest = settings(facts), facts.manifest
+    if known is None or manifest is None:
+        raise NotApplicableError
+    if known.devices is not None and known.build is not None:
+        return _missing_architecture(known)
+    if not manifest.gpus or has_gpu(facts) or not known.parameters:
+        return None
+    if any(one.device != "cpu" for one in known.parameters):
+        return None
+    judged = judged_step(facts)
+    cost = judged.computing * (FASTER - 1) // FASTER
+    computing = fmt.part_of_step(judged.computing, judged.of.mean)
+    return Lost(
+        cost,
+        judged.of,
+        f"The model computes on the CPU, {computing}, while the machine has "
+        f"{' and '.join(dict.fromkeys(manifest.gpus))}: {_why_on_cpu(known)}.",
+        (
+            Figure("GPUs", len(manifest.gpus), "count"),
+            Figure("computing on the CPU", judged.computing, "ns"),
+            Figure("mean step", judged.of.mean, "ns"),
+            Figure("steady steps", judged.of.count, "count"),
+        ),
+        parts=tuple(part.name for part in judged.parts if part.computes),
+    )
+
+
+def _why_on_cpu(known: Settings) -> str:
+    build = known.build
+    if build and build.torch and build.cuda is None and build.hip is None:
+        return f"torch {build.torch} is built without CUDA"
+    hidden = (known.environment or {}).get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None and hidden.strip() in ("", "-1"):
+        return f"CUDA_VISIBLE_DEVICES={hidden!r} hides it"
+    return "the parameters are on the CPU"
+
+
+def _missing_architecture(known: Settings) -> Lost | None:
+    """Code of one architecture runs on all later ones of the same generation."""
+    has = known.build.architectures if known.build else None
+    mine = known.devices.architecture if known.devices else None
+    if not has or not mine or not mine.startswith("sm_"):
+        return None
+    major, minor = _version(mine)
+    binaries = [_version(one) for one in has if one.startswith("sm_")]
+    if any(each[0] == major and each[1] <= minor for each in binaries):
+        return None
+    return Lost(
+        0,
+        None,
+        f"This torch holds no code for the GPU ({mine}): it was built for {', '.join(has)}, and "
+        "kernels are compiled at their first use, if at all.",
+        (Figure("architecture", mine), Figure("built for", ", ".join(has))),
+        share=1.0,
+    )
+
+
+def _version(architecture: str) -> tuple[int, int]:
+    digits = "".join(one for one in architecture.partition("_")[2] if one.isdecimal())
+    return int(digits[:-1] or 0), int(digits[-1:] or 0)
+
+
+def _gpus_unused(facts: Facts) -> Lost | None:
+    known = settings(facts)
+    visible = known.devices.visible if known and known.devices else _listed(facts)
+    if not visible or facts.run is None:
+        raise NotApplicableError
+    used = max(ranks_here(facts), _devices_of(known))
+    idle = machine_use(facts).idle_cards
+    unused = min(visible - used, idle)
+    if unused <= 0:
+        return None
+    return Lost(
+        0,
+        None,
+        f"The training uses {used} of the {visible} GPUs that it sees, and nothing else runs on "
+        f"{fmt.several(unused, 'other')}.",
+        (Figure("GPUs it sees", visible, "count"), Figure("GPUs that idle", unused, "count")),
+        share=min(unused / visible, 0.9),
+    )
+
+
+def _listed(facts: Facts) -> int:
+    """GPUs that the process saw at its start, by older notes."""
+    found = notes_of(facts.events, "process")
+    devices = found[-1].get("devices") if found else None
+    return len(devices) if isinstance(devices, list) else 0
+
+
+def _devices_of(known: Settings | None) -> int:
+    """GPUs that one process uses: with parameters there, or by ``DataParallel``."""
+    if known is None:
+        return 1
+    holding = {one.device for one in known.parameters or () if one.device != "cpu"}
+    wrapped = [one.arguments.get("device_ids") for one in known.wrappers or ()]
+    # An attribute that is no plain value is kept as text: "[0, 1]".
+    several = [text.count(",") + 1 for text in wrapped if isinstance(text, str)]
+    return max([1, len(holding), *several])
+
+
+def _slow_start(facts: Facts) -> Lost | None:
+    begun = start(facts)
+    if begun.duration < LONG_START:
+        return None
+    line = begun.lines.lines[0] if begun.lines and begun.lines.lines else None
+    share = begun.lines.share(line) if begun.lines and line else 0.0
+    place = None
+    if line and line.file and share >= LEAST_NAMED:
+        place = Place(rank=facts.rank_number, file=line.file, line=line.line)
+    at = f", {fmt.percent(share)} of its samples at {line.short}" if place and line else ""
+    return Lost(
+        0,
+        None,
+        f"The first step began {fmt.duration(begun.duration)} after the start, "
+        f"{fmt.percent(begun.duration / begun.run)} of the run so far{at}.",
+        (Figure("before the first step", begun.duration, "ns"), Figure("run", begun.run, "ns")),
+        place=place,
+        share=min(begun.duration / begun.run, 0.9),
+    )
+
+
+def _swapping(facts: Facts) -> Lost | None:
+    use = machine_use(facts)
+    if use.swapped_in is None:
+        raise NotApplicableError
+    if use.swapped_in < SWAPPED_IN:
+        return None
+    if use.memory_pressure is None:
+        raise UnknownError("how long tasks waited for memory is not known to this kernel")
+    judged = judged_step(facts)
+    cost = round(min(use.memory_pressure / 100, 1.0) * judged.of.mean)
+    return Lost(
+        cost,
+        judged.of,
+        f"The machine is short of memory and reads {fmt.size(use.swapped_in)}/s back from swap: "
+        f"tasks wait for memory {fmt.part_of_step(cost, judged.of.mean)}.",
+        (
+            Figure("read from swap", f"{fmt.size(use.swapped_in)}/s"),
+            Figure.share("waiting for memory", use.memory_pressure / 100),
+            Figure("mean step", judged.of.mean, "ns"),
+            Figure("steady steps", judged.of.count, "count"),
+        ),
+        parts=tuple(part.name for part in judged.parts),
+    )
+
+
+WRONG_BUILD = Rule(
+    id="wrong-build",
+    when="the model computes on the CPU of a machine with a GPU, or torch is not built for the GPU",
+    explanation=(
+        "The machine has a GPU, and the training does not use it: torch is installed without CUDA, "
+        "the GPU is hidden from it, or the model was never moved there. Or torch holds no code for "
+        "this kind of GPU and compiles each kernel at its first use. The cost is nine tenths of "
+        "what is computed on the CPU."
+    ),
+    lost=_wrong_build,
+    limits=Limits(
+        0.10, 0.30, "A GPU computes ten times as fast as the cores of its host, and more."
+    ),
+    answer="a torch built for this GPU; model and batches moved to it",
+)
+
+SWAPPING = Rule(
+    id="swapping",
+    when="the machine is short of memory and reads from swap",
+    explanation=(
+        "Memory that is needed is read back from disk while the training runs. Smaller caches, "
+        "fewer data-loader workers or a lower prefetch_factor need less. The cost is the time in "
+        "which some task waited for memory."
+    ),
+    lost=_swapping,
+    limits=Limits(
+        0.05, 0.20, "gpuprof speaks of swapping from 1 MB/s on; below 5 % it hardly shows."
+    ),
+    answer="fewer workers, less prefetching, smaller caches",
+)
+
+GPUS_UNUSED = Rule(
+    id="gpus-unused",
+    when="the training sees GPUs that nothing runs on",
+    explanation=(
+        "More GPUs were given to the training than it uses. torchrun starts one process for each; "
+        "or ask for fewer."
+    ),
+    lost=_gpus_unused,
+    limits=Limits.of_hint(
+        0.01, "Whether they should be used is for the user to say.", of="of the GPUs"
+    ),
+    answer="torchrun with one process for each GPU, or ask for fewer",
+)
+
+SLOW_START = Rule(
+    id="slow-start",
+    when="the first step comes late",
+    explanation=(
+        "Much of the run so far passed before the first step: imports, lists of files, reading of "
+        "data, compiling. In a long run it does not matter; in many short ones it does. Below half "
+        "a minute nothing is said."
+    ),
+    lost=_slow_start,
+    limits=Limits.of_hint(
+        0.20, "It is no part of a step, and a longer run pays it off.", of="of the run"
+    ),
+    answer="keep what is worked out at the start in a file",
+)

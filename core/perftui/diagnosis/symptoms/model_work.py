@@ -1,0 +1,256 @@
+"""Work of the model on the CPU that need not be done, or not so: attention, gradients, passes."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.judged_step import JudgedStep
+from perftui.facts.lines import LineShare
+from perftui.facts.model_passes import attention, embedding_gradients, recomputed, repeated_passes
+from perftui.facts.operator_lines import at, line_of, lines_of, place_of
+from perftui.facts.operators import cpu_operators, in_step, of_phases
+from perftui.facts.settings import Parameters, settings
+
+LARGE_TABLE = 0.5
+"""Share of a model's elements that its largest tensor has, from which on updating the model is
+updating that."""
+
+FEWEST_ROWS = 1_000_000
+"""Elements of a table below which a dense gradient is small beside the rest of a step."""
+
+TEACHER = 1.5
+"""Tensors of all modules to those in optimizers, from which on another model may run as well."""
+
+
+def _attention(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = attention(facts)
+    if not work.calls:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm")
+    mean = judged.of.mean
+    return Lost(
+        time.ns // 2,
+        judged.of,
+        f"Attention written out as two products with a softmax between them takes "
+        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        (
+            Figure.share("attention", time.ns / mean, ATTENTION.limits.warning),
+            Figure("operators of attention in forward", work.calls, "count"),
+            *_of_step(judged),
+        ),
+        place=place_of(facts, line, "aten::softmax"),
+        parts=time.parts,
+        share=time.ns / mean,
+    )
+
+
+def _recompute(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = recomputed(facts)
+    if not work.calls:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"checkpoint", only=True) or line_of(facts, BACKWARD)
+    mean = judged.of.mean
+    return Lost(
+        time.ns,
+        judged.of,
+        f"Activation checkpointing computes the forward pass again within backward, for "
+        f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
+        (
+            Figure.share("forward within backward", time.ns / mean, RECOMPUTE.limits.warning),
+            *(Figure(name, judged.part(name), "ns") for name in (FORWARD, BACKWARD)),
+            *_of_step(judged),
+        ),
+        place=place_of(facts, line),
+        parts=time.parts,
+        unproven="whether memory is short without it",
+    )
+
+
+def _unused(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    rows = _parameters(facts)
+    if any(one.unused is None for one in rows):
+        raise UnknownError("which parameters are in an optimizer was not recorded")
+    tensors = sum(one.unused or 0 for one in rows)
+    with_gradient = sum(one.trained for one in rows)
+    if not tensors:
+        return None
+    elements = sum(one.unused_elements or 0 for one in rows)
+    back = in_step(found, judged, of_phases(found, BACKWARD))
+    # Of each layer's backward pass half is for its weights; what lies before it comes on top.
+    cost = round(back.ns * elements / max(sum(one.elements for one in rows), 1) / 2)
+    line = line_of(facts, BACKWARD)
+    mean = judged.of.mean
+    return Lost(
+        cost,
+        judged.of,
+        f"Gradients of {tensors} of {with_gradient} parameters are computed and never used, as no "
+        f"optimizer holds them: at least {fmt.part_of_step(cost, mean)}{at(line)}.",
+        (
+            Figure("parameters in no optimizer", tensors, "count"),
+            Figure("backward", back.ns, "ns"),
+            *_of_step(judged),
+        ),
+        place=place_of(facts, line),
+        parts=back.parts,
+    )
+
+
+def _dense(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = embedding_gradients(facts)
+    if not work.calls:
+        return None
+    rows = _parameters(facts)
+    largest = max((one.largest or 0 for one in rows), default=0)
+    share = largest / max(sum(one.elements for one in rows), 1)
+    if largest < FEWEST_ROWS or share < LARGE_TABLE:
+        return None
+    gradient = in_step(found, judged, work.by_phase)
+    update = in_step(found, judged, of_phases(found, OPTIMIZER))
+    cost = gradient.ns + round(share * update.ns)
+    line = line_of(facts, FORWARD, r"embed|items|words|table", only=True)
+    place = place_of(facts, line, "aten::embedding_dense_backward")
+    mean = judged.of.mean
+    return Lost(
+        cost,
+        judged.of,
+        f"An embedding table of {largest / 1e6:.1f} million numbers gets a dense gradient, and the "
+        f"optimizer goes through all of it: {fmt.part_of_step(cost, mean)}.",
+        (
+            Figure("dense gradient of embeddings", gradient.ns, "ns"),
+            Figure("optimizer", update.ns, "ns"),
+            Figure.share("of all elements in one tensor", share, LARGE_TABLE),
+            *_of_step(judged),
+        ),
+        place=place,
+        parts=(*gradient.parts, *update.parts),
+    )
+
+
+def _repeated(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = repeated_passes(facts)
+    if not work.calls or _may_be_another_model(facts):
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = _line_behind_backward(facts)
+    return Lost(
+        time.ns,
+        judged.of,
+        f"The model runs forward again without a backward pass in the same step, for "
+        f"{fmt.part_of_step(time.ns, judged.of.mean)}{at(line)}.",
+        (
+            Figure.share("forward again", time.ns / judged.of.mean, REPEATED.limits.warning),
+            *_of_step(judged),
+        ),
+        place=place_of(facts, line),
+        parts=time.parts,
+    )
+
+
+def _line_behind_backward(facts: Facts) -> LineShare | None:
+    """A line that runs the model, below the one that runs backward in the same function."""
+    back, lines = line_of(facts, BACKWARD), lines_of(facts, FORWARD)
+    if back is None or lines is None:
+        return None
+    same = (
+        line for line in lines.lines if (line.file, line.function) == (back.file, back.function)
+    )
+    return next((line for line in same if line.line > back.line), None)
+
+
+def _may_be_another_model(facts: Facts) -> bool:
+    known = settings(facts) if facts.run else None
+    if known is None or known.parameters is None or known.optimizers is None:
+        return True
+    held = sum(one.parameters or 0 for one in known.optimizers)
+    return sum(one.tensors for one in known.parameters) >= TEACHER * max(held, 1)
+
+
+def _parameters(facts: Facts) -> tuple[Parameters, ...]:
+    known = settings(facts) if facts.run else None
+    if known is None or known.parameters is None:
+        raise UnknownError("the parameters were not recorded")
+    return known.parameters
+
+
+def _of_step(judged: JudgedStep) -> tuple[Figure, ...]:
+    return (
+        Figure("mean step", judged.of.mean, "ns"),
+        Figure("steady steps", judged.of.count, "count"),
+    )
+
+
+ATTENTION = Rule(
+    id="unfused-attention",
+    when="attention is computed by separate products and a softmax",
+    explanation=(
+        "The scores of all pairs are written to memory and read again, in several operators. "
+        "torch.nn.functional.scaled_dot_product_attention does all of it in one, on the CPU as on "
+        "the GPU; with is_causal=True it needs no mask. The cost is taken to be half of the time."
+    ),
+    lost=_attention,
+    limits=Limits(0.10, 0.40, "Half of it is what fusing saves: from 5 % of the step on."),
+    answer="scaled_dot_product_attention",
+)
+
+RECOMPUTE = Rule(
+    id="backward-recompute",
+    when="backward computes the forward pass again, by activation checkpointing",
+    explanation=(
+        "torch.utils.checkpoint keeps no activations and computes them anew in the backward pass. "
+        "That saves memory. Where memory is not short it is lost: checkpoint fewer blocks, or none."
+    ),
+    lost=_recompute,
+    limits=Limits(0.10, 0.30, "gpuprof and TraceML look from backward over forward of 2.5 on."),
+    answer="less checkpointing where memory allows",
+)
+
+UNUSED = Rule(
+    id="unused-gradients",
+    when="gradients are computed of parameters that no optimizer holds",
+    explanation=(
+        "The backward pass goes through layers that are not trained. requires_grad_(False) on them "
+        "leaves their gradients out; where they come before everything that is trained, run them "
+        "under torch.no_grad(), and backward ends behind them. The cost is the least that is to be "
+        "won: half of their share of backward."
+    ),
+    lost=_unused,
+    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    answer="requires_grad_(False), no_grad",
+)
+
+DENSE = Rule(
+    id="dense-gradients",
+    when="a large embedding table gets dense gradients",
+    explanation=(
+        "A batch uses few rows of the table, yet its gradient is a tensor as large as the table, "
+        "filled with zeros, and the optimizer updates every row. nn.Embedding(..., sparse=True) "
+        "with SGD, Adagrad or SparseAdam touches the used rows only. Adam's averages of the other "
+        "rows then stand still, which changes the training a little."
+    ),
+    lost=_dense,
+    limits=Limits(0.10, 0.30, "From 10 % on, as for the optimizer."),
+    answer="sparse=True, SparseAdam",
+)
+
+REPEATED = Rule(
+    id="repeated-forward",
+    when="the model runs forward twice in a step, and backward once",
+    explanation=(
+        "A forward pass whose outputs are only looked at, for metrics of the batch that was just "
+        "trained on, costs a third of a step. Use the outputs that the loss was computed of, or "
+        "measure every so many steps."
+    ),
+    lost=_repeated,
+    limits=Limits(0.05, 0.20, "From 5 % on, as for what is certain to be avoidable."),
+    answer="use the outputs of the first pass",
+)

@@ -1,0 +1,114 @@
+"""Python loops that call the same few small operators again and again, where one call would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts
+from perftui.facts.operator_lines import at, line_of, place_of
+from perftui.facts.operator_loops import Loop, loops, loops_over_rows, time_in
+from perftui.facts.operators import cpu_operators
+from perftui.facts.settings import settings
+
+MANY_TURNS = 50
+"""Turns from which on a loop in the script goes over the parameters: as many tensors as make an
+optimizer slow."""
+
+NAMED = 3
+"""Operators of a turn that the sentence names."""
+
+_INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|unbind|split)\("
+
+
+def _per_parameter(facts: Facts) -> Lost | None:
+    chosen = [
+        loop
+        for loop in _known(facts)
+        if loop.phase == OTHER and loop.turns >= MANY_TURNS and not loop.indexing
+    ]
+    return _lost(facts, PER_PARAMETER, chosen)
+
+
+def _indexing(facts: Facts) -> Lost | None:
+    chosen = [loop for loop in loops_over_rows(_known(facts)) if loop.phase != OPTIMIZER]
+    return _lost(facts, INDEXING, chosen)
+
+
+def _known(facts: Facts) -> tuple[Loop, ...]:
+    cpu_operators(facts)
+    return loops(facts)
+
+
+def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    called = [loop for loop in chosen if loop.phase != BACKWARD]
+    if not called:
+        return None
+    time = time_in(found, judged, chosen)
+    longest = max(called, key=lambda loop: int(loop.taken.sum()))
+    line = line_of(facts, longest.phase, _INDEXING_TEXT if rule is INDEXING else "")
+    of = fmt.part_of_step(time.ns, judged.of.mean)
+    return Lost(
+        time.ns,
+        judged.of,
+        f"A loop{at(line)} calls {_what(facts, longest, rule)}: that takes {of}.",
+        (
+            Figure.share("in the loop", time.ns / judged.of.mean, rule.limits.warning),
+            Figure("turns of the longest loop", longest.turns, "count"),
+            Figure("operators of a step", len(found.rows) // found.steps.steps, "count"),
+            Figure("mean step", judged.of.mean, "ns"),
+            Figure("steady steps", judged.of.count, "count"),
+        ),
+        place=place_of(facts, line, longest.names[0]),
+        parts=time.parts,
+    )
+
+
+def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
+    distinct = list(dict.fromkeys(loop.names))
+    names = ", ".join(distinct[:NAMED]) + (", ..." if len(distinct) > NAMED else "")
+    count = fmt.several(len(loop.names), "small operator")
+    known = settings(facts) if facts.run else None
+    tensors = sum(one.tensors for one in known.parameters or ()) if known else 0
+    of = " for a piece of a tensor each" if rule is INDEXING else ""
+    if rule is PER_PARAMETER and loop.turns == tensors:
+        return f"{count} ({names}) for each of {tensors} parameters"
+    return f"{count} ({names}) {loop.turns} times{of}"
+
+
+_SOURCE = "From 5 % on, as for what is certain to be avoidable; a fifth of the step is critical."
+
+PER_PARAMETER = Rule(
+    id="per-parameter-loop",
+    when="the script goes over the parameters one at a time, outside the optimizer",
+    explanation=(
+        "Averages of weights, gradient norms and clipping, weight decay or checks for NaN are "
+        "written as a loop over the parameters: a few small operators for each of them, whose "
+        "calls cost more than their arithmetic. torch._foreach_... operators, "
+        "torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel take all tensors "
+        "in one call. What takes longer than 0.1 ms a call counts as arithmetic and is not lost."
+    ),
+    lost=_per_parameter,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    answer="torch._foreach_ operators, clip_grad_norm_, AveragedModel",
+)
+
+INDEXING = Rule(
+    id="loop-of-indexing",
+    when="a loop takes tensors apart and computes piece by piece",
+    explanation=(
+        "A Python loop over the rows of a batch, over time steps or boxes indexes a tensor and "
+        "calls small operators on each piece; the backward pass then goes through all of them "
+        "again. The calls cost more than their arithmetic: compute on the whole tensor, with "
+        "masks for what differs from row to row, or use a layer that loops inside (nn.LSTM). What "
+        "takes longer than 0.1 ms a call counts as arithmetic and is not lost."
+    ),
+    lost=_indexing,
+    limits=Limits(0.05, 0.20, _SOURCE),
+    answer="operators on the whole tensor, torch.vmap, nn.LSTM",
+)

@@ -1,0 +1,173 @@
+"""Operators on the CPU that take longer than the work needs: casts, copies, chains, one of many."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import BACKWARD, FORWARD
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts
+from perftui.facts.judged_step import JudgedStep
+from perftui.facts.operator_kinds import casts, copies, costliest, pointwise
+from perftui.facts.operator_lines import at, calls_of, line_of, place_of
+from perftui.facts.operators import PHASES, cpu_operators, in_step
+
+FEW_CASTS = 4
+"""Casts of a step that are no churn: of the batch and of the loss."""
+
+FEW_COPIES = 4
+"""Copies of a step that are none to speak of."""
+
+CHAIN = 8
+"""Element-wise operators of a step that are a chain rather than a residual connection."""
+
+
+def _casts(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = casts(facts)
+    if work.calls <= FEW_CASTS:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\(")
+    return Lost(
+        time.ns,
+        judged.of,
+        f"Casts to another data type take {fmt.part_of_step(time.ns, judged.of.mean)}, "
+        f"{work.calls} of them in a step{at(line)}.",
+        _figures("casts", time.ns, work.calls, judged, CHURN),
+        place=place_of(facts, line, "aten::_to_copy"),
+        parts=time.parts,
+    )
+
+
+def _copies(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = copies(facts)
+    if work.calls <= FEW_COPIES:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\(")
+    return Lost(
+        time.ns,
+        judged.of,
+        f"Copies of tensors into another order of memory take "
+        f"{fmt.part_of_step(time.ns, judged.of.mean)}, {work.calls} of them in a step{at(line)}.",
+        _figures("copies", time.ns, work.calls, judged, COPIES),
+        place=place_of(facts, line, "aten::copy_"),
+        parts=time.parts,
+    )
+
+
+def _elementwise(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    work = pointwise(facts)
+    if work.calls < CHAIN:
+        return None
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, r"[-+*/]|\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\(|\*\*")
+    mean = judged.of.mean
+    return Lost(
+        # One pass over memory in place of a chain of them.
+        time.ns // 2,
+        judged.of,
+        f"Element-wise operators called one by one take {fmt.part_of_step(time.ns, mean)}, "
+        f"{work.calls} of them in a forward pass{at(line)}: each goes through memory anew.",
+        _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE),
+        place=place_of(facts, line),
+        parts=time.parts,
+        share=time.ns / mean,
+    )
+
+
+def _one_operator(facts: Facts) -> Lost | None:
+    found, judged = cpu_operators(facts)
+    kind = costliest(facts)
+    if kind is None:
+        return None
+    time = in_step(found, judged, kind.by_phase)
+    called = (name for name, ns in zip(PHASES, kind.by_phase, strict=True) if ns)
+    phase = next((name for name in called if name != BACKWARD), FORWARD)
+    line = line_of(facts, phase, calls_of(kind.name))
+    mean = judged.of.mean
+    elsewhere = np.array([name == OTHER for name in PHASES])
+    outside = in_step(found, judged, np.where(elsewhere, kind.by_phase, 0)).ns
+    return Lost(
+        # Within the model something cheaper has to stand in for it.
+        time.ns - (time.ns - outside) // 2,
+        judged.of,
+        f"{kind.name}{at(line)} takes {fmt.part_of_step(time.ns, mean)}"
+        f"{', with its backward pass' if kind.goes_back else ''}.",
+        _figures(kind.name, time.ns, kind.calls, judged, ONE_OPERATOR),
+        place=place_of(facts, line, kind.name),
+        parts=time.parts,
+        share=time.ns / mean,
+        unproven="what another operator in its place would take",
+    )
+
+
+def _figures(what: str, ns: int, calls: int, judged: JudgedStep, rule: Rule) -> tuple[Figure, ...]:
+    mean = judged.of.mean
+    return (
+        Figure.share(what, ns / mean, rule.limits.warning),
+        Figure("calls in a step", calls, "count"),
+        Figure("mean step", mean, "ns"),
+        Figure("steady steps", judged.of.count, "count"),
+    )
+
+
+CHURN = Rule(
+    id="dtype-churn",
+    when="tensors are cast from one data type to another and back",
+    explanation=(
+        "Each cast reads and writes the whole tensor. Keep activations in one data type, cast "
+        "once where data enters the model, or leave the casts to torch.autocast."
+    ),
+    lost=_casts,
+    limits=Limits(0.05, 0.20, "From 5 % on, as TraceLens speaks of exposed time.", info=0.03),
+    answer="cast once",
+)
+
+COPIES = Rule(
+    id="layout-copies",
+    when="tensors are copied into another order of memory",
+    explanation=(
+        "contiguous(), clone() and reshape() of what a permute or transpose has turned copy the "
+        "tensor, and the backward pass copies its gradient back. Choose an order that all layers "
+        "can use (channels_last, batch_first), or views."
+    ),
+    lost=_copies,
+    limits=Limits(0.10, 0.25, "From 10 % on, as gpu-idle speaks of copies."),
+    answer="one order of memory, views in place of copies",
+)
+
+ELEMENTWISE = Rule(
+    id="memory-bound-elementwise",
+    when="chains of element-wise operators go through memory again and again",
+    explanation=(
+        "Each operator of a chain reads its input from memory and writes its result there; a fused "
+        "one does it once. Use torch's own (gelu, layer_norm, softmax, cross_entropy), or "
+        "torch.compile. The cost is taken to be half of their time."
+    ),
+    lost=_elementwise,
+    limits=Limits(
+        0.30, 0.50, "slowai calls 50 % of the time memory-bound; 30 % is worth a fusion."
+    ),
+    answer="torch's fused functions, torch.compile",
+)
+
+ONE_OPERATOR = Rule(
+    id="slow-operator",
+    when="one operator that is no product, convolution or the like takes much of the step",
+    explanation=(
+        "Sorting, decompositions, searches, scatters and random numbers are costly on large "
+        "tensors. Ask for less (topk in place of sort, power iteration in place of a full "
+        "decomposition), do it less often, or once before the training. Within the model the cost "
+        "is taken to be half of its time."
+    ),
+    lost=_one_operator,
+    limits=Limits(0.25, 0.50, "From a quarter on, where half of it is an eighth of the step."),
+    answer="a cheaper operator, or the same less often",
+)

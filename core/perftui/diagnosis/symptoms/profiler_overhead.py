@@ -1,0 +1,83 @@
+"""A profiler takes the training's time."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps.parts import OTHER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts
+from perftui.facts.judged_step import PYTHON_IN
+from perftui.facts.own_profiler import profiler_lines, runs_own_profiler
+from perftui.facts.place import Place
+from perftui.facts.source_search import line_that_says
+from perftui.facts.steps import steady_step
+from perftui.facts.trace_steps import trace_steps
+
+SPOILED = 0.15
+"""Of the steps of a window, from which on the profiler's own time spoils it; nsys-ai."""
+
+_MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
+
+
+def _profiling(facts: Facts) -> Lost | None:
+    if not runs_own_profiler(facts):
+        return _own_window(facts)
+    step, found = steady_step(facts), profiler_lines(facts)
+    share = sum(line.held for line in found.lines) / found.covered if found else 0.0
+    cost = round(share * step.mean)
+    made, where = line_that_says(facts, _MADE), found.lines[0] if found else None
+    file, line = made or ((where.file or None, where.line) if where else (None, None))
+    place = Place(rank=facts.rank_number, file=file, line=line)
+    at = f" at {place.source.rpartition('/')[2]}" if place.source else ""
+    takes = f", which takes {fmt.part_of_step(cost, step.mean)}" if cost else ""
+    return Lost(
+        cost,
+        step,
+        f"The script runs a profiler of its own{at}{takes}: perftui can profile no window "
+        "meanwhile.",
+        (
+            Figure.share("in the profiler", share, OVERHEAD.limits.warning, place),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place,
+        parts=(OTHER, f"{PYTHON_IN}{OTHER}", GapCause.PROFILER.value, GapCause.PYTHON.value),
+    )
+
+
+def _own_window(facts: Facts) -> Lost | None:
+    """perftui's profiler, where it takes so much of its window that the rest is not to be trusted.
+    That costs the training nothing but the window."""
+    steps = trace_steps.or_none(facts)
+    share = steps.part(GapCause.PROFILER.value) / steps.step_ns if steps else 0.0
+    if steps is None or share < SPOILED:
+        return None
+    return Lost(
+        0,
+        None,
+        f"The profiler itself takes {fmt.percent(share)} of the steps that it recorded: what the "
+        "trace says of the host is less certain.",
+        (Figure.share("profiler", share, SPOILED),),
+    )
+
+
+OVERHEAD = Rule(
+    id="profiler-overhead",
+    when="a profiler of the script's own takes time, or spoils what was recorded",
+    explanation=(
+        "A torch.profiler around the whole training slows every operator, the more so with stacks "
+        "and shapes, and works through what it has recorded at the end of each cycle. Take it out, "
+        "or give it a schedule with few active steps and repeat=1. Only one profiler can run at a "
+        "time, so perftui records no windows meanwhile."
+    ),
+    lost=_profiling,
+    limits=Limits(
+        0.05,
+        0.20,
+        "nsys-ai calls 5 % of profiler time notable and says from 15 % on that it spoils a window.",
+        info=0.0,
+    ),
+    answer="take it out, or profile few steps",
+)

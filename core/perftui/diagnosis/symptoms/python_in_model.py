@@ -1,0 +1,89 @@
+"""The Python of forward, backward and optimizer takes longer than it should beside operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from perftui import format as fmt
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts
+from perftui.facts.judged_step import PYTHON_IN
+from perftui.facts.operator_lines import at, line_of, place_of
+from perftui.facts.operator_loops import Loop, loops, loops_over_rows
+from perftui.facts.operators import PHASES, Operators, cpu_operators
+from perftui.trace.model import NONE
+
+
+def python_in_model(facts: Facts) -> Lost | None:
+    """Python within the phases of a training on the CPU, and which of them has most of it.
+
+    Between the nodes of the backward pass runs the autograd engine, for each operator that Python
+    called before: that counts as much as the Python did. Phases that are a loop over pieces of
+    tensors, or an optimizer's over tensors, are left to the rules about those.
+    """
+    found, judged = cpu_operators(facts)
+    looped = _looped(found, loops(facts))
+    python = {
+        phase: judged.part(f"{PYTHON_IN}{phase}")
+        for phase in (FORWARD, OPERATORS, OPTIMIZER)
+        if phase not in looped
+    }
+    if BACKWARD not in looped:
+        called = sum(python.get(phase, 0) for phase in (FORWARD, OPERATORS))
+        python[BACKWARD] = min(judged.part(f"{PYTHON_IN}{BACKWARD}"), called)
+    python = {phase: ns for phase, ns in python.items() if ns}
+    if not python:
+        return None
+    phase = max(python, key=lambda one: python[one])
+    cost = sum(python.values())
+    line = line_of(facts, phase)
+    calls = len(found.rows) // max(found.steps.steps, 1)
+    mean = judged.of.mean
+    return Lost(
+        cost,
+        judged.of,
+        f"Python within the model and its optimizer takes {fmt.part_of_step(cost, mean)}, most of "
+        f"it in {phase}{at(line)}: a step calls {calls} operators.",
+        (
+            Figure.share("Python between operators", cost / mean, PYTHON_IN_MODEL.limits.warning),
+            *(Figure(f"{PYTHON_IN}{name}", ns, "ns") for name, ns in python.items()),
+            Figure("operators of a step", calls, "count"),
+            Figure("mean step", mean, "ns"),
+            Figure("steady steps", judged.of.count, "count"),
+        ),
+        place=place_of(facts, line),
+        parts=tuple(f"{PYTHON_IN}{name}" for name in python),
+    )
+
+
+def _looped(found: Operators, known: Sequence[Loop]) -> frozenset[str]:
+    """Phases of whose outermost operators most are in such loops."""
+    top = found.caller == NONE
+    calls = {
+        name: int(np.count_nonzero(top & (found.phase == number)))
+        for number, name in enumerate(PHASES)
+    }
+    over = Counter[str]()
+    for loop in (*loops_over_rows(known), *(one for one in known if one.phase == OPTIMIZER)):
+        over[loop.phase] += len(loop.positions)
+    return frozenset(name for name in PHASES if over[name] > calls[name] / 2)
+
+
+PYTHON_IN_MODEL = Rule(
+    id="python-bound",
+    when="Python takes the time, between the operators of the model",
+    explanation=(
+        "No operator runs meanwhile: the time goes to Python code within the model, or to the "
+        "calls of very many small operators. Do more in each call: larger tensors, operators on "
+        "whole batches, foreach or fused optimizers, torch.compile; and take what needs no tensor "
+        "out of the model."
+    ),
+    lost=python_in_model,
+    limits=Limits(0.10, 0.20, "From 10 % on, as the TensorBoard plugin speaks of parts of a step."),
+    answer="fewer and larger operators, torch.compile, less Python in the model",
+)

@@ -1,0 +1,155 @@
+"""A training of several processes: one holds up the others, or all wait for their data."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, OTHER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.backward_passes import backward_passes
+from perftui.facts.communication import collective_time
+from perftui.facts.fact import Facts
+from perftui.facts.judged_step import judged_step
+from perftui.facts.lines import LineShare
+from perftui.facts.part_lines import part_lines, place_in_part
+from perftui.facts.place import Place
+from perftui.facts.slow_rank import SlowRank, slow_rank
+from perftui.facts.step_breakdown import StepBreakdown
+from perftui.facts.trace_steps import trace_steps
+from perftui.run.columns import phase_name
+
+_SHOWN_RANKS = 8
+"""Ranks listed with their time in collectives."""
+
+OVERLAP_LOW = 0.3
+"""Share of communication that computing hides, below which it is said; nsys-ai."""
+
+
+def _straggling(facts: Facts) -> Lost | None:
+    slow = slow_rank(facts)
+    if slow is None:
+        return None
+    step = judged_step(facts).of
+    cost = min(slow.lag, step.mean)
+    place = place_in_part(facts.of_rank(slow.rank), slow.part)
+    behind = Figure.share(
+        "behind the other ranks", cost / step.mean, STRAGGLER.limits.warning, place
+    )
+    return Lost(
+        cost,
+        step,
+        f"Rank {slow.rank} holds up the others {fmt.part_of_step(cost, step.mean)}"
+        f"{_most_of_it(facts, slow)}.",
+        (behind, *_figures(slow), *_steps(step)),
+        place=place,
+        parts=(EXPOSED_COMMUNICATION, "backward", slow.part),
+    )
+
+
+def _line(facts: Facts, slow: SlowRank) -> LineShare | None:
+    """The line of that rank at which it is longest, in the part in which it falls behind."""
+    thread = part_lines(facts.of_rank(slow.rank), slow.part) if slow.part else None
+    return next((one for one in thread.lines if one.file), None) if thread else None
+
+
+def _most_of_it(facts: Facts, slow: SlowRank) -> str:
+    if not slow.part:
+        return ""
+    line = _line(facts, slow)
+    at = f" ({line.short} in {line.function})" if line else ""
+    part = "its own code outside the model" if slow.part == OTHER else phase_name(slow.part)
+    return f", {fmt.duration(slow.part_lag)} of it in {part}{at}"
+
+
+def _steps(step: StepBreakdown) -> tuple[Figure, Figure]:
+    return Figure("mean step", step.mean, "ns"), Figure("steady steps", step.count, "count")
+
+
+def _figures(slow: SlowRank) -> list[Figure]:
+    shown = list(slow.collectives.items())[:_SHOWN_RANKS]
+    return [
+        Figure(f"rank {rank}, in collectives", time, "ns", place=Place(rank=rank))
+        for rank, time in shown
+    ]
+
+
+def _exposed(facts: Facts) -> Lost | None:
+    judged = judged_step(facts)
+    exposed = judged.part(EXPOSED_COMMUNICATION)
+    passes = backward_passes.or_none(facts)
+    if passes is not None and passes.reducing > 1:
+        # What all but one of them take is told apart: it need not be.
+        exposed = round(exposed / passes.reducing)
+    if not exposed:
+        return None
+    slow = slow_rank.or_none(facts)
+    if slow is not None and 2 * slow.lag >= exposed:
+        # Whoever comes early waits in the collective: that is told of the rank that comes late.
+        return None
+    step, hidden = judged.of, _hidden(facts)
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    who = "The GPU" if judged.on_device else "The training"
+    figures = [Figure.share("exposed communication", exposed / step.mean, EXPOSED.limits.warning)]
+    low = ""
+    if hidden is not None:
+        figures.append(Figure.share("hidden behind computing", hidden))
+        if hidden < OVERLAP_LOW:
+            low = f"; only {fmt.percent(hidden)} of it is hidden behind computing"
+    return Lost(
+        exposed,
+        step,
+        f"{who} spends {describe(exposed, step.mean)} in collectives, computing nothing "
+        f"meanwhile{low}.",
+        (*figures, *_steps(step)),
+        place=place_in_part(facts, EXPOSED_COMMUNICATION),
+        parts=(EXPOSED_COMMUNICATION,),
+    )
+
+
+def _hidden(facts: Facts) -> float | None:
+    """Share of the communication of the trace's steps that computing hides; None where nothing
+    tells."""
+    trace = trace_steps.or_none(facts)
+    if trace is None or not trace.has_gpu or not trace.steps:
+        return None
+    whole = collective_time.or_none(facts)
+    return 1 - trace.part(EXPOSED_COMMUNICATION) / whole if whole else None
+
+
+STRAGGLER = Rule(
+    id="straggler",
+    when="one rank comes late to the collectives, and the others wait for it",
+    explanation=(
+        "Ranks meet in collectives such as the all-reduce of gradients, which none leaves before "
+        "the last has come. The rank that spends least time in them comes last: its own work "
+        "before is what all wait for. Look at that rank, at the part of its step that is longer "
+        "than the others', and at the line."
+    ),
+    lost=_straggling,
+    limits=Limits(
+        0.10,
+        0.20,
+        "TraceML warns from 10 % of the step and is critical from 20 %.",
+        info=0.05,
+    ),
+    answer="what that rank does more: its data, its host, its GPU",
+)
+
+EXPOSED = Rule(
+    id="communication-exposed",
+    when="ranks exchange data and compute nothing meanwhile",
+    explanation=(
+        "Time in collectives that computing does not hide. Larger or fewer buckets, "
+        "gradient_as_bucket_view, no_sync() with gradient accumulation, lower precision of what is "
+        "sent, or a faster link shorten it; overlap hides it."
+    ),
+    lost=_exposed,
+    limits=Limits(
+        0.10,
+        0.30,
+        "The TensorBoard plugin warns from 10 %, xprof is critical from 30 %.",
+        info=0.05,
+    ),
+    claims=Claim(phase=EXPOSED_COMMUNICATION),
+    answer="overlap, larger buckets, no_sync() with accumulation, compression",
+)

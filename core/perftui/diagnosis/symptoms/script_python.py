@@ -1,0 +1,116 @@
+"""``python-bound``: the script's own Python takes the time, and the device or the model waits."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps.parts import EXPOSED_COPIES
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.gpu import has_gpu
+from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.place import Place
+from perftui.facts.script_python import ScriptFunction, ScriptPython, script_python
+
+LEAST_NAMED = 0.25
+"""Of the script's own Python, for a function or a line of it to be named."""
+
+COPIES_BESIDE = 0.5
+"""Exposed copies, as a share of the script's own Python, from which on both may be one cause."""
+
+_SHOWN = 4
+"""Lines listed."""
+
+
+def _lost(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        # What of a trace is the script's own Python shows in no range of it.
+        raise NotApplicableError
+    judged, found = judged_step(facts), script_python(facts)
+    if not judged.on_device and has_gpu(facts):
+        raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
+    step = judged.of
+    at = found.at if found.at and found.at.share >= LEAST_NAMED else None
+    who = "The GPU idles" if judged.on_device else "The script's own Python takes"
+    while_ = " while the script runs its own Python" if judged.on_device else ""
+    return Lost(
+        found.ns,
+        step,
+        f"{who} {fmt.part_of_step(found.ns, step.mean)}{while_}{_named(at)}.",
+        (
+            Figure.share("the script's own Python", found.ns / step.mean, PYTHON.limits.warning),
+            *_lines(found, facts),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=_place(at, facts),
+        parts=found.parts,
+        doubt=_doubt(judged, found, at),
+        unproven=_unproven(found, at),
+    )
+
+
+def _named(at: ScriptFunction | None) -> str:
+    if at is None:
+        return ""
+    what = f"{at.words}, " if at.words else ""
+    where = f"in {at.name} ({at.line.short})" if at.name else f"at {at.line.short}"
+    return f": {fmt.percent(at.share)} of it is {what}{where}"
+
+
+def _doubt(judged: JudgedStep, found: ScriptPython, at: ScriptFunction | None) -> str:
+    """A copy that blocks, and freeing what was copied, look like Python where no text tells."""
+    copies = judged.part(EXPOSED_COPIES)
+    if not judged.on_device or copies < COPIES_BESIDE * found.ns or (at and at.words):
+        return ""
+    where = f"what {at.line.short} does" if at else "which line of the script it is"
+    return (
+        f"the GPU idles {fmt.part_of_step(found.ns, judged.of.mean)} while the script runs Python, "
+        f"yet {where} is not known, and copies take as long"
+    )
+
+
+def _place(at: ScriptFunction | None, facts: Facts) -> Place | None:
+    return Place(rank=facts.rank_number, file=at.line.file, line=at.line.line) if at else None
+
+
+def _lines(found: ScriptPython, facts: Facts) -> list[Figure]:
+    if found.at is None:
+        return []
+    lines = found.at.lines
+    return [
+        Figure.share(
+            f"at {line.short}",
+            lines.share(line),
+            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
+        )
+        for line in lines.listed[:_SHOWN]
+    ]
+
+
+def _unproven(found: ScriptPython, at: ScriptFunction | None) -> str:
+    if not found.sees_operators:
+        return "a profiled window that shows the operators"
+    return "" if at else "samples of the stack that show the line"
+
+
+PYTHON = Rule(
+    id="python-bound",
+    when="the script's own Python takes long: logs, statistics, copies, waiting",
+    explanation=(
+        "Between forward, backward and optimizer the script does work of its own in Python, and "
+        "the model waits for it. Do it every N steps, on whole tensors rather than number by "
+        "number, or in a thread or process beside the training."
+    ),
+    lost=_lost,
+    limits=Limits(
+        0.10,
+        0.20,
+        "perfessor speaks of the host's own time from 15 % on, the TensorBoard plugin of any part "
+        "from 10 %; half of that is worth a word.",
+        info=0.05,
+    ),
+    claims=Claim(idle=GapCause.PYTHON),
+    answer="every N steps, on whole tensors, or beside the training",
+)

@@ -1,0 +1,176 @@
+"""``slow-steps`` and ``checkpoint``: a few steps, or what is written to the disk, hold the time."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps.parts import EXPOSED_COPIES, OTHER
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError
+from perftui.facts.judged_step import HOST_AT_WORK, judged_step
+from perftui.facts.lines import LinesByTime
+from perftui.facts.moments import FEWEST_MOMENTS, Moments, moments
+from perftui.facts.place import Place
+from perftui.facts.steady import Mask
+from perftui.facts.steps import steady_step
+from perftui.facts.uneven_steps import SlowSteps, slow_steps
+from perftui.run.columns import phase_name
+from perftui.run.stack_samples import SAVE
+
+LEAST_NAMED = 0.4
+"""Of the time of slow steps, for a line to be named."""
+
+_ELSEWHERE = ("input_wait", "loader_start")
+"""Phases of which other rules speak."""
+
+_ON_DEVICE = (*HOST_AT_WORK, GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
+
+
+def _slow(facts: Facts) -> Lost | None:
+    if facts.run is None:
+        raise NotApplicableError
+    step, found = steady_step(facts), slow_steps(facts)
+    if found is None or found.phase in _ELSEWHERE or found.cause not in ("", SAVE):
+        # Rules of their own speak of compiling, collecting, profiling and evaluating.
+        return None
+    if found.cause == "" and not found.stands_out:
+        return None
+    place = _place(found.lines, facts)
+    return Lost(
+        found.excess,
+        step,
+        f"{_who(found)} {fmt.duration(found.typical)} instead of {fmt.duration(found.median)}, "
+        f"{fmt.part_of_step(found.excess, step.mean)} in the mean: "
+        f"{_because(found, place)}.",
+        (
+            Figure.share("above the median", found.excess / step.mean, SLOW.limits.warning),
+            Figure("slow steps", found.count, "count"),
+            Figure("median step", found.median, "ns"),
+            Figure("slow step", found.typical, "ns"),
+            *_lines(found.lines, facts),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place,
+        parts=_parts(facts, found.phase),
+        unproven="" if found.cause else "samples of the stack that show what slow steps do",
+    )
+
+
+def _who(found: SlowSteps) -> str:
+    if found.every:
+        return f"Every {found.every}th step takes"
+    verb = "takes" if found.count == 1 else "take"
+    return f"{found.count} of {fmt.several(found.steps, 'step')} {verb}"
+
+
+def _because(found: SlowSteps, place: Place | None) -> str:
+    line = found.lines.lines[0] if found.lines and found.lines.lines else None
+    at = f" at {line.short}" if place and line else ""
+    if found.cause == SAVE:
+        return f"they write checkpoints{at}"
+    where = "the script's own code" if found.phase == OTHER else phase_name(found.phase)
+    return f"the time is in {where}{', mostly' + at if at else ''}"
+
+
+def _parts(facts: Facts, phase: str) -> tuple[str, ...]:
+    judged = judged_step.or_none(facts)
+    if judged is not None and judged.on_device:
+        return _ON_DEVICE
+    return (phase, f"python in {phase}")
+
+
+def _place(lines: LinesByTime | None, facts: Facts) -> Place | None:
+    first = lines.lines[0] if lines and lines.lines else None
+    if lines is None or first is None or not first.file or lines.share(first) < LEAST_NAMED:
+        return None
+    return Place(rank=facts.rank_number, file=first.file, line=first.line)
+
+
+def _lines(lines: LinesByTime | None, facts: Facts) -> list[Figure]:
+    if lines is None:
+        return []
+    return [
+        Figure.share(
+            f"of them at {line.short}",
+            lines.share(line),
+            place=Place(rank=facts.rank_number, file=line.file, line=line.line),
+        )
+        for line in lines.listed[:3]
+        if line.file
+    ]
+
+
+def _checkpoint(facts: Facts) -> Lost | None:
+    """Saving, unless that is what makes a few steps slow."""
+    if facts.run is None:
+        raise NotApplicableError
+    step, found = steady_step(facts), moments(facts)
+    if found is None:
+        raise UnknownError("too few samples of the stack")
+    mask = found.stage == SAVE
+    uneven = slow_steps.or_none(facts)
+    in_slow = uneven is not None and uneven.cause == SAVE
+    if in_slow and uneven and uneven.excess >= SLOW.limits.warning * step.mean:
+        return None
+    cost = _sampled(found, mask, step.mean)
+    if in_slow and uneven:
+        cost = max(cost, uneven.explained)
+    cost = min(cost, step.part(OTHER))
+    if not cost:
+        return None
+    lines = found.lines(mask)
+    place = _place(lines, facts)
+    at = f" at {lines.lines[0].short}" if place else ""
+    return Lost(
+        cost,
+        step,
+        f"Writing checkpoints takes {fmt.part_of_step(cost, step.mean)}{at}.",
+        (
+            Figure.share("writing checkpoints", cost / step.mean, CHECKPOINT.limits.warning),
+            *_lines(lines, facts),
+            Figure("mean step", step.mean, "ns"),
+            Figure("steady steps", step.count, "count"),
+        ),
+        place=place,
+        parts=_parts(facts, OTHER),
+    )
+
+
+def _sampled(found: Moments, mask: Mask, mean: int) -> int:
+    """Of the mean step, by samples; 0 where too few of them found it."""
+    return round(found.share(mask) * mean) if found.count(mask) >= FEWEST_MOMENTS else 0
+
+
+SLOW = Rule(
+    id="slow-steps",
+    when="a few steps take much longer than the others",
+    explanation=(
+        "The mean step is far longer than the median: some steps do something that others do not. "
+        "Checkpoints are written less often, or beside the training: copy the state to the host "
+        "and write it in a thread (torch.distributed.checkpoint.async_save), to a local disk "
+        "first. Anything else is named by the line where slow steps are."
+    ),
+    lost=_slow,
+    limits=Limits(
+        0.10,
+        0.20,
+        "A step is slow from 1.5 times the median (nsys-ai, TraceML) and five robust deviations "
+        "above it. A fifth of the time is critical, as for data.",
+    ),
+    answer="less often, or beside the training",
+)
+
+CHECKPOINT = Rule(
+    id="checkpoint",
+    when="the training waits while checkpoints are written",
+    explanation=(
+        "Saving model and optimizer holds up the loop. Save less often, only what is needed, to a "
+        "local disk, or beside the training: torch.distributed.checkpoint.async_save, or a copy "
+        "on the host that a thread writes."
+    ),
+    lost=_checkpoint,
+    limits=Limits(0.05, 0.20, "As certain to be avoidable as a wait for data."),
+    answer="less often, smaller, or asynchronously",
+)

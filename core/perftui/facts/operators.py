@@ -1,0 +1,192 @@
+"""Operators on the CPU in the steady steps of a trace, each with its own time and its phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.ops.call_tree import callers_of, innermost
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
+from perftui.facts.judged_step import PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.steady import Mask
+from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.trace.model import NONE, Int64, Trace
+
+PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
+"""Where operators run; ``operators`` is forward where the trace marks none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operators:
+    """Columns as long as ``rows``, which are in order of the trace: by thread, then by start."""
+
+    steps: TraceSteps
+    lengths: Mapping[str, int]
+    """Time of each of ``PHASES`` in all steady steps, ns."""
+    rows: Int64
+    own: Int64
+    """Time without the operators that it called, ns."""
+    caller: Int64
+    """Position of the operator that called it, NONE at the top."""
+    phase: Int64
+    """Number in ``PHASES`` of the phase that it begins in."""
+
+    @property
+    def trace(self) -> Trace:
+        """Where they are recorded."""
+        return self.steps.analysis.trace
+
+    @cached_property
+    def name(self) -> Int64:
+        """Numbers in ``trace.names``."""
+        return self.trace.name[self.rows].astype(np.int64)
+
+    @cached_property
+    def duration(self) -> Int64:
+        """With what it called, ns."""
+        return self.trace.duration[self.rows]
+
+    def named(self, accepts: Callable[[str], object]) -> Mask:
+        """Those whose names ``accepts`` accepts."""
+        known = np.zeros(len(self.trace.names), dtype=bool)
+        for number in np.unique(self.name).tolist():
+            known[number] = bool(accepts(self.trace.names[number]))
+        mask: Mask = known[self.name]
+        return mask
+
+    def within(self, chosen: Mask) -> Mask:
+        """Those that are ``chosen``, and all that they call."""
+        if not chosen.any():
+            return chosen
+        # A thread's operators follow each other by start, callers first: whatever begins before
+        # the latest end of those chosen so far is inside of one.
+        reach = np.maximum.accumulate(np.where(chosen, self._on_line + self.duration, 0))
+        mask: Mask = (self._on_line < reach) | chosen
+        return mask
+
+    @cached_property
+    def _on_line(self) -> Int64:
+        """Starts on one line of time, a thread behind the other."""
+        trace = self.trace
+        whole = int(trace.end.max(initial=0)) + 1
+        line: Int64 = trace.start[self.rows] + trace.track[self.rows].astype(np.int64) * whole + 1
+        return line
+
+    def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
+        """Sums of ``taken`` over the ``chosen``, by number of ``PHASES``."""
+        sums = np.bincount(self.phase[chosen], taken[chosen], len(PHASES))
+        return sums.astype(np.int64)
+
+    @cached_property
+    def whole(self) -> Int64:
+        """Own time of all, by number of ``PHASES``, ns."""
+        return self.by_phase(self.own, np.ones(len(self.rows), dtype=bool))
+
+    def in_phase(self, *names: str) -> Mask:
+        """Those that begin in one of these phases."""
+        mask: Mask = np.isin(self.phase, [PHASES.index(name) for name in names])
+        return mask
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What some operators take in all steady steps of the trace."""
+
+    by_phase: Int64
+    """Their own time by number of ``PHASES``, ns."""
+    calls: int
+    """How many of them count in a step."""
+
+
+def work_of(found: Operators, mine: Mask, counted: Mask) -> Work:
+    """The own time of ``mine``, and how many of them are ``counted``."""
+    calls = int(np.count_nonzero(mine & counted)) // found.steps.steps
+    return Work(found.by_phase(found.own, mine), calls)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Time of a mean step that some operators take, ns, and the parts that it lies in."""
+
+    ns: int
+    parts: tuple[str, ...]
+
+
+@trace_fact
+def operators(analysis: TraceAnalysis) -> Operators:
+    """The operators of a trace's steady steps.
+
+    Raises:
+        UnknownError: it has no steps or no operators.
+    """
+    steps, trace = trace_steps(analysis), analysis.trace
+    chosen = kinds.operators(trace)
+    if steps is None or not steps.steps or not chosen.any():
+        raise UnknownError("no profiled step shows the operators")
+    rows = np.flatnonzero(chosen & inside(trace.start, steps)).astype(np.int64)
+    around = innermost(trace, chosen)
+    position = np.full(len(trace) + 1, NONE, dtype=np.int64)
+    position[rows] = np.arange(len(rows))
+    caller = position[callers_of(trace, around)[rows]]
+    called = caller != NONE
+    spent = np.bincount(caller[called], trace.duration[rows][called], len(rows))
+    own = np.maximum(trace.duration[rows] - spent.astype(np.int64), 0)
+    phase, lengths = _phases(trace, steps, rows)
+    return Operators(steps, lengths, rows, own, caller, phase)
+
+
+def _phases(trace: Trace, steps: TraceSteps, rows: Int64) -> tuple[Int64, dict[str, int]]:
+    phase = np.full(len(rows), PHASES.index(OTHER), dtype=np.int64)
+    lengths = {}
+    starts = trace.start[rows]
+    start = np.array([one.step.start for one in steps.each], dtype=np.int64)
+    end = np.array([one.step.end for one in steps.each], dtype=np.int64)
+    left = int((end - start).sum())
+    for name, part in find_phases(trace, Host(trace)).items():
+        length = int(part.within(start, end).sum())
+        left -= length
+        if name in PHASES:
+            phase[part.holds(starts)] = PHASES.index(name)
+            lengths[name] = length
+    return phase, {**lengths, OTHER: left}
+
+
+def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
+    """The operators of a training that computes on the CPU, and the step that they are part of.
+
+    Raises:
+        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
+            that for all who ask.
+    """
+    judged, found = judged_step.or_none(facts), operators.or_none(facts)
+    if judged is None or judged.on_device or found is None:
+        raise NotApplicableError
+    return found, judged
+
+
+def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
+    """What the mean step spends in ``taken``, ns by phase of all steps of the trace: the share of
+    each phase there, of the time that the phase takes here."""
+    total, parts = 0, []
+    for name, mine in zip(PHASES, taken.tolist(), strict=True):
+        length = found.lengths.get(name, 0)
+        both = (name, f"{PYTHON_IN}{name}")
+        here = sum(judged.part(part) for part in both)
+        if length and mine and here:
+            total += round(here * min(mine / length, 1.0))
+            parts += [part for part in both if judged.part(part)]
+    return StepTime(min(total, judged.of.mean), tuple(parts))
+
+
+def of_phases(found: Operators, *names: str) -> Int64:
+    """Own time of all operators of these phases, as ``in_step`` takes it."""
+    chosen = np.array([name in names for name in PHASES])
+    return np.where(chosen, found.whole, 0)

@@ -1,0 +1,77 @@
+"""What goes on in each phase of training on the CPU, by a profiled window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.parts import OTHER
+from perftui.analysis.steps.phases import FORWARD, find_phases
+from perftui.facts.communication import collectives
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.trace_steps import TraceSteps, trace_steps
+
+
+@dataclass(frozen=True)
+class PhaseShares:
+    """Of a phase's time, 0 to 1 each; they do not overlap."""
+
+    computing: float
+    """An operator runs that computes."""
+    communicating: float
+    """A collective is under way, and nothing is computed meanwhile."""
+
+
+@trace_fact
+def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
+    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace:
+    what goes on in it.
+
+    Raises:
+        UnknownError: the trace has no steps or no operators.
+    """
+    steps = trace_steps(analysis)
+    trace = analysis.trace
+    operators = kinds.operators(trace)
+    if steps is None or not steps.steps or not operators.any():
+        raise UnknownError("no profiled step shows the operators")
+    # Backward runs on the thread that trains, or on one of the autograd engine's own.
+    running = union(trace.start[operators], trace.ends_of(operators))
+    calls = kinds.collective_calls(trace)
+    # A call that begins a collective may wait in it, and backward's operators are around it.
+    computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
+    communicating = subtract(collectives(analysis), computing)
+    return {
+        name: PhaseShares(_share(computing, part), _share(communicating, part))
+        for name, part in _phases(steps).items()
+    }
+
+
+@trace_fact
+def host_phases(analysis: TraceAnalysis) -> Mapping[str, int]:
+    """By phase of the training thread, and ``other``: its time in a mean steady step of the trace,
+    ns.
+
+    Raises:
+        UnknownError: the trace has no steps, or our agent did not mark its phases.
+    """
+    steps = trace_steps(analysis)
+    if steps is None or not steps.steps or not kinds.marked(analysis.trace, FORWARD).any():
+        raise UnknownError("no profiled step has its phases marked")
+    return {name: part.total // steps.steps for name, part in _phases(steps).items()}
+
+
+def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
+    trace, within = steps.analysis.trace, steps.on_host
+    found = find_phases(trace, Host(trace))
+    phases = {name: intersect(part, within) for name, part in found.items()}
+    phases[OTHER] = subtract(within, unite(EMPTY, *phases.values()))
+    return phases
+
+
+def _share(running: Intervals, part: Intervals) -> float:
+    return intersect(running, part).total / part.total if part.total else 0.0

@@ -1,0 +1,189 @@
+"""Kernels that the steady steps launched, whenever the device comes to run them, by kind of work.
+
+Where the host runs ahead the device is still at work on a step when its mark has long ended: what
+belongs to a step is what was launched within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.kernels.category import Category, category_of
+from perftui.analysis.links import link
+from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPTIMIZER, find_phases
+from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.gap_places import source_line
+from perftui.facts.place import Place
+from perftui.facts.steady import Mask
+from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.trace.categories import KERNEL
+from perftui.trace.model import NONE, Int64, Trace
+
+_PHASES = (FORWARD, BACKWARD, OPTIMIZER)
+_CATEGORIES = tuple(Category)
+
+
+@dataclass(frozen=True, eq=False)
+class StepKernels:
+    """Kernels of the busiest device, ordered by start; all columns are as long as ``rows``."""
+
+    analysis: TraceAnalysis
+    steps: int
+    """Steps that they belong to; 1 for the whole of a trace that marks none."""
+    rows: Int64
+    launch: Int64
+    """Rows of the calls that launched them; NONE where the file does not hold them."""
+    operator: Int64
+    """Rows of the innermost operators around those; NONE without one."""
+    phase: Int64
+    """Index into ``_PHASES`` of the phase that launched them; NONE outside all of them."""
+    category: Int64
+    """Index into ``_CATEGORIES``; that of all that the optimizer launches is ``OPTIMIZER``."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, chosen: Mask | Int64) -> StepKernels:
+        """Some of them, by a mask or by their numbers."""
+        columns = (self.rows, self.launch, self.operator, self.phase, self.category)
+        return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
+
+    def of(self, *categories: Category) -> StepKernels:
+        """Those of some kinds of work."""
+        return self.where(self.are(*categories))
+
+    def are(self, *categories: Category) -> Mask:
+        """Which of them are of some kinds of work."""
+        numbers = [_CATEGORIES.index(category) for category in categories]
+        return np.isin(self.category, np.array(numbers, dtype=np.int64))
+
+    def named(self, accepts: Callable[[str], object]) -> Mask:
+        """Which of them have a name that ``accepts`` accepts."""
+        trace = self.analysis.trace
+        known = np.unique(trace.name[self.rows])
+        wanted = [number for number in known.tolist() if accepts(trace.names[number])]
+        return np.isin(trace.name[self.rows], np.array(wanted, dtype=np.int64))
+
+    def called_by(self, accepts: Callable[[str], object]) -> Mask:
+        """Which of them an operator with a name that ``accepts`` accepts launched."""
+        trace, known = self.analysis.trace, self.operator != NONE
+        names = np.where(known, trace.name[self.operator], NONE)
+        numbers = [n for n in np.unique(names).tolist() if n != NONE and accepts(trace.names[n])]
+        return np.isin(names, np.array(numbers, dtype=np.int64))
+
+    def in_phase(self, phase: str) -> Mask:
+        """Which of them that phase launched."""
+        chosen: Mask = self.phase == _PHASES.index(phase)
+        return chosen
+
+    @property
+    def duration(self) -> Int64:
+        """How long each ran, ns."""
+        found: Int64 = self.analysis.trace.duration[self.rows]
+        return found
+
+    @property
+    def time(self) -> int:
+        """What the device spends in them for one step, ns: the union where several run at once."""
+        trace = self.analysis.trace
+        return union(trace.start[self.rows], trace.ends_of(self.rows)).total // self.steps
+
+    @property
+    def count(self) -> int:
+        """How many one step launches."""
+        return len(self) // self.steps
+
+    def longest(self, most: int) -> list[tuple[str, int, Place]]:
+        """By name, the one that takes longest first: its time for one step, ns, and where the
+        longest of its calls was launched."""
+        if not len(self):
+            return []
+        trace = self.analysis.trace
+        numbers, of = np.unique(trace.name[self.rows], return_inverse=True)
+        times = np.bincount(of, weights=self.duration)
+        found = []
+        for at in np.argsort(-times, kind="stable")[:most].tolist():
+            mine = self.where(of == at)
+            found.append((trace.names[int(numbers[at])], mine.time, mine.place))
+        return found
+
+    @property
+    def place(self) -> Place:
+        """Where the longest of them was launched: operator, and line where stacks were recorded."""
+        trace, at = self.analysis.trace, int(np.argmax(self.duration))
+        row, operator = int(self.rows[at]), int(self.operator[at])
+        file, line = source_line(trace, operator)
+        start = int(trace.start[row])
+        return Place(
+            start=start,
+            end=start + int(trace.duration[row]),
+            trace_row=row,
+            operator=trace.name_of(operator) if operator != NONE else None,
+            file=file,
+            line=line,
+        )
+
+
+@trace_fact
+def step_kernels(analysis: TraceAnalysis) -> StepKernels:
+    """The kernels that the steady steps launched; where the file holds no launches those that begin
+    within them.
+
+    Raises:
+        UnknownError: the trace shows none.
+    """
+    steps = trace_steps(analysis)
+    if steps is None or not steps.has_gpu:
+        raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+    trace, links = analysis.trace, link(analysis.trace)
+    mine = trace.in_category(KERNEL)[links.activity] & steps.on_device[links.activity]
+    rows, launch = links.activity[mine], links.launch[mine]
+    launched = np.where(launch == NONE, NONE, trace.start[launch])
+    phase = np.full(len(rows), NONE, dtype=np.int64)
+    for name, part in find_phases(trace, Host(trace)).items():
+        if name in _PHASES:
+            phase[part.holds(launched) & (launch != NONE)] = _PHASES.index(name)
+    category = _categories(trace, rows)
+    category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
+    operator = links.operator[mine].astype(np.int64)
+    found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
+    if not steps.steps:
+        return found
+    within = _marked(analysis, steps).holds(launched) & (launch != NONE)
+    if not within.any():
+        within = inside(trace.start[rows], steps)
+    if not within.any():
+        raise UnknownError("the steady steps of the trace launch no kernels")
+    return found.where(within)
+
+
+def _categories(trace: Trace, rows: Int64) -> Int64:
+    """Index into ``_CATEGORIES`` of each of ``rows``, by name."""
+    names, of = np.unique(trace.name[rows], return_inverse=True)
+    each = [_CATEGORIES.index(category_of(trace.names[name])) for name in names.tolist()]
+    found: Int64 = np.array(each, dtype=np.int64)[of]
+    return found
+
+
+def _marked(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
+    """The steady steps as the host marks them."""
+    steady = {one.step.index for one in steps.each}
+    marked = [step for step in analysis.steps if step.index in steady]
+    start = np.array([step.start for step in marked], dtype=np.int64)
+    end = np.array([step.end for step in marked], dtype=np.int64)
+    return union(start, end)
+
+
+@trace_fact
+def time_by_category(analysis: TraceAnalysis) -> Mapping[Category, int]:
+    """What the device spends in each kind of work for one step, ns, longest first; kinds that run
+    at once are each counted whole."""
+    found = step_kernels(analysis)
+    times = {category: found.of(category).time for category in Category}
+    return dict(sorted(((c, t) for c, t in times.items() if t), key=lambda one: -one[1]))

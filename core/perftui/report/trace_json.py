@@ -1,0 +1,80 @@
+"""What a trace holds beside its tables as plain values: devices, streams, gaps, their causes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from perftui.analysis.model import Gap
+from perftui.facts.critical_path import critical_path_parts
+from perftui.facts.fact import Facts
+from perftui.facts.gap_places import place_of
+from perftui.facts.idle import counts_all, idle_by_cause
+from perftui.facts.streams import communication_overlap, copy_overlap, launch_delays, stream_work
+from perftui.facts.trace_steps import trace_steps
+
+MOST_GAPS = 100
+"""Gaps that are listed one by one, where no other number is asked for."""
+
+
+def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
+    """None without a trace; times in ns, since the trace's start."""
+    analysis = facts.analysis
+    if analysis is None:
+        return None
+    return {
+        "devices": [
+            {**msgspec.to_builtins(one), "idle": one.idle, "span": one.span}
+            for one in analysis.activity
+        ],
+        "device_properties": analysis.trace.metadata.get("deviceProperties"),
+        "streams": msgspec.to_builtins(stream_work(facts)),
+        "steps": [
+            {
+                "index": one.step.index,
+                "start": one.step.start,
+                "duration": one.step.duration,
+                "parts_ns": dict(one.parts),
+            }
+            for one in analysis.step_parts
+        ],
+        "idle_by_cause": [
+            {
+                "device": one.device,
+                "cause": one.cause.value,
+                "total_ns": one.total,
+                "count": one.count,
+                "longest_ns": one.longest.duration,
+                "longest_start": one.longest.start,
+                "line": one.line.source if one.line else None,
+            }
+            for one in idle_by_cause(facts)
+        ],
+        "idle_counts_all_gaps": counts_all(facts),
+        "gaps": [_gap(gap, facts) for gap in analysis.gaps[: top or MOST_GAPS]],
+        "gaps_total": len(analysis.gaps),
+        "communication": msgspec.to_builtins(communication_overlap(facts)),
+        "copies": msgspec.to_builtins(copy_overlap(facts)),
+        "launches": msgspec.to_builtins(launch_delays(facts)),
+        "critical_path_ns": _critical_path(facts),
+    }
+
+
+def _critical_path(facts: Facts) -> dict[str, int] | None:
+    parts = critical_path_parts.or_none(facts)
+    return {kind.value: time for kind, time in parts.items()} if parts else None
+
+
+def _gap(gap: Gap, facts: Facts) -> dict[str, Any]:
+    steps = trace_steps.or_none(facts)
+    place = place_of(gap, steps) if steps else None
+    return {
+        "device": gap.device,
+        "start": gap.start,
+        "duration": gap.duration,
+        "cause": gap.cause.value,
+        "phase": gap.phase or None,
+        "operator": place.operator if place else None,
+        "source": place.source if place else None,
+    }

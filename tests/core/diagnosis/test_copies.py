@@ -1,0 +1,133 @@
+"""Copies between the host and the GPU, and tensors made on the CPU; steps of 1 ms."""
+
+from __future__ import annotations
+
+import pytest
+
+from perftui.diagnosis.model import Severity
+from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
+from tests.traces.builder import TraceBuilder, us
+
+LINE = "train.py(12): main"
+
+
+def copied(way: str, copying: int, size: int, *, pinned: bool = False) -> TraceBuilder:
+    """A copy of so many us, which the host waits for; the GPU computes the rest of each step."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().frame(LINE).op("aten::to").op("aten::copy_")
+        t.copy(way, us(copying), size, pinned=pinned, call=us(copying), starts=begin)
+        t.close().close().close()
+        t.launch("gemm", us(1000 - copying), call=CALL, starts=begin + us(copying))
+        t.at(begin + us(1000)).end()
+
+    return training().repeat(4, step)
+
+
+def made(*makers: str, lasting: int = 100, fetched: bool = False) -> TraceBuilder:
+    """Operators of so many us each, then the copy of what they made; then the GPU computes."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step()
+        if fetched:
+            t.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+        t.frame(LINE)
+        for maker in makers:
+            t.op(maker, us(lasting))
+        if fetched:
+            t.close().close().frame(LINE)
+        t.op("aten::to")
+        t.copy("HtoD", us(10), 1 << 20, pinned=False, call=us(10), starts=t.now).close().close()
+        t.launch("gemm", begin + us(1000) - t.now, call=CALL, starts=t.now)
+        t.at(begin + us(1000)).end()
+
+    return training().repeat(4, step)
+
+
+def test_pageable_batches_are_named_with_the_line() -> None:
+    finding = finding_of(copied("HtoD", 200, 1 << 20), "pageable-copies")
+    assert finding.severity is Severity.WARNING
+    assert finding.sentence == (
+        "Batches are copied to the GPU from pageable memory at train.py:12: 1.0 MiB a step, for "
+        "which the step waits 158 µs of each 1.0 ms step (16 %)."
+    )
+    assert finding.place is not None
+    assert finding.place.source == "train.py:12"
+    # Pinned, the copy itself takes 42 us.
+    assert finding.cost_ns == 200_000 - (1 << 20) // 25
+    assert "exposed copies" in finding.parts
+
+
+def test_a_little_pageable_copy_is_only_mentioned() -> None:
+    finding = finding_of(copied("HtoD", 30, 4096), "pageable-copies")
+    assert finding.severity is Severity.INFO
+    assert found(diagnosed(copied("HtoD", 9, 64)), "pageable-copies") is None
+
+
+def test_pinned_batches_that_nothing_hides_are_exposed_copies() -> None:
+    judged = diagnosed(copied("HtoD", 200, 1 << 20, pinned=True))
+    assert found(judged, "pageable-copies") is None
+    finding = found(judged, "copies-exposed")
+    assert finding is not None
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, 200_000)
+    assert "mostly 1.0 MiB to the GPU" in finding.sentence
+
+
+@pytest.mark.parametrize(("copying", "severity"), [(50, Severity.WARNING), (49, None)])
+def test_outputs_that_go_to_the_host_are_named_with_the_line(copying, severity) -> None:
+    finding = found(diagnosed(copied("DtoH", copying, 1 << 20)), "copies-exposed")
+    assert (finding.severity if finding else None) is severity
+    if finding is not None:
+        assert finding.sentence == (
+            "The GPU copies 50 µs of each 1.0 ms step (5.0 %) with nothing to compute meanwhile, "
+            "mostly 1.0 MiB to the host at train.py:12."
+        )
+
+
+def test_a_value_that_is_read_is_no_copy_of_data() -> None:
+    assert found(diagnosed(copied("DtoH", 200, 4)), "copies-exposed") is None
+
+
+def test_a_tensor_made_on_the_cpu_is_named_with_its_operator_and_line() -> None:
+    finding = finding_of(made("aten::full", "aten::triu"), "created-on-cpu")
+    assert finding.sentence == (
+        "1 tensor of each step is made on the CPU and then copied to the GPU "
+        "(aten::full at train.py:12): it takes 200 µs of each 1.0 ms step (20 %)."
+    )
+    assert finding.place is not None
+    assert (finding.place.operator, finding.place.source) == ("aten::full", "train.py:12")
+    assert found(diagnosed(made("aten::full", "aten::triu")), "pageable-copies") is None
+
+
+def test_data_that_is_fetched_or_only_sliced_is_not_made() -> None:
+    assert found(diagnosed(made("aten::normal_", fetched=True)), "created-on-cpu") is None
+    assert found(diagnosed(made("aten::slice", "aten::index")), "created-on-cpu") is None
+
+
+def test_what_takes_little_to_make_is_only_mentioned() -> None:
+    finding = finding_of(made("aten::arange", lasting=20), "created-on-cpu")
+    assert finding.severity is Severity.INFO
+    assert found(diagnosed(made("aten::arange", lasting=1)), "created-on-cpu") is None
+
+
+def test_many_small_copies_are_counted() -> None:
+    def step(t: TraceBuilder, copies: int) -> None:
+        begin = t.now
+        t.step()
+        for _ in range(copies):
+            t.op("aten::to").copy("HtoD", us(5), 512, call=us(5), starts=t.now).close().pause(us(5))
+        t.launch("gemm", us(1000) - (t.now - begin), call=CALL, starts=t.now)
+        t.at(begin + us(1000)).end()
+
+    many = finding_of(training().repeat(4, lambda t: step(t, 50)), "many-small-copies")
+    assert many.sentence.startswith("50 copies of less than 64.0 KiB in each step")
+    assert many.severity is Severity.CRITICAL
+    few = diagnosed(training().repeat(4, lambda t: step(t, 49)))
+    assert found(few, "many-small-copies") is None
+
+
+def test_a_trace_of_the_cpu_alone_has_no_copies() -> None:
+    judged = diagnosed(training().repeat(4, lambda t: t.step().op("aten::to", us(900)).end()))
+    assert not {"pageable-copies", "copies-exposed"} & {each.rule for each in judged.findings}

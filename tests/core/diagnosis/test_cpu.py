@@ -1,0 +1,220 @@
+"""Rules about the cores and threads of a training that computes on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.facts.fact import Facts
+from perftui.run.manifest import OTHER_PROGRAMS
+from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
+from tests.core.diagnosis.stories import found, reasons
+from tests.traces.builder import TraceBuilder, ms
+
+HERE = {
+    "set_num_threads": ["/p/train.py", 4],
+    "sched_setaffinity": ["/p/train.py", 2],
+    "mkldnn.enabled": ["/p/train.py", 3],
+}
+
+
+def window(long: float = 8, name: str = "aten::mm", calls: int = 1) -> TraceBuilder:
+    """Steps of 10 ms, so many of them in one operator."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step().forward()
+        for _ in range(calls):
+            t.op(name, ms(long) // calls)
+        t.close().pause(ms(10) - ms(long)).end()
+
+    return TraceBuilder().repeat(4, step)
+
+
+def settings(threads: int = 1, affinity: int = 8, **more: Any) -> Events:
+    told = {"intra_op": threads}, {"affinity": affinity, "installed": 8}
+    return (("settings", {"threads": told[0], "cores": told[1], "places": HERE, **more}),)
+
+
+def facts_of(
+    events: Events,
+    story: TraceBuilder | None = None,
+    busy: float = 1,
+    own: float = 1,
+    profile: dict[str, Any] | None = None,
+    cores: int = 8,
+    **sampled: float,
+) -> Facts:
+    """A run on 8 cores of which ``busy`` are, ``own`` of them by the training."""
+    telemetry = telemetry_table(
+        **{"cpu.cores": 8, "cpu.utilization": 100 * busy / 8, "processes.cpu": 100 * own},
+        **{"pressure.cpu": 0, **sampled},
+    )
+    run = make_run(
+        phases={"forward": 8, "other": 2},
+        telemetry=telemetry,
+        events=events,
+        cpu_count=cores,
+        profile=profile,
+    )
+    return Facts(run, (story or window()).analysis())
+
+
+def judged(facts: Facts) -> Diagnosis:
+    return diagnosis(facts)
+
+
+def finding(facts: Facts, rule: str) -> Finding:
+    one = found(judged(facts), rule)
+    assert one is not None
+    return one
+
+
+def test_one_thread_beside_idle_cores_is_found_with_the_line_that_says_so() -> None:
+    one = finding(facts_of(settings(threads=1)), "cpu-threads")
+    assert one.sentence == (
+        "Operators run on 1 thread while 7.0 of 8 cores idle: more threads could save up to "
+        "5.6 ms of each 10 ms step (56 %)."
+    )
+    # 8 ms could be split among eight cores, at 80 % of what that saves.
+    assert one.cost_ns == round(0.8 * 8 * MS * 7 / 8)
+    assert one.severity is Severity.CRITICAL
+    assert one.place is not None
+    assert one.place.source == "/p/train.py:4"
+
+
+def test_a_variable_of_the_environment_is_named_where_no_line_sets_it() -> None:
+    events = settings(threads=1, places={}, environment={"OMP_NUM_THREADS": "1"})
+    one = finding(facts_of(events), "cpu-threads")
+    assert "1 thread (OMP_NUM_THREADS=1 in the environment) while" in one.sentence
+    assert one.place is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_found"),
+    [
+        (facts_of(settings(1), window(2)), True),
+        (facts_of(settings(1), window(1)), False),
+        # Short operators are not split, nor are those that draw random numbers.
+        (facts_of(settings(1), window(8, calls=100)), False),
+        (facts_of(settings(1), window(8, "aten::normal_")), False),
+        # No core is idle.
+        (facts_of(settings(1), busy=7.8), False),
+        (facts_of(settings(8), busy=8, own=8), False),
+        (facts_of(settings(8), busy=2, own=2), False),
+    ],
+)
+def test_threads_are_too_few_only_where_more_would_help(facts: Facts, is_found: bool) -> None:
+    assert (found(judged(facts), "cpu-threads") is not None) is is_found
+
+
+def test_more_threads_than_cores_wait_for_each_other() -> None:
+    one = finding(facts_of(settings(threads=32), busy=8, own=8), "cpu-threads")
+    assert one.sentence == (
+        "Operators run on 32 threads, on 8 cores: they wait for each other, up to 6.0 ms of each "
+        "10 ms step (60 %)."
+    )
+    assert one.cost_ns == 6 * MS
+    assert found(judged(facts_of(settings(threads=10), busy=8, own=8)), "cpu-threads") is None
+
+
+def test_threads_are_not_judged_without_what_tells_of_them() -> None:
+    assert "cpu-threads" not in reasons(judged(facts_of(())))
+    short = facts_of(settings(1), TraceBuilder().repeat(4, lambda t: t.step().pause(ms(1)).end()))
+    assert "operators" in reasons(judged(short))["cpu-threads"]
+
+
+def test_a_mask_of_cores_is_found_where_it_binds() -> None:
+    facts = facts_of(settings(threads=2, affinity=2), busy=2, own=2)
+    one = finding(facts, "cpu-affinity")
+    assert one.sentence == (
+        "The training may run on 2 of 8 cores and uses 2.0 of them, while 6.0 others idle: with "
+        "those it could save up to 4.8 ms of each 10 ms step (48 %)."
+    )
+    assert one.cost_ns == round(0.8 * 8 * MS * 6 / 8)
+    assert one.place is not None
+    assert one.place.source == "/p/train.py:2"
+    assert found(judged(facts), "cpu-threads") is None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        # It does not use what it may.
+        facts_of(settings(threads=2, affinity=2), busy=1, own=1),
+        # The others are busy.
+        facts_of(settings(threads=2, affinity=2), busy=8, own=2),
+        # OpenMP keeps each thread to a core of its own.
+        facts_of(settings(8, 1, environment={"OMP_PROC_BIND": "true"}), busy=2, own=2),
+    ],
+)
+def test_a_mask_that_costs_nothing_is_not(facts: Facts) -> None:
+    assert found(judged(facts), "cpu-affinity") is None
+
+
+def test_a_quota_of_the_container_is_found_as_well() -> None:
+    one = finding(facts_of(settings(threads=2), busy=2, own=2, cores=2), "cpu-affinity")
+    assert "may run on 2 of 8 cores" in one.sentence
+
+
+def test_threads_for_all_cores_within_a_quota_are_too_many() -> None:
+    """torch does not know of the quota, and nobody but the user can tell it."""
+    facts = facts_of(settings(threads=8), busy=2, own=2, cores=2)
+    assert finding(facts, "cpu-threads").cost_ns == 6 * MS
+    assert found(judged(facts), "cpu-affinity") is None
+
+
+def test_onednn_that_is_switched_off_costs_half_of_the_convolutions() -> None:
+    off = {"mkldnn": {"available": True, "enabled": False}}
+    facts = facts_of(settings(8, **off), window(6, "aten::convolution"), busy=8, own=8)
+    one = finding(facts, "onednn-off")
+    assert one.sentence == (
+        "oneDNN is switched off (torch.backends.mkldnn.enabled), and convolutions and recurrent "
+        "layers take 6.0 ms of each 10 ms step (60 %)."
+    )
+    assert one.cost_ns == 3 * MS
+    assert one.place is not None
+    assert one.place.source == "/p/train.py:3"
+    others = facts_of(settings(8, **off), window(6, "aten::mm"), busy=8, own=8)
+    on = {"mkldnn": {"available": True, "enabled": True}}
+    used = facts_of(settings(8, **on), window(6, "aten::convolution"), busy=8, own=8)
+    for facts in (others, used):
+        assert found(judged(facts), "onednn-off") is None
+
+
+NAMED = {OTHER_PROGRAMS: {"box": {"seconds": 9, "cores": {"cc1": 5.0, "ls": 0.01}}}}
+
+
+def neighbours(others: float = 5, delayed: float = 40, **known: Any) -> Facts:
+    sampled = {"pressure.cpu": 50, "processes.delayed": delayed}
+    return facts_of(settings(8), busy=3 + others, own=3, **sampled, **known)
+
+
+def test_other_programs_on_the_same_cores_are_named() -> None:
+    one = finding(neighbours(profile=NAMED), "busy-host")
+    assert one.sentence == (
+        "Other programs take 5.0 of 8 cores (cc1): the training waits for a core 4.0 ms of each "
+        "10 ms step (40 %)."
+    )
+    assert (one.cost_ns, one.severity) == (4 * MS, Severity.WARNING)
+    assert "container" in finding(neighbours(), "busy-host").would_raise_confidence
+
+
+def test_a_host_that_is_a_little_busy_is_no_finding() -> None:
+    assert finding(neighbours(delayed=29), "busy-host").severity is Severity.INFO
+    assert found(judged(neighbours(delayed=9)), "busy-host") is None
+    assert found(judged(neighbours(others=1.5)), "busy-host") is None
+
+
+def test_a_busy_host_is_not_judged_without_the_waits_of_its_threads() -> None:
+    facts = facts_of(settings(8), busy=8, own=3, **{"pressure.cpu": 50})
+    assert "was not sampled" in reasons(judged(facts))["busy-host"]
+
+
+def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:
+    sampled = {"pressure.cpu": 50, "processes.delayed": 80}
+    facts = facts_of(settings(32), busy=8, own=4, **sampled)
+    # Others want 4 cores more than there are, and so many as 24 threads of its own.
+    assert finding(facts, "busy-host").cost_ns == pytest.approx(8 * MS * 4 / 28, abs=1)

@@ -1,0 +1,208 @@
+"""Switches for finding errors, profilers of the script, memory got from the driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.fact import Facts
+from perftui.run.stack_samples import STACK_COLUMNS, STACK_TEXT
+from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import MS, ON_GPU, joined, make_run, step_table
+from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, found, training
+from tests.traces.builder import TraceBuilder, us
+
+
+def settings(**known: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
+    return (("settings", known),)
+
+
+def flags(story: TraceBuilder | None = None, **run: Any) -> Finding | None:
+    facts = Facts(make_run(**run), story.analysis() if story else None)
+    return found(diagnosis(facts), "debug-flags")
+
+
+def launched(blocking: bool, kernels: int = 50) -> TraceBuilder:
+    """Kernels of 10 us in 20 us each; a launch lasts until its kernel is over, or 2 us."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step()
+        for _ in range(kernels):
+            begin = t.now
+            call = us(15) if blocking else CALL
+            t.launch("add", us(10), call=call, starts=begin + us(4)).at(begin + us(20))
+        t.end()
+
+    return training().repeat(4, step)
+
+
+def checked(gradients: int = 10) -> TraceBuilder:
+    """A backward pass whose gradients are looked through, 50 us each, in steps of 1 ms."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().backward()
+        for _ in range(gradients):
+            t.op("autograd::engine::evaluate_function: MulBackward0").op("MulBackward0", us(5))
+            t.op("aten::isnan", us(20)).op("aten::_is_any_true", us(20)).op("aten::item", us(10))
+            t.close()
+        t.at(begin + us(1000)).end()
+
+    return TraceBuilder().repeat(4, step)
+
+
+def test_launches_that_wait_for_their_kernels_are_a_debug_flag() -> None:
+    finding = finding_of(launched(blocking=True), "debug-flags")
+    assert finding.sentence == (
+        "Every launch waits until its kernel is over, as CUDA_LAUNCH_BLOCKING makes it, which "
+        "takes 500 µs of each 1.0 ms step (50 %)."
+    )
+    assert found(diagnosed(launched(blocking=False)), "debug-flags") is None
+    assert found(diagnosed(launched(blocking=True, kernels=4)), "debug-flags") is None
+
+
+def test_what_delays_launches_stands_before_launching_itself() -> None:
+    rules = [each.rule for each in diagnosed(launched(blocking=True, kernels=120)).findings]
+    assert rules[0] == "debug-flags"
+
+
+def test_gradients_that_are_looked_through_tell_of_anomaly_detection() -> None:
+    finding = flags(checked(), phases={"forward": 0.1, "backward": 0.9})
+    assert finding is not None
+    assert finding.sentence == (
+        "Anomaly detection is on: it looks through 10 gradients in each step, which takes 500 µs "
+        "of each 1.0 ms step (50 %)."
+    )
+    assert finding.cost_ns == 500_000
+    assert (
+        flags(TraceBuilder().repeat(4, lambda t: t.step().op("aten::isnan", us(900)).end())) is None
+    )
+
+
+def test_stacks_that_are_written_down_count_too() -> None:
+    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    for at in range(40):
+        inner = "python3.12/traceback.py:430 walk" if at % 4 == 0 else "train.py:9 main"
+        table.extend([[at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", inner, 10 * MS, "", ""]])
+    run = make_run(events=settings(modes={"anomaly": True}))
+    ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
+    finding = found(diagnosis(Facts(replace(run, ranks=ranks))), "debug-flags")
+    assert finding is not None
+    assert finding.sentence.startswith("Anomaly detection is on, which takes 2.5 ms of each 10 ms")
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"modes": {"anomaly": True}}, "Anomaly detection is on."),
+        ({"modes": {"deterministic": True}}, "Only deterministic algorithms"),
+        ({"environment": {"TORCH_LOGS": "+dynamo"}}, "TORCH_LOGS=+dynamo is set."),
+        ({"environment": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}}, "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+    ],
+)
+def test_what_is_set_is_said_though_nothing_tells_its_cost(known: Any, said: str) -> None:
+    finding = flags(events=settings(**known))
+    assert finding is not None
+    assert (finding.severity, finding.cost_ns) == (Severity.INFO, 0)
+    assert finding.sentence.startswith(said)
+
+
+def test_switches_that_cost_nothing_here_are_not_said() -> None:
+    for environment in ({"CUDA_LAUNCH_BLOCKING": "1"}, {"NCCL_DEBUG": "INFO"}):
+        assert flags(events=settings(environment=environment)) is None
+    on_gpu = {**ON_GPU, "events": settings(environment={"CUDA_LAUNCH_BLOCKING": "0"})}
+    assert flags(**on_gpu) is None
+    on_gpu["events"] = settings(environment={"CUDA_LAUNCH_BLOCKING": "1"})
+    finding = flags(**on_gpu)
+    assert finding is not None
+    assert finding.sentence.startswith("CUDA_LAUNCH_BLOCKING is set: every launch waits")
+
+
+def test_the_line_that_sets_it_is_found_in_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n# detect_anomaly(\ntorch.autograd.set_detect_anomaly(True)\n")
+    events = (("process", {"argv0": "train.py"}), *settings(modes={"anomaly": True}))
+    finding = flags(events=events, cwd=str(tmp_path))
+    assert finding is not None
+    assert finding.place is not None
+    assert (finding.place.file, finding.place.line) == (str(script), 3)
+    changed_later = flags(events=events, cwd=str(tmp_path), started_ns=1)
+    assert changed_later is not None
+    assert changed_later.place is None
+
+
+def allocating(every: int, *, frees: bool = True) -> TraceBuilder:
+    """Calls of the driver of so many us in each step of 1 ms, before the GPU computes."""
+
+    def step(t: TraceBuilder) -> None:
+        begin = t.now
+        t.step().malloc(us(every))
+        if frees:
+            t.call("cudaFree", us(1), "allocation")
+        t.launch("gemm", begin + us(1000) - t.now, call=CALL, starts=t.now)
+        t.at(begin + us(1000)).end()
+
+    return training().repeat(4, step)
+
+
+def test_memory_that_is_got_anew_in_each_step_is_churn() -> None:
+    finding = finding_of(allocating(99), "allocator-churn")
+    assert finding.sentence == (
+        "Getting memory from the driver takes 100 µs of each 1.0 ms step (10 %): 4 calls to get "
+        "it, 4 to give it back."
+    )
+    assert finding.severity is Severity.WARNING
+    assert finding_of(allocating(20), "allocator-churn").severity is Severity.INFO
+    assert found(diagnosed(allocating(5)), "allocator-churn") is None
+
+
+def test_a_profiler_of_the_script_is_named() -> None:
+    message = "the script runs a profiler of its own: meanwhile there are no windows"
+    run = make_run(events=(("warning", {"message": message}),))
+    table = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    inner = "torch/autograd/profiler.py:418 profile.__exit__"
+    for at in range(40):
+        row = [at * 10 * MS, 10 * MS, 1, "train.py", 9, "main", inner if at % 2 else "x", 10 * MS]
+        table.extend([[*row, "", ""]])
+    ranks = tuple(replace(rank, stacks=table.freeze()) for rank in run.ranks)
+    finding = found(diagnosis(Facts(replace(run, ranks=ranks))), "profiler-overhead")
+    assert finding is not None
+    assert finding.sentence == (
+        "The script runs a profiler of its own at train.py:9, which takes 5.0 ms of each 10 ms "
+        "step (50 %): perftui can profile no window meanwhile."
+    )
+    assert found(diagnosis(Facts(make_run())), "profiler-overhead") is None
+
+
+def grown(each: float, noise: int = 0) -> Table:
+    """Steps at whose ends tensors hold ``each`` MiB more than at the one before, from 1 GiB on."""
+    random = np.random.default_rng(0)
+    parts = [
+        step_table(
+            1,
+            {"forward": 10},
+            reserved=8 << 30,
+            allocated=(1 << 30) + round((at * each + random.normal(0, 1) * noise) * (1 << 20)),
+        )
+        for at in range(60)
+    ]
+    return joined(*parts)
+
+
+def test_memory_that_grows_with_each_step_is_said() -> None:
+    finding = found(diagnosis(Facts(make_run(steps=grown(1.0), gpus=("H200",)))), "memory-growth")
+    assert finding is not None
+    assert finding.severity is Severity.WARNING
+    assert "grows by 1.0 MiB with each step" in finding.sentence
+
+
+@pytest.mark.parametrize(("each", "noise"), [(0.1, 0), (0.0, 50), (0.8, 50)])
+def test_noise_is_no_growth(each: float, noise: int) -> None:
+    facts = Facts(make_run(steps=grown(each, noise), gpus=("H200",)))
+    assert found(diagnosis(facts), "memory-growth") is None

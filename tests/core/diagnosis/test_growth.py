@@ -1,0 +1,105 @@
+"""Steps and memory that grow in the course of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.diagnosis.model import Severity
+from perftui.facts.growth import trend
+from perftui.run.columns import PHASES, STEP_COLUMNS
+from perftui.run.journal import Column
+from perftui.run.stack_samples import FORWARD
+from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import MS, step_table
+from tests.core.diagnosis.script_runs import Seen, reason, run_of, said, source_of, told
+from tests.step_rows import step_row
+
+
+def growing(count: int = 100, **each: float) -> Table:
+    """Steps of 50 ms forward and 10 ms else, to which each adds so many ms of the phases."""
+    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    start, rows = 0, []
+    for at in range(count):
+        usual = {"forward": 50, "other": 10}
+        parts = [round((usual.get(name, 0) + at * each.get(name, 0)) * MS) for name in PHASES]
+        rows.append(step_row(at, parts, start=start))
+        start += sum(parts)
+    table.extend(rows)
+    return table.freeze()
+
+
+def seen_in(steps: Table) -> list[Seen]:
+    """Samples of all of it: forward at line 12, the rest at line 22."""
+    seen = []
+    for start, forward, other in zip(
+        *(steps[name].tolist() for name in ("start", "forward", "other")), strict=True
+    ):
+        seen.append(Seen(start / MS, forward / MS, 12, FORWARD))
+        seen.append(Seen((start + forward) / MS, other / MS, 22))
+    return seen
+
+
+def memory(steps: Table, first: int, last: int) -> Table:
+    """Memory of the processes over the steps, MiB."""
+    table = GrowingTable((Column("time"), Column("processes.rss")), floats=True)
+    end = int(steps["start"][-1])
+    sizes = np.linspace(first, last, 60) * (1 << 20)
+    table.extend([[at * end / 60, size] for at, size in enumerate(sizes.tolist())])
+    return table.freeze()
+
+
+def test_the_part_that_grows_is_named_with_its_line() -> None:
+    steps = growing(other=1)
+    run = run_of(steps, *seen_in(steps), telemetry=memory(steps, 400, 450))
+    finding = told(run, "growing-steps")
+    assert finding.sentence.startswith("Steps grow from ")
+    assert "the script's own code takes " in finding.sentence
+    assert " at train.py:22, and memory grows by " in finding.sentence
+    assert source_of(finding) == "/p/train.py:22"
+    # It adds 1 ms with each step; of the steps that are no warm-up that is 56 in the mean.
+    assert finding.cost_ns == pytest.approx(56 * MS, rel=0.02)
+
+
+def test_a_tenth_over_the_run_is_the_least() -> None:
+    assert told(run_of(growing(other=0.08)), "growing-steps").severity is Severity.WARNING
+    assert told(run_of(growing(other=0.05)), "growing-steps").severity is Severity.INFO
+    assert said(run_of(growing(other=0.02)), "growing-steps") is None
+
+
+def test_steps_of_a_machine_that_becomes_busier_do_not_grow() -> None:
+    assert said(run_of(growing(forward=0.5, other=0.1)), "growing-steps") is None
+
+
+def test_fifty_steps_are_the_fewest() -> None:
+    assert reason(run_of(step_table(49, {"forward": 5})), "growing-steps") == (
+        "49 of 50 steady steps so far"
+    )
+
+
+def test_memory_that_grows_is_told_though_it_costs_no_time() -> None:
+    steps = step_table(100, {"forward": 100})
+    finding = told(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth")
+    assert (finding.severity, finding.cost_ns) == (Severity.WARNING, 0)
+    assert finding.sentence == (
+        "Memory of the training grows from 415 MiB to 690 MiB in 100 steps, 2.7 MiB each."
+    )
+    usual = run_of(steps, telemetry=memory(steps, 400, 430))
+    assert said(usual, "memory-growth") is None
+    assert reason(run_of(steps), "memory-growth") == "memory of the processes was not sampled"
+
+
+@given(st.integers(1, 1000), st.integers(0, 100), st.integers(10, 400))
+def test_the_trend_of_a_line_is_that_line(first: int, rise: int, count: int) -> None:
+    values = first + rise * np.arange(count)
+    found = trend(values)
+    assert found.first >= first
+    assert found.last <= values[-1]
+    assert found.tau == (1 if rise else 0)
+
+
+def test_noise_has_no_trend() -> None:
+    values = np.random.default_rng(1).normal(100, 10, 500)
+    assert abs(trend(values).tau) < 0.6

@@ -1,0 +1,202 @@
+"""Rules about the machine, other threads of the process, and what libraries say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.fact import Facts
+from perftui.run.stack_samples import LOCK_COLUMNS, STACK_COLUMNS, STACK_TEXT
+from perftui.run.table import GrowingTable, Table
+from tests.core.diagnosis.runs import MS, ON_GPU, Events, make_run, telemetry_table
+from tests.core.diagnosis.stories import found
+from tests.traces.builder import TraceBuilder, ms
+
+CPU_ONLY = {"torch": "2.13.0+cpu"}
+ON_CPU = [{"dtype": "float32", "device": "cpu", "tensors": 4}]
+A_GPU = {"devices": {"visible": 4, "architecture": "sm_90"}}
+
+
+def settings(**told: Any) -> Events:
+    return (("settings", told),)
+
+
+def window() -> TraceBuilder:
+    """Steps of 10 ms, 6 of them in an operator."""
+    return TraceBuilder().repeat(
+        4,
+        lambda t: t.step().forward().op("aten::mm", ms(6)).pause(ms(2)).close().pause(ms(2)).end(),
+    )
+
+
+def judged(
+    rule: str, events: Events = (), *, stacks: dict[str, Table] | None = None, **run: Any
+) -> Finding | None:
+    recorded = make_run(phases={"forward": 8, "other": 2}, events=events, **run)
+    rank = replace(recorded.ranks[0], **(stacks or {}))
+    return found(diagnosis(Facts(replace(recorded, ranks=(rank,)), window().analysis())), rule)
+
+
+def held(share: float, idle: float = 0.5, known: bool = True) -> dict[str, Table]:
+    """A turn of 1 s within the run's 400 ms and behind it, in which a thread held the lock."""
+    table = GrowingTable(LOCK_COLUMNS, floats=False, text=STACK_TEXT)
+    second = 1_000 * MS
+    still = round(idle * second) if known else -1
+    place = ["/p/data.py", 7, "poll", "queue.py:98 qsize", MS, "", ""]
+    table.extend([[100 * MS, round(share * second), 9, *place, second, still]])
+    return {"lock_stacks": table.freeze()}
+
+
+def test_a_thread_that_holds_pythons_lock_is_found_with_its_line() -> None:
+    one = judged("gil-contention", stacks=held(0.9, idle=0.3))
+    assert one is not None
+    assert one.sentence == (
+        "Another thread at data.py:7 in poll holds Python's lock 90 % of the time: the training "
+        "thread waits for it up to 3.0 ms of each 10 ms step (30 %)."
+    )
+    assert (one.cost_ns, one.severity) == (3 * MS, Severity.CRITICAL)
+    assert one.place is not None
+    assert one.place.source == "/p/data.py:7"
+    assert set(one.parts) == {"python in forward", "other"}
+
+
+def test_the_wait_is_no_longer_than_what_is_no_operator() -> None:
+    one = judged("gil-contention", stacks=held(0.9, idle=0.9))
+    assert one is not None
+    assert one.cost_ns == 4 * MS
+
+
+def test_a_thread_that_runs_while_the_training_thread_runs_costs_nothing() -> None:
+    assert judged("gil-contention", stacks=held(0.9, idle=0.04)) is None
+    assert judged("gil-contention", stacks=held(0.04)) is None
+    assert judged("gil-contention") is None
+
+
+def test_without_the_time_the_main_thread_ran_it_is_less_sure() -> None:
+    one = judged("gil-contention", stacks=held(0.2, known=False))
+    assert one is not None
+    assert one.would_raise_confidence == "how long the main thread ran"
+
+
+def test_a_build_for_the_cpu_beside_a_gpu_is_found() -> None:
+    events = settings(build=CPU_ONLY, parameters=ON_CPU)
+    one = judged("wrong-build", events, gpus=("H100",))
+    assert one is not None
+    assert one.sentence == (
+        "The model computes on the CPU, 6.0 ms of each 10 ms step (60 %), while the machine has "
+        "H100: torch 2.13.0+cpu is built without CUDA."
+    )
+    assert one.cost_ns == round(5.4 * MS)
+    assert one.severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"build": {"cuda": "13.0"}}, "the parameters are on the CPU."),
+        ({"environment": {"CUDA_VISIBLE_DEVICES": ""}}, "CUDA_VISIBLE_DEVICES='' hides it."),
+    ],
+)
+def test_a_model_that_was_left_on_the_cpu_is_found(told: dict[str, Any], why: str) -> None:
+    one = judged("wrong-build", settings(parameters=ON_CPU, **told), gpus=("H100",))
+    assert one is not None
+    assert one.sentence.endswith(why)
+
+
+def test_a_machine_without_a_gpu_has_no_wrong_build() -> None:
+    assert judged("wrong-build", settings(build=CPU_ONLY, parameters=ON_CPU)) is None
+    assert judged("wrong-build", gpus=("H100",)) is None
+
+
+@pytest.mark.parametrize(
+    ("architectures", "is_found"),
+    [
+        (["sm_75", "sm_80"], True),
+        (["sm_80", "sm_90"], False),
+        (["sm_90a", "compute_90"], False),
+        # Only code for a later architecture of the same generation.
+        (["sm_95"], True),
+    ],
+)
+def test_a_build_without_code_for_the_gpu_is_found(architectures: Any, is_found: bool) -> None:
+    build = {"cuda": "13.0", "architectures": architectures}
+    one = judged("wrong-build", settings(build=build, **A_GPU), **ON_GPU)
+    assert (one is not None) is is_found
+
+
+def cards(*busy: float) -> Table:
+    return telemetry_table(**{f"gpu{at}.utilization": value for at, value in enumerate(busy)})
+
+
+def test_gpus_that_nothing_runs_on_are_told() -> None:
+    one = judged("gpus-unused", settings(**A_GPU), telemetry=cards(90, 0, 0, 30), **ON_GPU)
+    assert one is not None
+    assert one.sentence == (
+        "The training uses 1 of the 4 GPUs that it sees, and nothing else runs on 2 others."
+    )
+    assert one.severity is Severity.INFO
+    assert judged("gpus-unused", settings(**A_GPU), telemetry=cards(90, 9, 9, 9), **ON_GPU) is None
+    spread = [{"dtype": "float32", "device": f"cuda:{at}", "tensors": 4} for at in range(4)]
+    events = settings(**A_GPU, parameters=spread)
+    assert judged("gpus-unused", events, telemetry=cards(90, 0, 0, 0), **ON_GPU) is None
+
+
+def test_a_late_first_step_is_told_with_the_line_before_it() -> None:
+    stacks = GrowingTable(STACK_COLUMNS, floats=False, text=STACK_TEXT)
+    place = ["/p/train.py", 3, "scan", "os.py:1 walk", 1000 * MS, "", ""]
+    stacks.extend([[-30_000 * MS, 20_000 * MS, 20, *place]])
+    started = -40_000 * MS
+    one = judged("slow-start", started_ns=started, stacks={"stacks": stacks.freeze()})
+    assert one is not None
+    assert one.sentence == (
+        "The first step began 40 s after the start, 99 % of the run so far, 100 % of its samples "
+        "at train.py:3."
+    )
+    assert one.severity is Severity.INFO
+    assert judged("slow-start", started_ns=-29_000 * MS) is None
+
+
+def test_a_machine_that_swaps_is_found_by_the_time_tasks_wait_for_memory() -> None:
+    swapping = {"swap.in": 4e6, "pressure.memory": 25.0}
+    one = judged("swapping", telemetry=telemetry_table(**swapping))
+    assert one is not None
+    assert one.sentence == (
+        "The machine is short of memory and reads 3.8 MiB/s back from swap: tasks wait for memory "
+        "2.5 ms of each 10 ms step (25 %)."
+    )
+    assert one.cost_ns == round(2.5 * MS)
+    little = telemetry_table(**{**swapping, "swap.in": 9e5})
+    assert judged("swapping", telemetry=little) is None
+    assert judged("swapping") is None
+
+
+OUTPUT = (
+    b"epoch 0\r\n/p/train.py:9: UserWarning: Creating a tensor from a list of numpy.ndarrays is "
+    b"extremely slow. Please consider\r\n  x = torch.tensor(rows)\r\n"
+    b"W0101 torch._dynamo hit config.recompile_limit (8)\r\n" * 2
+)
+
+
+def test_what_a_library_says_is_a_hint_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_bytes(OUTPUT)
+    one = judged("library-says", root=tmp_path)
+    assert one is not None
+    assert one.sentence == (
+        'torch.tensor says in line 2 of the output: "Creating a tensor from a list of '
+        'numpy.ndarrays is extremely slow. Please consider"; 1 more message of the kind.'
+    )
+    assert (one.severity, one.cost_ns) == (Severity.INFO, 0)
+    assert one.place is not None
+    assert one.place.source == "/p/train.py:9"
+    assert [figure.label for figure in one.facts] == ["torch.tensor, line 2", "dynamo, line 4"]
+
+
+def test_an_output_without_advice_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "output.log").write_bytes(b"loss 0.3\n" * 100)
+    assert judged("library-says", root=tmp_path) is None
+    assert judged("library-says", root=tmp_path / "gone") is None

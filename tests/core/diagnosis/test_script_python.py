@@ -1,0 +1,143 @@
+"""``python-bound``: how long the script's own Python takes, at which line, and doing what."""
+
+from __future__ import annotations
+
+import pytest
+
+from perftui.diagnosis.model import Confidence, Severity
+from perftui.facts.line_words import saves, words_of
+from perftui.run.reader import RunSnapshot
+from perftui.run.stack_samples import FORWARD, OPTIMIZER
+from tests.core.diagnosis.runs import MS, step_table
+from tests.core.diagnosis.script_runs import Seen, judged, reason, run_of, said, source_of, told
+
+JSON = "python3.12/json/__init__.py dumps"
+STEPS = 60
+
+
+def logging(other: float, *lines: tuple[float, int, str, str]) -> RunSnapshot:
+    """Steps of 100 ms, ``other`` of them outside the phases; there by share, line, function and
+    what it calls."""
+    forward = 100 - other
+    seen = []
+    for start in range(0, 100 * STEPS, 100):
+        seen.append(Seen(start, forward, 40, FORWARD, via="torch/nn/modules/module.py call"))
+        at = start + forward
+        for share, line, function, via in lines:
+            seen.append(Seen(at, share * other, line, function=function, via=via))
+            at += share * other
+    return run_of(step_table(STEPS, {"forward": forward, "other": other}), *seen)
+
+
+def test_the_function_and_what_it_does_are_named() -> None:
+    finding = told(
+        logging(
+            50,
+            (0.3, 15, "report", JSON),
+            (0.2, 16, "report.<locals>.<genexpr>", ""),
+            (0.4, 31, "<module>", ""),
+            (0.1, 32, "<module>", ""),
+        ),
+        "python-bound",
+    )
+    assert finding.sentence == (
+        "The script's own Python takes 50 ms of each 100 ms step (50 %): 50 % of it is writing "
+        "JSON, in report (train.py:15)."
+    )
+    assert (finding.cost_ns, finding.step_ns, finding.steps) == (50 * MS, 100 * MS, STEPS)
+    assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:15")
+    assert finding.confidence is Confidence.MEDIUM
+    assert finding.would_raise_confidence == "a profiled window that shows the operators"
+
+
+def test_the_largest_part_does_not_say_it_again() -> None:
+    diagnosis = judged(logging(50, (1, 15, "report", JSON)))
+    assert [finding.rule for finding in diagnosis.findings] == ["python-bound"]
+
+
+def test_a_tenth_of_the_step_is_a_warning_and_half_of_that_a_word() -> None:
+    line = (1.0, 15, "report", JSON)
+    assert told(logging(10, line), "python-bound").severity is Severity.WARNING
+    assert told(logging(9.9, line), "python-bound").severity is Severity.INFO
+    assert said(logging(4.9, line), "python-bound") is None
+
+
+def test_what_torch_is_called_for_is_not_named() -> None:
+    finding = told(logging(20, (1, 15, "loss", "torch/nn/functional.py mse_loss")), "python-bound")
+    assert finding.place is None
+
+
+def test_a_copy_of_the_model_is_the_scripts_own() -> None:
+    run = logging(20, (1, 15, "<module>", "python3.12/copy.py deepcopy"))
+    assert "copying objects (copy.deepcopy), at train.py:15" in told(run, "python-bound").sentence
+
+
+def test_a_logger_that_a_framework_calls_is_named_by_the_line_that_trains() -> None:
+    steps = step_table(STEPS, {"forward": 60, "other": 40})
+    row = Seen(60, 40, 90, via="lightning/trainer.py fit", inner="wandb/sdk/run.py:7 log")
+    logged = [row._replace(start=100 * at + 60) for at in range(STEPS)]
+    computed = [Seen(100 * at, 60, 90, FORWARD, via="lightning/trainer.py") for at in range(STEPS)]
+    finding = told(run_of(steps, *logged, *computed), "python-bound")
+    assert finding.sentence.endswith("is reporting to Weights & Biases, at train.py:90.")
+
+
+def test_without_samples_and_window_it_is_not_judged() -> None:
+    run = run_of(step_table(STEPS, {"forward": 50, "other": 50}))
+    assert said(run, "python-bound") is None
+    assert reason(run, "python-bound") == (
+        "neither samples of the stack nor a profiled window show the script"
+    )
+
+
+def test_a_closure_of_the_optimizer_counts() -> None:
+    seen = []
+    for start in range(0, 100 * STEPS, 100):
+        seen.append(Seen(start, 40, 9, OPTIMIZER, "closure", JSON))
+        seen.append(Seen(start + 40, 60, 20, OPTIMIZER, via="torch/optim/optimizer.py wrapper"))
+    finding = told(run_of(step_table(STEPS, {"optimizer": 100}), *seen), "python-bound")
+    assert (finding.cost_ns, source_of(finding)) == (40 * MS, "/p/train.py:9")
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        ("python3.11/subprocess.py run", "a subprocess"),
+        ("requests/api.py get", "a network request"),
+        ("wandb/sdk/wandb_run.py Run.log", "reporting to Weights & Biases"),
+        ("torch/utils/tensorboard/writer.py add_scalar", "writing TensorBoard summaries"),
+        ("matplotlib/figure.py savefig", "drawing with matplotlib"),
+        ("pandas/core/frame.py to_csv", "work with pandas"),
+        ("tqdm/std.py update", "a progress bar"),
+        ("python3.12/logging/__init__.py Logger.info", "writing logs"),
+        ("python3.12/re/__init__.py sub", "regular expressions"),
+        ("numpy/linalg/_linalg.py svd", "work with NumPy"),
+        ("project/model.py forward", ""),
+    ],
+)
+def test_what_a_line_does_is_told_by_what_it_calls(frame: str, words: str) -> None:
+    assert words_of("/nowhere/train.py", 1, frame, "") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("time.sleep(0.1)", "sleeping"),
+        ("print(step, loss)", "printing"),
+        ("file.write(text)", "writing files"),
+        ("values = tensor.tolist()", "statistics in Python"),
+        ("loss = (a - b).sum()", ""),
+        ("gc.collect()", "collecting garbage"),
+        ("digest.update(data)", "hashing"),
+    ],
+)
+def test_functions_written_in_c_are_told_by_the_text(text: str, words: str, tmp_path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import x\n{text}\n")
+    assert words_of(str(script), 2, "", "") == words
+
+
+def test_lines_that_save_are_known_by_their_text(tmp_path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("pickle.dump(state, file)\nnp.savez(path, **weights)\nsave_figure(x)\n")
+    assert [saves(str(script), line) for line in (1, 2, 3, 4)] == [True, True, False, False]
+    assert not saves(str(tmp_path / "none.py"), 1)

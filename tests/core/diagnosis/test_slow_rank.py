@@ -1,0 +1,155 @@
+"""The rank that holds up the others, and collectives that nothing hides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.communication import collectives_of_ranks
+from perftui.facts.fact import Facts
+from perftui.run.reader import RankSnapshot, RunSnapshot
+from tests.core.diagnosis.runs import MS, event_table, make_run, step_table
+from tests.core.diagnosis.stack_runs import stack_table
+from tests.traces.builder import TraceBuilder, ms
+
+EVEN = {"forward": 40, "backward": 60}
+
+
+def run_of(*phases: dict[str, float], **wrapper: Any) -> RunSnapshot:
+    """A run with a rank for each of ``phases`` (ms), all wrapped alike."""
+    wrappers = [{"name": "DistributedDataParallel", "count": 1, "arguments": wrapper}]
+    events = event_table(events=(("settings", {"wrappers": wrappers}),))
+    ranks = tuple(
+        RankSnapshot(number, step_table(40, parts), events, ())
+        for number, parts in enumerate(phases)
+    )
+    return replace(make_run(), ranks=ranks)
+
+
+def with_windows(run: RunSnapshot, directory: Path, *collective_ms: float) -> RunSnapshot:
+    """Each rank with a window whose backward waits so long in a collective."""
+    ranks = []
+    for rank, waits in zip(run.ranks, collective_ms, strict=True):
+        path = directory / f"{rank.rank}.pt.trace.json"
+        window(waits).write(path)
+        ranks.append(replace(rank, windows=(path,)))
+    return replace(run, ranks=tuple(ranks))
+
+
+def window(collective: float, micro_batches: int = 1) -> TraceBuilder:
+    """Steps of 100 ms on the CPU; so many ms of them in a collective, in parts, one for each
+    backward pass."""
+    each = ms(collective / micro_batches)
+    computing = ms((100 - collective) / micro_batches)
+
+    def step(t: TraceBuilder) -> None:
+        t.step()
+        for _ in range(micro_batches):
+            t.backward().op("aten::mm", computing)
+            t.range("gloo:all_reduce", each).close()
+        t.end()
+
+    return TraceBuilder().repeat(3, step)
+
+
+def said(run: RunSnapshot, rule: str, trace: TraceBuilder | None = None) -> Finding | None:
+    facts = Facts(run, trace.analysis() if trace else None)
+    return next((one for one in diagnosis(facts).findings if one.rule == rule), None)
+
+
+def test_the_rank_that_comes_late_is_named_with_its_line() -> None:
+    waiting, late = {**EVEN, "backward": 90}, {**EVEN, "other": 30}
+    run = run_of(waiting, late)
+    stacks = stack_table(*((at * 130, 30, "/home/a/train.py", 12) for at in range(40)))
+    run = replace(run, ranks=(run.ranks[0], replace(run.ranks[1], stacks=stacks)))
+    for number in (0, 1):
+        found = next(iter(diagnosis(Facts(run, None, number)).findings))
+        assert (found.rule, found.severity) == ("straggler", Severity.CRITICAL)
+        assert found.cost_ns == 30 * MS
+        assert found.sentence == (
+            "Rank 1 holds up the others 30 ms of each 130 ms step (23 %), 30 ms of it in its own "
+            "code outside the model (train.py:12 in main)."
+        )
+        assert found.place is not None
+        assert (found.place.rank, found.place.file, found.place.line) == (
+            1,
+            "/home/a/train.py",
+            12,
+        )
+
+
+@pytest.mark.parametrize(
+    ("late", "severity"), [(4, None), (6, Severity.INFO), (12, Severity.WARNING)]
+)
+def test_a_rank_that_is_hardly_late_is_not_named(late: float, severity: Severity | None) -> None:
+    run = run_of({**EVEN, "backward": 60 + late}, {**EVEN, "input_wait": late})
+    found = said(run, "straggler")
+    assert (found.severity if found else None) is severity
+
+
+def test_one_process_alone_holds_up_nobody() -> None:
+    assert said(run_of(EVEN), "straggler") is None
+
+
+def test_a_slow_backward_pass_is_seen_by_who_waits_least_in_collectives(tmp_path: Path) -> None:
+    """Backward takes all of them the same time: two wait in it for the third."""
+    run = with_windows(run_of(EVEN, EVEN, EVEN), tmp_path, 35, 5, 36)
+    assert collectives_of_ranks(Facts(run)) == {0: 35 * MS, 1: 5 * MS, 2: 36 * MS}
+    found = said(run, "straggler")
+    assert found is not None
+    assert found.cost_ns == 30 * MS
+    assert "Rank 1 holds up the others 30 ms" in found.sentence
+    assert "30 ms of it in backward" in found.sentence
+
+
+def test_ranks_that_wait_alike_are_told_what_they_exchange(tmp_path: Path) -> None:
+    run = with_windows(run_of(EVEN, EVEN), tmp_path, 35, 35)
+    found = said(run, "communication-exposed", window(35))
+    assert found is not None
+    assert (found.severity, found.cost_ns) == (Severity.WARNING, 21 * MS)
+    assert found.sentence == (
+        "The training spends 21 ms of each 100 ms step (21 %) in collectives, computing nothing "
+        "meanwhile."
+    )
+
+
+@pytest.mark.parametrize(("share", "told"), [(8, False), (9, True)])
+def test_little_communication_is_not_told(share: float, told: bool) -> None:
+    """Backward is 60 % of the step: 8 % of it are 4.8 % of the step, 9 % are 5.4 %."""
+    assert (said(run_of(EVEN), "communication-exposed", window(share)) is not None) is told
+
+
+def test_gradients_that_are_reduced_for_each_micro_batch_are_told_apart() -> None:
+    found = said(run_of(EVEN, EVEN), "reduce-each-micro-batch", window(40, micro_batches=4))
+    assert found is not None
+    assert found.cost_ns == 18 * MS
+    assert found.sentence == (
+        "Gradients are reduced in 4 backward passes of each step, where the last would do: "
+        "18 ms of each 100 ms step (18 %) in collectives."
+    )
+    once = said(run_of(EVEN, EVEN), "reduce-each-micro-batch", window(40))
+    assert once is None
+
+
+def test_how_the_model_is_wrapped_is_judged() -> None:
+    found = said(run_of(EVEN, EVEN, find_unused_parameters=True), "unused-parameters-search")
+    assert found is not None
+    assert found.severity is Severity.INFO
+    assert said(run_of(EVEN, find_unused_parameters=False), "unused-parameters-search") is None
+    assert said(make_run(), "unused-parameters-search") is None
+
+
+@pytest.mark.parametrize(
+    ("devices", "told"), [("[0, 1, 2, 3]", True), ("[0]", False), ("[]", False)]
+)
+def test_data_parallel_over_several_gpus(devices: str, told: bool) -> None:
+    wrappers = [{"name": "DataParallel", "count": 1, "arguments": {"device_ids": devices}}]
+    run = make_run(events=(("settings", {"wrappers": wrappers}),))
+    found = said(run, "wrong-parallelism")
+    assert (found is not None) is told
+    assert found is None or "DataParallel drives 4 GPUs" in found.sentence

@@ -1,0 +1,170 @@
+"""Steps that stand out: checkpoints, evaluation, recompilation, and pauses of the collector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perftui.diagnosis.model import Severity
+from perftui.run.reader import RunSnapshot
+from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
+from perftui.run.table import Table
+from tests.core.diagnosis.runs import MS, joined, step_table
+from tests.core.diagnosis.script_runs import (
+    Seen,
+    judged,
+    pauses,
+    reason,
+    run_of,
+    said,
+    source_of,
+    told,
+)
+
+USUAL = {"forward": 10, "backward": 10}
+TURN = 24 * 20
+"""24 usual steps, ms."""
+
+
+def every_25th(turns: int = 4, **more: float) -> Table:
+    slow = {name: USUAL.get(name, 0) + more.get(name, 0) for name in (*USUAL, *more)}
+    return joined(*[step_table(24, USUAL), step_table(1, slow)] * turns)
+
+
+def saving(length: float, line: int = 20, stage: str = SAVE) -> RunSnapshot:
+    """Every 25th step takes so many ms more, in which it saves."""
+    turn = TURN + 20 + length
+    seen = [Seen(n * turn + TURN + 20, length, line, stage) for n in range(4)]
+    seen += [Seen(n * turn, TURN, 12, FORWARD, via="torch/nn/modules") for n in range(4)]
+    return run_of(every_25th(other=length), *seen)
+
+
+def test_steps_that_write_checkpoints_are_named_with_their_line() -> None:
+    finding = told(saving(1000), "slow-steps")
+    assert finding.sentence == (
+        "Every 25th step takes 1.0 s instead of 20 ms, 40 ms of each 60 ms step (67 %) in the "
+        "mean: they write checkpoints at train.py:20."
+    )
+    assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:20")
+    assert finding.cost_ns == 40 * MS
+    assert said(saving(1000), "checkpoint") is None
+    assert judged(saving(1000)).top == finding
+
+
+def test_checkpoints_that_take_less_are_told_as_such() -> None:
+    finding = told(saving(45), "checkpoint")
+    assert said(saving(45), "slow-steps") is None
+    assert (finding.severity, source_of(finding)) == (Severity.WARNING, "/p/train.py:20")
+    assert said(saving(20), "checkpoint") is None
+
+
+def test_saving_in_each_step_is_a_checkpoint_finding() -> None:
+    steps = step_table(60, {"forward": 60, "other": 40})
+    seen = [Seen(100 * n + 60, 40, 30, SAVE) for n in range(60)]
+    seen += [Seen(100 * n, 60, 12, FORWARD) for n in range(60)]
+    finding = told(run_of(steps, *seen), "checkpoint")
+    assert finding.sentence == (
+        "Writing checkpoints takes 40 ms of each 100 ms step (40 %) at train.py:30."
+    )
+
+
+def test_slow_steps_without_a_cause_need_to_hold_much_of_the_time() -> None:
+    finding = told(saving(1000, line=31, stage=""), "slow-steps")
+    assert finding.sentence.endswith("the time is in the script's own code, mostly at train.py:31.")
+    assert said(saving(200, stage=""), "slow-steps") is None
+
+
+def test_waits_for_data_are_left_to_their_own_rules() -> None:
+    assert said(run_of(every_25th(input_wait=1000)), "slow-steps") is None
+
+
+def test_too_few_steps_are_not_judged() -> None:
+    run = run_of(step_table(19, USUAL))
+    assert reason(run, "slow-steps") == "19 of 20 steady steps so far"
+
+
+def test_forward_passes_without_backward_are_an_evaluation_with_gradients() -> None:
+    finding = told(run_of(every_25th(forward=500)), "evaluation")
+    assert finding.sentence == (
+        "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps call the model many times for "
+        "one backward pass, with gradients recorded, torch.no_grad() missing."
+    )
+    assert said(run_of(every_25th(forward=500)), "slow-steps") is None
+
+
+def evaluating(count: int) -> RunSnapshot:
+    """25 training steps of 20 ms and so many of evaluation of 10 ms, 4 times."""
+    turn = joined(step_table(25, USUAL), step_table(count, {"forward": 10}, kind="eval"))
+    length = 500 + count * 10
+    seen = [Seen(n * length + 500 + i * 100, 100, 51) for n in range(4) for i in range(count // 10)]
+    return run_of(joined(*[turn] * 4), *seen)
+
+
+def test_evaluation_is_a_part_of_the_run() -> None:
+    finding = told(evaluating(50), "evaluation")
+    assert finding.sentence == (
+        "Evaluation takes 50 % of the run: 200 steps that train nothing (train.py:51), 20 ms for "
+        "each training step."
+    )
+    assert (finding.cost_ns, finding.step_ns) == (20 * MS, 40 * MS)
+    assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:51")
+    assert told(evaluating(13), "evaluation").severity is Severity.WARNING
+    assert said(evaluating(12), "evaluation") is None
+    assert said(run_of(step_table(50, USUAL)), "evaluation") is None
+
+
+def compiling(share: float) -> RunSnapshot:
+    steps = step_table(60, {"forward": 100})
+    seen = [Seen(100 * n, 100 * share, 17, COMPILE) for n in range(60)]
+    seen += [Seen(100 * (n + share), 100 * (1 - share), 17, FORWARD) for n in range(60)]
+    return run_of(steps, *seen)
+
+
+def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
+    finding = told(compiling(0.5), "recompiles")
+    assert finding.sentence == (
+        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it compiles for "
+        "train.py:17 again in 60 of 60 steps, as far as samples tell."
+    )
+    assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/train.py:17")
+    assert said(compiling(0.04), "recompiles") is None
+    assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
+
+
+def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
+    inner = "torch/_dynamo/guards.py:2291 GuardBuilder.EQUALS_MATCH"
+    seen = [Seen(100 * n, 100, 17, inner=inner) for n in range(60)]
+    finding = told(run_of(step_table(60, {"forward": 100}), *seen), "recompiles")
+    assert finding.cost_ns == 100 * MS
+
+
+def collecting(length: float, generation: int = 2) -> RunSnapshot:
+    """60 steps of 100 ms, in each a collection of so many ms at line 21."""
+    rows = [(100 * n + 50.0, length, generation) for n in range(60)]
+    seen = [Seen(100 * n + 50, 50, 21) for n in range(60)]
+    seen += [Seen(100 * n, 50, 12, FORWARD) for n in range(60)]
+    return run_of(step_table(60, {"forward": 50, "other": 50}), *seen, events=pauses(*rows))
+
+
+def test_full_collections_are_told_with_the_line_they_begin_at() -> None:
+    finding = told(collecting(30), "gc-pauses")
+    assert finding.sentence == (
+        "Python's garbage collector takes 30 ms of each 100 ms step (30 %): 60 full collections "
+        "of 30 ms in nearly every step, mostly begun at train.py:21."
+    )
+    assert (finding.cost_ns, source_of(finding)) == (30 * MS, "/p/train.py:21")
+    rest = told(collecting(30), "python-bound")
+    assert rest.cost_ns == 20 * MS
+
+
+def test_few_large_collections_count_as_the_mean() -> None:
+    run = collecting(30)
+    few = replace(run.ranks[0], events=pauses((250, 900, 2)))
+    finding = told(replace(run, ranks=(few,)), "gc-pauses")
+    assert (finding.cost_ns, finding.severity) == (15 * MS, Severity.WARNING)
+
+
+def test_a_hundredth_of_the_step_is_worth_a_word() -> None:
+    assert told(collecting(1), "gc-pauses").severity is Severity.INFO
+    assert told(collecting(5), "gc-pauses").severity is Severity.WARNING
+    assert said(collecting(0.9), "gc-pauses") is None
+    assert said(run_of(step_table(60, USUAL)), "gc-pauses") is None

@@ -1,0 +1,23 @@
+"""Planted: AdamW goes through the 200 tensors of a deep network one at a time.
+
+rule: optimizer-single-tensor
+"""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+width, depth = 192, 50
+layers: list[nn.Module] = [nn.Linear(64, width)]
+for _ in range(depth):
+    layers += [nn.LayerNorm(width), nn.Linear(width, width), nn.GELU()]
+model = nn.Sequential(*layers, nn.Linear(width, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)  # planted
+
+for _ in range(150):
+    batch = torch.randn(16, 64)
+    loss = nn.functional.mse_loss(model(batch).squeeze(1), batch.sum(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(f"loss {loss.item():.6f}", flush=True)

@@ -1,0 +1,31 @@
+"""Planted: a table of 300,000 embeddings gets dense gradients, and Adam updates all of it.
+
+rule: dense-gradients
+"""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Recommender(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.items = nn.Embedding(300_000, 32)  # planted
+        self.head = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+
+    def forward(self, pairs: torch.Tensor) -> torch.Tensor:
+        return self.head(self.items(pairs).flatten(1)).squeeze(1)  # planted
+
+
+model = Recommender()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # planted
+for _ in range(60):
+    pairs = torch.randint(0, 300_000, (512, 2))
+    wanted = (pairs.sum(1) % 2).float()
+    loss = nn.functional.binary_cross_entropy_with_logits(model(pairs), wanted)
+    optimizer.zero_grad()
+    loss.backward()  # planted
+    optimizer.step()  # planted
+print(f"loss {loss.item():.6f}", flush=True)

@@ -1,0 +1,25 @@
+"""Planted: only the head is trained, and yet gradients of the whole backbone are computed.
+
+rule: unused-gradients
+"""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+backbone = nn.Sequential(
+    nn.Conv2d(3, 32, 3, stride=2, padding=1), nn.ReLU(),
+    nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(),
+    nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+)  # fmt: skip
+head = nn.Linear(64, 10)
+optimizer = torch.optim.Adam(head.parameters(), lr=1e-3)  # planted
+images, labels = torch.rand(16, 3, 48, 48), torch.randint(0, 10, (16,))
+for _ in range(100):
+    loss = nn.functional.cross_entropy(head(backbone(images)), labels)  # planted
+    backbone.zero_grad()
+    optimizer.zero_grad()
+    loss.backward()  # planted
+    optimizer.step()
+print(f"loss {loss.item():.6f}", flush=True)

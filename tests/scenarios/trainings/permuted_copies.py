@@ -1,0 +1,36 @@
+"""Planted: images are turned to channels-last and back by copies around every layer.
+
+rule: layout-copies
+"""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class ChannelNorm(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(channels, channels, 1)
+        self.scale = nn.Parameter(torch.ones(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.permute(0, 2, 3, 1).contiguous()  # planted
+        y = y * self.scale
+        y = y.permute(0, 3, 1, 2).contiguous()  # planted
+        return torch.relu(y)
+
+
+model = nn.Sequential(
+    nn.Conv2d(3, 16, 3, padding=1), *(ChannelNorm(16) for _ in range(8)),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+)  # fmt: skip
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+images, labels = torch.rand(16, 3, 64, 64), torch.randint(0, 10, (16,))
+for _ in range(80):
+    loss = nn.functional.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(f"loss {loss.item():.6f}", flush=True)

@@ -1,0 +1,28 @@
+"""Planted: a penalty on singular values decomposes the weights anew in every step.
+
+rule: slow-operator
+"""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(
+    nn.Linear(192, 192), nn.Tanh(), nn.Linear(192, 192), nn.Tanh(), nn.Linear(192, 4)
+)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+def spectral_penalty(net: nn.Sequential) -> torch.Tensor:
+    weights = [layer.weight for layer in net if isinstance(layer, nn.Linear)]
+    return torch.stack([torch.linalg.svdvals(one)[0] for one in weights]).sum()  # planted
+
+
+for _ in range(100):
+    x = torch.randn(128, 192)
+    loss = nn.functional.cross_entropy(model(x), torch.randint(0, 4, (128,)))
+    loss = loss + 0.001 * spectral_penalty(model)  # planted
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(f"loss {loss.item():.6f}", flush=True)

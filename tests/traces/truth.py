@@ -37,8 +37,10 @@ PHASES = ("input_wait", "optimizer", "backward", "forward")
 
 STEP = "ProfilerStep#"
 
-BLOCKS, COMPUTES, SILENT, LATENCY, SHORT_PAUSE = 100_000, 100_000, 1_000_000, 50_000, 50_000
-"""From so many ns on a copy has waited, an operator that calls nothing computes, any other does;
+BLOCKS, COMPUTES, SILENT, SETS_UP = 100_000, 100_000, 1_000_000, 5_000_000
+LATENCY = SHORT_PAUSE = 50_000
+"""From so many ns on a copy has waited, an operator of PyTorch that calls nothing computes, one of
+the script's own does, and one of PyTorch that launches something loads it;
 after so many a kernel should have begun, and from so many on a pause is Python."""
 
 VIEW = "aten::t"
@@ -301,12 +303,10 @@ class Truth:
         alone = [s for s in own if not any(s.start <= call.start < s.end for call in calls)]
         if alone and lasting >= COMPUTES:
             return "cpu operators"
-        if lasting < SILENT:
-            return ""
         if len(own) > len(alone):
-            return "initialisation"
+            return "initialisation" if lasting >= SETS_UP else ""
         scripts = [s for s in over if s not in own and not s.name.endswith("Backward0")]
-        return "cpu operators" if scripts else ""
+        return "cpu operators" if scripts and lasting >= SILENT else ""
 
     def _cause(self, span: Span) -> str:
         lasting = span.end - span.start

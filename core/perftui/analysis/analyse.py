@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Idle, explain_idle
 from perftui.analysis.gpu_idle.enclosing_op import EnclosingOps
@@ -30,8 +33,9 @@ def analyse(trace: Trace) -> TraceAnalysis:
     phases = find_phases(trace, host)
     steps = find_steps(trace)
     # It stands for the steps of a trace that marks none.
-    whole = Step(index=-1, start=int(trace.start.min()), end=int(trace.end.max()), row=NONE)
-    of = kinds.devices(trace)[links.activity]
+    near = kinds.believable(trace)
+    whole = Step(-1, int(trace.start[near].min()), int(trace.ends_of(near).max()), row=NONE)
+    of = np.where(near[links.activity], kinds.devices(trace)[links.activity], NONE)
     idle = {
         each.device: explain_idle(trace, links, of == each.device, host, whole.start, whole.end)
         for each in activity
@@ -86,6 +90,10 @@ def _notes(
     yield from (warning.message for warning in trace.warnings)
     if not activity:
         yield "no GPU activity recorded"
+    apart = int(np.count_nonzero(~kinds.believable(trace)))
+    if apart:
+        events = fmt.several(apart, "event")
+        yield f"{events} with times hours from all others: left out of steps and idle time"
     if not steps:
         yield "no steps marked: the budget is that of the whole trace"
     if len(activity) > 1:

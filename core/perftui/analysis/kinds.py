@@ -22,6 +22,7 @@ from perftui.trace.categories import (
     XPU_WAIT,
 )
 from perftui.trace.columns.downcast import downcast
+from perftui.trace.columns.outliers import FAR, time_outliers
 from perftui.trace.model import NONE, Ints, Trace
 
 Mask = npt.NDArray[np.bool_]
@@ -148,6 +149,18 @@ def devices(trace: Trace) -> Ints:
 def on_cpu(trace: Trace) -> Mask:
     """Rows of CPU threads."""
     mask: Mask = devices(trace) == NONE
+    return mask
+
+
+@cached
+def believable(trace: Trace) -> Mask:
+    """Rows whose times can be true: no hours lie between them, or their ends, and all others."""
+    mask = np.ones(len(trace), dtype=bool)
+    apart = time_outliers(trace.start)
+    if apart is not None:
+        mask[apart.rows] = False
+    latest = int(trace.start[mask].max())
+    mask &= trace.duration < latest + FAR - trace.start
     return mask
 
 

@@ -36,6 +36,10 @@ _IDLE = {
     GapCause.LAUNCH.value: "while the host launches kernels",
     GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
     GapCause.ALLOCATION.value: "while the host gets memory from the driver or gives it back",
+    GapCause.CPU_OPERATORS.value: "while an operator computes on the CPU",
+    GapCause.COMPILATION.value: "while torch.compile compiles",
+    GapCause.INITIALISATION.value: "while the driver and libraries load code",
+    GapCause.QUEUED.value: "with work queued: it waits for work that is not in the trace",
     GapCause.PROFILER.value: "while the profiler works",
     GapCause.UNEXPLAINED.value: "and nothing recorded says why",
 }

@@ -9,7 +9,7 @@ from perftui.analysis.model import Gap
 from perftui.analysis.ops import frames
 from perftui.facts.place import Place
 from perftui.facts.trace_steps import TraceSteps
-from perftui.trace.categories import PYTHON
+from perftui.trace.categories import CPU_OP, PYTHON
 from perftui.trace.model import NONE, Trace
 
 
@@ -18,11 +18,24 @@ def place_of(gap: Gap, steps: TraceSteps) -> Place:
     launching thread) and the line of user code."""
     trace, within = steps.analysis.trace, steps.step_at(gap.start)
     step = within.index if within and steps.steps else None
-    known = [row for row in (gap.wait_row, gap.operator_row, gap.launch_row) if row != NONE]
-    row = known[0] if known else NONE
+    rows = [gap.wait_row, gap.operator_row, gap.launch_row]
+    if gap.wait_row == NONE and _launches_over(trace, gap):
+        rows = [gap.launch_row]
+    row = next((row for row in rows if row != NONE), NONE)
     operator = trace.name_of(row) if row != NONE else None
     file, line = source_line(trace, row)
     return Place(None, step, gap.start, gap.end, row if row != NONE else None, operator, file, line)
+
+
+def _launches_over(trace: Trace, gap: Gap) -> bool:
+    """Whether the launch takes most of a gap, in no operator."""
+    if gap.launch_row == NONE or int(trace.parent[gap.launch_row]) != gap.operator_row:
+        return False
+    if trace.categories[int(trace.category[gap.operator_row])] == CPU_OP:
+        return False
+    start = max(int(trace.start[gap.launch_row]), gap.start)
+    end = int(trace.start[gap.launch_row] + trace.duration[gap.launch_row])
+    return 2 * (min(end, gap.end) - start) > gap.duration
 
 
 def source_line(trace: Trace, row: int) -> tuple[str | None, int | None]:

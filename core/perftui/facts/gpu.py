@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.machine import computes_on_gpu, machine_use
+from perftui.facts.trace_complete import complete, no_kernels
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 
 
@@ -34,4 +35,17 @@ def device_steps(facts: Facts) -> TraceSteps:
         raise NotApplicableError
     if trace is None:
         raise UnknownError("no window has been profiled")
-    raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
+    raise UnknownError(no_kernels(trace.analysis))
+
+
+@fact
+def idle_steps(facts: Facts) -> TraceSteps:
+    """``device_steps`` of a trace whose idle time is to be believed.
+
+    Raises:
+        NotApplicableError: the training has no GPU.
+        UnknownError: no trace shows it, or too little of it.
+    """
+    found = device_steps(facts)
+    complete(found.analysis)
+    return found

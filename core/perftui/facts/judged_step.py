@@ -13,6 +13,7 @@ from perftui.facts.main_thread import is_without_steps, stack_samples
 from perftui.facts.phase_shares import host_phases, phase_shares
 from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.steps import LONG_RUN_NS, steady_step, step_breakdown
+from perftui.facts.trace_complete import complete
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.facts.unprofiled import unprofiled
 from perftui.run.stack_samples import BACKWARD, COLLATE, FETCH, FORWARD, OPTIMIZER
@@ -80,10 +81,12 @@ def judged_step(facts: Facts) -> JudgedStep:
     """The step of the run, split as its newest window tells; of a trace alone the trace's.
 
     Raises:
-        UnknownError: there are too few steps, or nothing shows where their time goes.
+        UnknownError: there are too few steps, or nothing shows where their time goes, or what the
+            device did is not all in the trace.
     """
     trace = trace_steps.or_none(facts)
     if trace is not None and trace.has_gpu:
+        complete(trace.analysis)
         return _of_device(facts, trace)
     if facts.run is None:
         if trace is None:

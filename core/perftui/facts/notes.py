@@ -8,7 +8,9 @@ from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.other_steps import other_steps
 from perftui.facts.own_cost import overhead_budget, recording_cost
-from perftui.facts.steps import TRAIN, activity, run_is_over, step_kind
+from perftui.facts.steps import TRAIN, activity, run_is_over, step_breakdown, step_kind
+from perftui.facts.trace_steps import trace_steps
+from perftui.facts.unprofiled import DISAGREES
 from perftui.run.reader import RankSnapshot, RunSnapshot
 from perftui.run.stack_samples import NO_STACKS
 
@@ -51,6 +53,7 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
     yield from _cost(facts)
+    yield from _longer_window(facts)
     yield from problems(run)
 
 
@@ -64,6 +67,19 @@ def _cost(facts: Facts) -> Iterator[str]:
             f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
             f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "
             "for its first window; its steps are judged without that"
+        )
+
+
+def _longer_window(facts: Facts) -> Iterator[str]:
+    """Where the steps of the window are not like the others, and which of them are believed."""
+    window, of_run = trace_steps.or_none(facts), step_breakdown(facts)
+    if window is None or not window.has_gpu or not window.steps or not of_run or not of_run.mean:
+        return
+    if abs(window.step_ns - of_run.mean) > DISAGREES * of_run.mean:
+        yield (
+            f"a step of the window takes {fmt.duration(window.step_ns)} on the GPU, one of the run "
+            f"{fmt.duration(of_run.mean)} in the mean: the run's is believed, since profiling "
+            "slows the host, and its idle time is split as that of the window"
         )
 
 

@@ -162,14 +162,17 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
     return StepTime(min(total, judged.of.mean), tuple(parts))
 
 
-def loops_over_rows(known: Sequence[Loop]) -> list[Loop]:
+@trace_fact
+def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     """Those in which each turn takes its piece of a tensor, and behind them what the backward pass
     does turn by turn.
 
     A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
     gradients of others in each turn.
     """
-    chosen, undone = [], []
+    known = loops(analysis)
+    chosen: list[Loop] = []
+    undone: list[Loop] = []
     for loop in known:
         if loop.phase == BACKWARD or not loop.indexing:
             continue
@@ -179,7 +182,7 @@ def loops_over_rows(known: Sequence[Loop]) -> list[Loop]:
         if back or loop.indexing >= CLEARLY:
             chosen.append(loop)
             undone += [one for one in back if one not in undone]
-    return chosen + undone
+    return (*chosen, *undone)
 
 
 def _is_alike(one: Loop, other: Loop) -> bool:

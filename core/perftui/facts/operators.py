@@ -57,10 +57,16 @@ class Operators:
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Those whose names ``accepts`` accepts."""
         known = np.zeros(len(self.trace.names), dtype=bool)
-        for number in np.unique(self.name).tolist():
+        for number in self._names:
             known[number] = bool(accepts(self.trace.names[number]))
         mask: Mask = known[self.name]
         return mask
+
+    @cached_property
+    def _names(self) -> list[int]:
+        """Numbers of the names that occur."""
+        present: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
+        return present
 
     def within(self, chosen: Mask) -> Mask:
         """Those that are ``chosen``, and all that they call."""
@@ -144,19 +150,23 @@ def operators(analysis: TraceAnalysis) -> Operators:
 
 
 def _phases(trace: Trace, steps: TraceSteps, rows: Int64) -> tuple[Int64, dict[str, int]]:
-    phase = np.full(len(rows), PHASES.index(OTHER), dtype=np.int64)
-    lengths = {}
-    starts = trace.start[rows]
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    left = int((end - start).sum())
+    other = PHASES.index(OTHER)
+    lengths = {OTHER: int((end - start).sum())}
+    # Phases exclude each other: one begins or ends at each of these times, the last of equal ones
+    # is a beginning.
+    times, labels = [np.array([np.iinfo(np.int64).min])], [np.array([other])]
     for name, part in find_phases(trace, Host(trace)).items():
-        length = int(part.within(start, end).sum())
-        left -= length
-        if name in PHASES:
-            phase[part.holds(starts)] = PHASES.index(name)
-            lengths[name] = length
-    return phase, {**lengths, OTHER: left}
+        lengths[name] = int(part.within(start, end).sum())
+        lengths[OTHER] -= lengths[name]
+        number = PHASES.index(name) if name in PHASES else other
+        times += [part.end, part.start]
+        labels += [np.full(len(part), other), np.full(len(part), number)]
+    edges, label = np.concatenate(times), np.concatenate(labels)
+    order = np.lexsort((label != other, edges))
+    at = np.searchsorted(edges[order], trace.start[rows], side="right") - 1
+    return label[order][at].astype(np.int64), lengths
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts
 from perftui.facts.gap_lines import gap_lines
@@ -22,7 +23,7 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     judged = judged_step.or_none(facts)
     if judged is None:
         return None
-    if judged.on_device:
+    if judged.on_device and part in set(GapCause):
         of_cause = (one.thread for one in gap_lines(facts) if one.cause.value == part)
         return next(of_cause, None)
     outside, inside = stack_samples(facts)

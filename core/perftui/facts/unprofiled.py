@@ -1,7 +1,8 @@
 """What the device does in a step that nobody profiles, by a profiled one and the run's own steps.
 
-What the device works takes as long with the profiler as without; it slows only the host. So of the
-run's mean step, idle time is what the device's work leaves, and its causes are those of the window.
+What the device works takes as long with the profiler as without; it slows only the host. So of a
+shorter step of the run, idle time is what the device's work leaves. Of a longer one the run's own
+phases say what the window has not seen.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ def unprofiled(
         idle[_LAUNCH] = idle.get(_LAUNCH, 0)
         idle[_LAUNCH] -= min(-missing, round(MOST_SLOWED * idle[_LAUNCH]))
         return work | _shared(idle, left)
-    unseen = _unseen(missing, of_run, host) if host is not None else {}
-    waits = {_WAIT: idle.pop(_WAIT)} if host is not None else {}
-    rest = left - sum(unseen.values()) - sum(waits.values())
-    if not sum(idle.values()):
-        idle[GapCause.UNEXPLAINED.value] = 1
-    return _sum(work, _shared(idle, rest), waits, unseen)
+    known: dict[str, int] = {}
+    if host is not None:
+        known = _sum({_WAIT: idle.pop(_WAIT)}, _unseen(missing, of_run, host))
+    # Whatever else makes steps longer than those of the window, it is in all that is left.
+    rest = work | idle
+    if not sum(rest.values()):
+        rest[GapCause.UNEXPLAINED.value] = 1
+    return _sum(_shared(rest, of_run.mean - sum(known.values())), known)
 
 
 def _unseen(missing: int, of_run: StepBreakdown, host: Mapping[str, int]) -> dict[str, int]:

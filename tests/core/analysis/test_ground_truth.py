@@ -27,7 +27,7 @@ LASTING = (
     | st.integers(1, us(40))
     | st.integers(1, 8).map(lambda n: us(n * 50))
 )
-LONG = LASTING | st.sampled_from([us(999), ms(1), us(1100)])
+LONG = LASTING | st.sampled_from([us(999), ms(1), us(1100), us(4999), ms(5)])
 TIME = st.integers(0, 200).map(us) | st.integers(0, us(200))
 PLACE = {
     "stream": st.sampled_from([7, 7, 20]),

@@ -163,8 +163,8 @@ def test_calls_that_take_long_do_something_else(name: str, lasting: int, cause: 
     [
         ("aten::normal_", False, 99, GapCause.LAUNCH),
         ("aten::normal_", False, 100, GapCause.CPU_OPERATORS),
-        ("aten::cudnn_convolution", True, 999, GapCause.LAUNCH),
-        ("aten::cudnn_convolution", True, 1_000, GapCause.INITIALISATION),
+        ("aten::cudnn_convolution", True, 4_999, GapCause.LAUNCH),
+        ("aten::cudnn_convolution", True, 5_000, GapCause.INITIALISATION),
         ("MyFunction", True, 999, GapCause.LAUNCH),
         ("MyFunction", True, 1_000, GapCause.CPU_OPERATORS),
         ("MyFunctionBackward", True, 1_000, GapCause.CPU_OPERATORS),

@@ -15,7 +15,11 @@ from tests.core.diagnosis.stories import reasons
 from tests.traces.builder import TraceBuilder, ms, us
 
 NODE = "autograd::engine::evaluate_function: "
-LINES = (("/p/model.py", 12, "forward"), ("/p/train.py", 20, "backward"))
+LINES = (
+    ("/p/model.py", 12, "forward"),
+    ("/p/train.py", 20, "backward"),
+    ("/p/train.py", 25, "optimizer"),
+)
 
 
 Part = tuple[int, float, tuple[str, ...]]
@@ -217,8 +221,8 @@ def test_a_dense_gradient_of_a_large_table_is_told() -> None:
     finding = dense()
     assert finding is not None
     assert finding.sentence == (
-        "An embedding table of 5.0 million numbers gets a dense gradient, and the optimizer goes "
-        "through all of it: 10 ms of each 40 ms step (26 %)."
+        "An embedding table of 5.0 million numbers at train.py:25 gets a dense gradient, and the "
+        "optimizer goes through all of it: 10 ms of each 40 ms step (26 %)."
     )
     assert finding.cost_ns == pytest.approx((2 + 10 * 5 / 6) * MS, rel=0.01)
 

@@ -56,6 +56,10 @@ SHORT_NAMES = {
     "synchronisation": ("sync",),
     "launch-bound": ("launch",),
     "allocation": ("alloc",),
+    "cpu operators": ("cpu ops",),
+    "compilation": ("compile",),
+    "initialisation": ("init",),
+    "queue wait": ("queue",),
 }
 """Shorter names, the longest first: a name that is cut cannot be understood."""
 

@@ -46,7 +46,7 @@ class Host:
     @cached_property
     def span(self) -> Intervals:
         """From the first to the last thing recorded on any CPU thread; empty if there is none."""
-        rows = kinds.on_cpu(self.trace)
+        rows = kinds.on_cpu(self.trace) & kinds.believable(self.trace)
         if not rows.any():
             return EMPTY
         return union(
@@ -121,6 +121,7 @@ class Host:
 
     def _of_thread(self, track: int) -> States:
         here = (self.trace.track == track) | kinds.of_any_thread(self.trace)
+        here &= kinds.believable(self.trace)
         work = host_work(self.trace, track)
         own = {
             GapCause.CPU_OPERATORS: work.computing,

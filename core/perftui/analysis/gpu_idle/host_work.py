@@ -15,7 +15,11 @@ COMPUTES = 100_000
 computes on the CPU: what it does before a launch takes 1 to 50 us, also on slow hosts."""
 
 SILENT = 1_000_000
-"""From so many ns without a sign of life on any other operator does more than prepare a launch."""
+"""From so many ns without a sign of life on an operator of the script's own computes something."""
+
+SETS_UP = 5_000_000
+"""From so many ns without a sign of life on an operator of PyTorch that launches something loads or
+chooses it first: less may be an interruption."""
 
 
 class HostWork(NamedTuple):
@@ -30,7 +34,7 @@ class HostWork(NamedTuple):
 
 def host_work(trace: Trace, track: int) -> HostWork:
     """What the thread of ``track`` does so: in intervals in which nothing else begins or ends."""
-    here = trace.track == track
+    here = (trace.track == track) & kinds.believable(trace)
     called = np.flatnonzero(here & kinds.launches(trace))
     rows = np.flatnonzero(here & kinds.operators(trace))
     starts, ends = trace.start[rows], trace.ends_of(rows)
@@ -48,10 +52,10 @@ def host_work(trace: Trace, track: int) -> HostWork:
 
     silent = _silences(np.concatenate([starts, ends, calls.start, calls.end]))
     silent = silent[~unite(views, calls).holds(silent[:, 0])]
-    at, long = silent[:, 0], silent[:, 1] - silent[:, 0] >= SILENT
-    computes = alone.holds(at)
-    sets_up = ~computes & long & launching.holds(at)
-    computes |= ~sets_up & long & others.holds(at)
+    at, lasting = silent[:, 0], silent[:, 1] - silent[:, 0]
+    computes, launches = alone.holds(at), launching.holds(at)
+    sets_up = ~computes & launches & (lasting >= SETS_UP)
+    computes |= ~launches & others.holds(at) & (lasting >= SILENT)
     return HostWork(union(*silent[computes].T), union(*silent[sets_up].T))
 
 

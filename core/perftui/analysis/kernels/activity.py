@@ -16,10 +16,12 @@ from perftui.trace.model import NONE, Int64, Trace
 
 
 def device_activities(trace: Trace, links: Links) -> tuple[DeviceActivity, ...]:
-    """One for each device that ran anything, by number."""
+    """One for each device that ran anything at a time that can be true, by number."""
     devices = kinds.devices(trace)[links.activity]
+    near = kinds.believable(trace)[links.activity]
     return tuple(
-        _activity(trace, links, device, devices == device) for device in np.unique(devices).tolist()
+        _activity(trace, links, device, devices == device)
+        for device in np.unique(devices[near]).tolist()
     )
 
 
@@ -30,6 +32,7 @@ def busy(trace: Trace, rows: Int64) -> Intervals:
 
 def _activity(trace: Trace, links: Links, device: int, mine: kinds.Mask) -> DeviceActivity:
     rows = links.activity[mine]
+    near = rows[kinds.believable(trace)[rows]]
     sums = {
         category: _count_and_sum(trace, rows, category) for category in (KERNEL, MEMCPY, MEMSET)
     }
@@ -42,9 +45,9 @@ def _activity(trace: Trace, links: Links, device: int, mine: kinds.Mask) -> Devi
         memcpy_sum=sums[MEMCPY][1],
         memset_count=sums[MEMSET][0],
         memset_sum=sums[MEMSET][1],
-        start=int(trace.start[rows].min()),
-        end=int(trace.ends_of(rows).max()),
-        busy=busy(trace, rows).total,
+        start=int(trace.start[near].min()),
+        end=int(trace.ends_of(near).max()),
+        busy=busy(trace, near).total,
         unlinked=int(np.count_nonzero(links.launch[mine] == NONE)),
     )
 

@@ -49,4 +49,5 @@ def find_phases(trace: Trace, host: Host) -> Mapping[str, Intervals]:
 
 
 def _covered(trace: Trace, rows: Mask) -> Intervals:
+    rows = rows & kinds.believable(trace)
     return union(trace.start[rows], trace.ends_of(rows))

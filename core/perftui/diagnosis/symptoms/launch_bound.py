@@ -2,73 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.facts.fact import Facts, UnknownError
-from perftui.facts.gpu import device_steps
+from perftui.facts.fact import Facts
+from perftui.facts.gpu import idle_steps
+from perftui.facts.idle_place import idle_place
+from perftui.facts.judged_step import judged_step
 from perftui.facts.kernels import Launches, launches
-from perftui.facts.trace_steps import TraceSteps
 
-LAUNCH_KERNELS = 100
-"""Fewest kernels a step; nsys-ai."""
+MANY_KERNELS = 100
+"""Kernels a step from which on it is their number that takes the host's time; nsys-ai."""
 
-LAUNCH_KERNEL_NS = 10_000
-"""Median kernel below this: a launch takes 5 to 10 µs of host time, so shorter kernels end before
-the next one is there. nsys-ai and TraceLens use 10 µs."""
-
-LAUNCH_EMPTY_QUEUE = 0.5
-"""Share of launches that find nothing queued or running on the device: most of them."""
+SHORT_KERNEL = 10_000
+"""ns below which a kernel is over before the next one is there: a launch takes 5 to 10 us of the
+host. nsys-ai and TraceLens use 10 us."""
 
 
 def _launching(facts: Facts) -> Lost | None:
-    trace = device_steps(facts)
-    if trace.steps == 0:
-        raise UnknownError("the trace marks no steps, so kernels a step cannot be counted")
+    trace, judged = idle_steps(facts), judged_step(facts)
+    idle, step = judged.part(GapCause.LAUNCH.value), judged.of
     found = launches(trace.analysis)
-    idle = trace.part(GapCause.LAUNCH.value)
-    if found is None:
+    if found is None or idle < LAUNCH.limits.warning * step.mean:
         return None
-    empty = found.empty_queue or 0.0
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    which = "a step" if trace.steps else "in all"
     return Lost(
         idle,
-        trace.breakdown,
-        f"The GPU idles {fmt.part_of_step(idle, trace.step_ns)} between launches: "
-        f"{found.kernels_per_step} kernels a step, "
+        step,
+        f"The GPU idles {describe(idle, step.mean)} between launches: "
+        f"{found.kernels_per_step} kernels {which}, "
         f"half of them no longer than {fmt.duration(found.median_ns)}.",
-        (
-            Figure.share("device idle, launching", idle / trace.step_ns, LAUNCH.limits.warning),
-            Figure("kernels a step", found.kernels_per_step, "count", LAUNCH_KERNELS),
-            Figure("median kernel", found.median_ns, "ns", LAUNCH_KERNEL_NS),
-            Figure.share("launches into an empty queue", empty, LAUNCH_EMPTY_QUEUE),
-            Figure("steady steps", trace.steps, "count"),
-        ),
-        doubt=_other_than_short_kernels(found, idle, trace),
+        tuple(_figures(found, idle / step.mean, which, trace.steps)),
+        place=idle_place(facts, GapCause.LAUNCH, trace),
     )
 
 
-def _other_than_short_kernels(found: Launches, idle: int, trace: TraceSteps) -> str:
-    """What speaks against launching as the cause, empty where nothing does."""
-    if found.empty_queue is None:
-        return "the kernels' launches are not in the trace"
-    if found.kernels_per_step < LAUNCH_KERNELS:
-        but = f"a step has only {fmt.several(found.kernels_per_step, 'kernel')}"
-    elif found.median_ns >= LAUNCH_KERNEL_NS:
-        but = f"half of its kernels last {fmt.duration(found.median_ns)} or more"
-    elif found.empty_queue < LAUNCH_EMPTY_QUEUE:
-        but = "its queue is seldom empty"
-    else:
-        return ""
-    waits = f"the GPU idles {fmt.part_of_step(idle, trace.step_ns)} between launches"
-    return f"{waits}, yet {but}: no rule says why"
+def _figures(found: Launches, share: float, which: str, steps: int) -> Iterator[Figure]:
+    yield Figure.share("device idle, launching", share, LAUNCH.limits.warning)
+    yield Figure(f"kernels {which}", found.kernels_per_step, "count")
+    yield Figure("median kernel", found.median_ns, "ns")
+    if found.empty_queue is not None:
+        yield Figure.share("launches into an empty queue", found.empty_queue)
+    yield Figure("what helps", _advice(found))
+    yield Figure("steady steps", steps, "count")
+
+
+def _advice(found: Launches) -> str:
+    """By the number and the length of the kernels."""
+    if found.median_ns >= SHORT_KERNEL:
+        return "less work of the host for each launch: torch.compile"
+    if found.kernels_per_step >= MANY_KERNELS:
+        return "CUDA graphs, torch.compile, fused optimizers; a larger batch"
+    return "a larger batch, or several steps in one CUDA graph"
 
 
 LAUNCH = Rule(
     id="launch-bound",
-    when="the GPU idles while many short kernels are launched",
+    when="the GPU idles while the host makes its way to the next launch",
     explanation=(
-        "The host takes longer to launch a kernel than the GPU to run it. Fewer, longer kernels "
+        "The host takes longer to launch a kernel than the GPU to run it: the time is spent in "
+        "operators and calls that enqueue, and in the Python between them. Fewer, longer kernels "
         "help: torch.compile, CUDA graphs, foreach or fused optimizers, a larger batch."
     ),
     lost=_launching,

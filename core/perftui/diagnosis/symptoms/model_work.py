@@ -10,7 +10,7 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.judged_step import JudgedStep
 from perftui.facts.lines import LineShare
 from perftui.facts.model_passes import attention, embedding_gradients, recomputed, repeated_passes
-from perftui.facts.operator_lines import at, line_of, lines_of, place_of
+from perftui.facts.operator_lines import at, line_of, line_with, lines_of, place_of
 from perftui.facts.operators import cpu_operators, in_step, of_phases
 from perftui.facts.settings import Parameters, settings
 
@@ -20,6 +20,8 @@ updating that."""
 
 FEWEST_ROWS = 1_000_000
 """Elements of a table below which a dense gradient is small beside the rest of a step."""
+
+_TABLES = frozenset({"Embedding", "EmbeddingBag"})
 
 TEACHER = 1.5
 """Tensors of all modules to those in optimizers, from which on another model may run as well."""
@@ -116,14 +118,14 @@ def _dense(facts: Facts) -> Lost | None:
     gradient = in_step(found, judged, work.by_phase)
     update = in_step(found, judged, of_phases(found, OPTIMIZER))
     cost = gradient.ns + round(share * update.ns)
-    line = line_of(facts, FORWARD, r"embed|items|words|table", only=True)
+    line = line_with(facts, _TABLES) or line_of(facts, OPTIMIZER)
     place = place_of(facts, line, "aten::embedding_dense_backward")
     mean = judged.of.mean
     return Lost(
         cost,
         judged.of,
-        f"An embedding table of {largest / 1e6:.1f} million numbers gets a dense gradient, and the "
-        f"optimizer goes through all of it: {fmt.part_of_step(cost, mean)}.",
+        f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
+        f"gradient, and the optimizer goes through all of it: {fmt.part_of_step(cost, mean)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),

@@ -21,6 +21,9 @@ FEW_CASTS = 4
 FEW_COPIES = 4
 """Copies of a step that are none to speak of."""
 
+_ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
+"""The text of a line with more than one element-wise operator."""
+
 CHAIN = 8
 """Element-wise operators of a step that are a chain rather than a residual connection."""
 
@@ -67,7 +70,7 @@ def _elementwise(facts: Facts) -> Lost | None:
     if work.calls < CHAIN:
         return None
     time = in_step(found, judged, work.by_phase)
-    line = line_of(facts, FORWARD, r"[-+*/]|\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\(|\*\*")
+    line = line_of(facts, FORWARD, _ARITHMETIC)
     mean = judged.of.mean
     return Lost(
         # One pass over memory in place of a chain of them.

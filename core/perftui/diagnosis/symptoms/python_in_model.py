@@ -27,7 +27,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     tensors, or an optimizer's over tensors, are left to the rules about those.
     """
     found, judged = cpu_operators(facts)
-    looped = _looped(found, loops(facts))
+    looped = _looped(found, loops_over_rows(facts), loops(facts))
     python = {
         phase: judged.part(f"{PYTHON_IN}{phase}")
         for phase in (FORWARD, OPERATORS, OPTIMIZER)
@@ -61,7 +61,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     )
 
 
-def _looped(found: Operators, known: Sequence[Loop]) -> frozenset[str]:
+def _looped(found: Operators, over_rows: Sequence[Loop], known: Sequence[Loop]) -> frozenset[str]:
     """Phases of whose outermost operators most are in such loops."""
     top = found.caller == NONE
     calls = {
@@ -69,7 +69,7 @@ def _looped(found: Operators, known: Sequence[Loop]) -> frozenset[str]:
         for number, name in enumerate(PHASES)
     }
     over = Counter[str]()
-    for loop in (*loops_over_rows(known), *(one for one in known if one.phase == OPTIMIZER)):
+    for loop in (*over_rows, *(one for one in known if one.phase == OPTIMIZER)):
         over[loop.phase] += len(loop.positions)
     return frozenset(name for name in PHASES if over[name] > calls[name] / 2)
 

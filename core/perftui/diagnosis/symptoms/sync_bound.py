@@ -15,7 +15,7 @@ from perftui.facts.anomaly_checks import anomaly_checks
 from perftui.facts.device_share import part_of, per_step, window_step
 from perftui.facts.fact import Facts
 from perftui.facts.gap_places import most_common, place_of
-from perftui.facts.gpu import device_steps
+from perftui.facts.gpu import idle_steps
 from perftui.facts.host_lines import place_of_rows
 from perftui.facts.host_waits import HostWaits, WaitKind, host_waits
 from perftui.facts.judged_step import judged_step
@@ -35,7 +35,7 @@ _SHOWN_GAPS = 3
 
 
 def _synchronising(facts: Facts) -> Lost | None:
-    trace = device_steps(facts)
+    trace = idle_steps(facts)
     waits, step = host_waits(facts), window_step(facts)
     values, checks = waits.of(WaitKind.VALUE), anomaly_checks.or_none(facts)
     if checks is not None:

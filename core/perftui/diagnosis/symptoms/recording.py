@@ -1,0 +1,131 @@
+"""What a trace cannot say: recorded while the training warmed up, or without all of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perftui import format as fmt
+from perftui.analysis.model import GapCause
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.gap_places import place_of
+from perftui.facts.gpu import idle_steps
+from perftui.facts.idle_place import idle_place
+from perftui.facts.judged_step import judged_step
+from perftui.facts.trace_complete import INCOMPLETE, Missing, missing
+
+_SHOWN = 3
+"""Gaps listed."""
+
+_MOST = 0.99
+
+_VERSIONS = {
+    "cuda_driver_version": "CUDA driver",
+    "cuda_runtime_version": "CUDA runtime",
+    "cupti_version": "CUPTI",
+}
+"""Fields of a trace, as Kineto writes them."""
+
+
+def _initialising(facts: Facts) -> Lost | None:
+    trace, judged = idle_steps(facts), judged_step(facts)
+    idle, step = judged.part(GapCause.INITIALISATION.value), judged.of
+    if idle < INITIALISATION.limits.warning * step.mean:
+        return None
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    longest = [place_of(gap, trace) for gap in trace.gaps(GapCause.INITIALISATION)[:_SHOWN]]
+    gaps = (
+        Figure(place.operator or "gap", place.end - place.start, "ns", place=place)
+        for place in longest
+        if place.start is not None and place.end is not None
+    )
+    return Lost(
+        idle,
+        step,
+        f"The GPU idles {describe(idle, step.mean)} while the driver and libraries load code and "
+        "set themselves up: the recording shows first uses, not steady steps.",
+        (
+            Figure.share("device idle, initialisation", idle / step.mean, 0.10),
+            *gaps,
+            Figure("steady steps", trace.steps, "count"),
+        ),
+        place=idle_place(facts, GapCause.INITIALISATION, trace),
+    )
+
+
+INITIALISATION = Rule(
+    id="initialisation",
+    when="the GPU idles while code is loaded and libraries set themselves up",
+    explanation=(
+        "The first launch of a kernel loads its code, the first call of a library starts it, and "
+        "cudnn.benchmark tries algorithms. A trace of that says nothing of the steps to come. "
+        "Record after some warm-up steps: torch.profiler.schedule(wait=..., warmup=...), or a "
+        "window of perftui, which opens later by itself."
+    ),
+    lost=_initialising,
+    limits=Limits(0.10, 0.20, "As of any other idle time: a tenth of what is judged."),
+    claims=Claim(idle=GapCause.INITIALISATION),
+    answer="record after the warm-up; in a service, warm up before the first request",
+)
+
+
+def _incomplete(facts: Facts) -> Lost | None:
+    if facts.analysis is None:
+        raise NotApplicableError
+    found = missing(facts.analysis)
+    return Lost(
+        0,
+        None,
+        f"{_what(found)}: what looks like idle time may be work that was not recorded.",
+        (
+            Figure.share("missing", found.share, INCOMPLETE),
+            Figure("kernel launches", found.launches, "count"),
+            Figure("of them without a kernel", found.lost, "count"),
+            Figure("of those before the first kernel", found.first, "count"),
+            *_versions(facts),
+        ),
+        # A trace that says little is a worry, and no loss of the training.
+        share=min(found.share, _MOST),
+    )
+
+
+def _what(found: Missing) -> str:
+    if not found.lost:
+        return f"Work was queued for {fmt.duration(found.ahead)} before the first recorded kernel"
+    if found.lost == found.launches:
+        return f"None of the {found.launches} kernel launches in the trace has its kernel in it"
+    share = fmt.percent(found.lost / found.launches)
+    at_first = ", the first ones" if found.first == found.lost else ""
+    return (
+        f"{found.lost} of {found.launches} kernel launches in the trace ({share}{at_first}) have "
+        "no kernel in it"
+    )
+
+
+def _versions(facts: Facts) -> Iterator[Figure]:
+    known = facts.analysis.trace.metadata if facts.analysis else {}
+    for key, label in _VERSIONS.items():
+        if key in known:
+            yield Figure(label, str(known[key]))
+
+
+TRACE_INCOMPLETE = Rule(
+    id="trace-incomplete",
+    when="kernels are missing from the trace",
+    explanation=(
+        "Launches without their kernels, or work that was queued behind something that is not "
+        "there: the profiler lost events, or the file ends too early. CUPTI of CUDA 12.6 to 12.9 "
+        "drops kernels at the start of windows (pytorch/pytorch#192021). Nothing is said of idle "
+        "time where a twentieth is missing. Record again, with another version where it stays."
+    ),
+    lost=_incomplete,
+    limits=Limits(
+        INCOMPLETE,
+        1.0,
+        "Complete traces lack nothing: of 90 looked at none lost more than 1 launch in 1000.",
+        of="of the launches",
+        info=0.005,
+    ),
+    answer="record again; CUDA 12.6 to 12.9 drop kernels at the start of windows",
+)

@@ -1,0 +1,142 @@
+"""Findings about the recording itself: first uses, and kernels that are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perftui.diagnosis.model import Severity
+from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
+from tests.traces.builder import TraceBuilder, ms, us
+
+
+def first_use(loading: int, steps: int = 3) -> TraceBuilder:
+    """Steps of 10 ms in which the first launch takes so many us."""
+    story = training()
+    for _ in range(steps):
+        story.step().launch("gemm", ms(10) - us(loading), call=us(loading)).sync().end()
+    return story
+
+
+def test_code_that_is_loaded_is_initialisation() -> None:
+    finding = finding_of(first_use(4000), "initialisation")
+    assert finding.severity is Severity.CRITICAL
+    assert finding.cost_ns == ms(4)
+    assert finding.sentence == (
+        "The GPU idles 4.0 ms of each 10 ms step (40 %) while the driver and libraries load code "
+        "and set themselves up: the recording shows first uses, not steady steps."
+    )
+    assert finding.place is not None
+    assert finding.place.operator == "cudaLaunchKernel"
+
+
+def test_little_initialisation_is_no_finding() -> None:
+    assert found(diagnosed(first_use(1100)), "initialisation") is not None
+    assert found(diagnosed(first_use(999)), "initialisation") is None
+
+
+def test_idle_time_that_work_waits_in_a_queue_is_named() -> None:
+    story = training()
+    for _ in range(3):
+        begin = story.now
+        story.step().launch("gemm", ms(1)).launch("gemm", ms(1), starts=begin + ms(8))
+        story.at(begin + ms(9)).end()
+    top = diagnosed(story).top
+    assert top is not None
+    assert (top.rule, top.parts) == ("largest-part", ("queue wait",))
+    assert "with work queued: it waits for work that is not in the trace" in top.sentence
+
+
+def losing(lost: int, kept: int, **fields: Any) -> TraceBuilder:
+    """A step whose first launches have no kernels."""
+    story = TraceBuilder(fields=fields).step()
+    for number in range(lost):
+        story.call("cudaLaunchKernel", us(5), correlation=1_000 + number).pause(us(45))
+    for _ in range(kept):
+        story.launch("gemm", us(50)).pause(us(100))
+    return story.end()
+
+
+def test_launches_without_kernels_leave_idle_time_unjudged() -> None:
+    diagnosis = diagnosed(
+        losing(10, 90, cuda_driver_version=12040, cuda_runtime_version=12060, cupti_version=24)
+    )
+    finding = found(diagnosis, "trace-incomplete")
+    assert finding is not None
+    assert finding.severity is Severity.WARNING
+    assert finding.sentence == (
+        "10 of 100 kernel launches in the trace (10 %, the first ones) have no kernel in it: "
+        "what looks like idle time may be work that was not recorded."
+    )
+    facts = {fact.label: fact.value for fact in finding.facts}
+    assert (facts["CUDA driver"], facts["CUDA runtime"], facts["CUPTI"]) == ("12040", "12060", "24")
+    assert [one.rule for one in diagnosis.findings] == ["trace-incomplete"]
+    reason = "10 of 100 kernel launches have no kernel in the trace"
+    for rule in ("launch-bound", "sync-bound", "initialisation", "largest-part"):
+        assert reasons(diagnosis)[rule] == reason
+
+
+@pytest.mark.parametrize(
+    ("lost", "severity"), [(0, None), (4, None), (5, Severity.INFO), (49, Severity.INFO)]
+)
+def test_few_missing_kernels_are_said_beside_the_verdict(
+    lost: int, severity: Severity | None
+) -> None:
+    diagnosis = diagnosed(losing(lost, 1000 - lost))
+    finding = found(diagnosis, "trace-incomplete")
+    assert (finding.severity if finding else None) is severity
+    assert found(diagnosis, "launch-bound") or found(diagnosis, "largest-part")
+
+
+def test_work_before_the_first_kernel_that_is_not_there_is_missing() -> None:
+    story = training().launch("gemm", ms(10), starts=ms(8)).at(ms(20)).op("aten::t", us(1))
+    finding = finding_of(story, "trace-incomplete")
+    assert finding.sentence.startswith("Work was queued for 8.0 ms before the first recorded")
+    assert found(diagnosed(story), "largest-part") is None
+
+
+def test_launches_of_a_graph_that_is_captured_run_nothing() -> None:
+    story = training().step().call("cudaStreamBeginCapture_v10000", us(2))
+    for number in range(50):
+        story.call("cudaLaunchKernel", us(5), correlation=1_000 + number)
+    story.call("cudaStreamEndCapture_v10000", us(2)).launch("gemm", ms(1)).end()
+    assert found(diagnosed(story), "trace-incomplete") is None
+
+
+def test_a_trace_without_kernels_says_what_it_has_instead() -> None:
+    host = training().step().op("aten::mm", us(500))
+    cpu_only = "no GPU kernels in this trace: recorded with CPU activity only"
+    assert reasons(diagnosed(host.end()))["sync-bound"] == cpu_only
+    lost = losing(10, 0)
+    assert reasons(diagnosed(lost))["sync-bound"] == (
+        "no GPU kernels in this trace, though it has 10 launches of them"
+    )
+    finding = finding_of(lost, "trace-incomplete")
+    assert finding.sentence.startswith("None of the 10 kernel launches in the trace has its kernel")
+    calls = training().step().call("hipMalloc", us(9)).end()
+    assert reasons(diagnosed(calls))["sync-bound"] == (
+        "no GPU kernels in this trace, though it has calls or events of a device"
+    )
+
+
+HOURS = 3_600_000_000_000
+
+
+@pytest.mark.parametrize("wrong", ["kernel", "operator", "step"])
+def test_an_event_that_lasts_for_days_makes_no_breakdown_of_days(wrong: str) -> None:
+    story = training()
+    for _ in range(20):
+        story.step().op("aten::mm", us(900)).launch("gemm", us(100)).end()
+    end = story.now
+    if wrong == "kernel":
+        story.kernel("gemm", 48 * HOURS, starts=us(500))
+    elif wrong == "operator":
+        story.at(us(500)).op("aten::mm", 48 * HOURS)
+    else:
+        story.at(end).step(48 * HOURS)
+    for trace in (story, TraceBuilder([s for s in story.spans if "Step#" not in s.name])):
+        judged = diagnosed(trace)
+        assert found(judged, "healthy") is None
+        assert all(finding.step_ns <= end + us(100) for finding in judged.findings)
+        assert judged.findings[0].step_ns > 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perftui.diagnosis.model import Confidence, Severity
+from perftui.facts.fact import Facts
+from perftui.facts.trace_steps import trace_steps
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
 from tests.core.diagnosis.stories import (
     CALL,
@@ -257,3 +259,19 @@ def test_many_short_waits_cost_what_they_take_from_the_host() -> None:
         "(aten::item at train.py:18, 20 times a step)."
     )
     assert "launch-bound" in finding.parts
+
+
+def test_the_end_of_the_loop_is_no_step() -> None:
+    story = TraceBuilder()
+    story.repeat(3, lambda one: one.step().optimizer(ms(2)).end())
+    assert _numbers(story) == [0, 1, 2]
+    story.step().data_wait(ms(1)).end()
+    assert _numbers(story) == [0, 1, 2]
+    story.step().data_wait(ms(1)).optimizer(ms(2)).end()
+    assert _numbers(story) == [0, 1, 2, 3, 4]
+
+
+def _numbers(story: TraceBuilder) -> list[int]:
+    steps = trace_steps.or_none(Facts(None, story.analysis()))
+    assert steps is not None
+    return [one.step.index for one in steps.each]

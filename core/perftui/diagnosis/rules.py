@@ -123,6 +123,7 @@ RULES: tuple[Rule, ...] = (
     cards.SHARED,
     cards.LINK,
 )
-"""In this order they are asked; findings are ranked by what they cost."""
+"""In this order they are asked; findings are ranked by what they cost. Two rows of one id are forms
+of one symptom, of trainings on a GPU and on the CPU."""
 
 BY_ID = {rule.id: rule for rule in RULES}

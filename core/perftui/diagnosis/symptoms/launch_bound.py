@@ -75,8 +75,8 @@ LAUNCH = Rule(
     limits=Limits(
         0.25,
         0.40,
-        "gpu-idle calls a GPU that is busy four fifths of the time well used, and the profiler makes "
-        "launching look longer than it is; HTA looks at launches from a tenth on.",
+        "gpu-idle calls a GPU that is busy four fifths of the time well used, and the profiler "
+        "makes launching look longer than it is.",
         info=LEAST,
     ),
     claims=Claim(idle=GapCause.LAUNCH),

@@ -22,7 +22,7 @@ TRAININGS = Path(__file__).parent / "trainings"
 PERFTUI = (sys.executable, "-m", "perftui_tui")
 PLANTED: dict[str, tuple[list[str], set[str]]] = {
     "input_in_main_thread.py": (["input-in-main-thread"], {"loader-workers"}),
-    "input_with_workers.py": (["input-bound"], {"loader-workers"}),
+    "input_with_workers.py": (["input-disk-bound"], {"loader-workers"}),
     "healthy.py": (["healthy"], set()),
 }
 """By script, the rules whose findings it has, and fixes that the first of them offers."""

@@ -10,6 +10,7 @@ from perftui.diagnosis.model import Abstention, Figure, Finding, Severity
 from perftui.diagnosis.rule import Limits, Verdict
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.judged_step import JudgedStep, judged_step
+from perftui.facts.place import Place
 from perftui.facts.roofline import longest_call
 from perftui.facts.step_kernels import step_kernels, time_by_category
 
@@ -18,6 +19,10 @@ _SHOWN = 3
 
 COMPUTE_BOUND_SHARE = 0.80
 """Of the step; gpu-idle calls a GPU that is busy so much of the time well used."""
+
+
+LISTED = 3
+"""Operators that are listed."""
 
 
 def computes(facts: Facts) -> JudgedStep:
@@ -57,7 +62,12 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
         Severity.INFO,
         f"{subject} {of(judged.computing, step.mean)}: only less or faster computing helps."
         f"{_kernels(facts)}",
-        (Figure.share("computing", share, COMPUTE_BOUND_SHARE), *parts, *_categories(facts)),
+        (
+            Figure.share("computing", share, COMPUTE_BOUND_SHARE),
+            *parts,
+            *_categories(facts),
+            *_operators(facts, judged),
+        ),
         step_ns=step.mean,
         confidence=confidence(step.count, of_run=step.of_run),
         would_raise_confidence=more_steps(step.count),
@@ -84,6 +94,19 @@ def _kernels(facts: Facts) -> str:
 def _categories(facts: Facts) -> tuple[Figure, ...]:
     times = time_by_category.or_none(facts) or {}
     return tuple(Figure(kind.value, time, "ns") for kind, time in times.items())
+
+
+def _operators(facts: Facts, judged: JudgedStep) -> list[Figure]:
+    """The operators that take longest on the CPU, as shares of the time of all."""
+    if judged.on_device or facts.analysis is None:
+        return []
+    table = facts.analysis.ops
+    whole = max(int(table.cpu_self.sum()), 1)
+    longest = zip(table.names[:LISTED], table.cpu_self[:LISTED].tolist(), strict=True)
+    return [
+        Figure.share(f"of operators in {name}", own / whole, place=Place(operator=name))
+        for name, own in longest
+    ]
 
 
 COMPUTE_BOUND = Verdict(

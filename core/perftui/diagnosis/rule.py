@@ -11,6 +11,9 @@ from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.step_breakdown import StepBreakdown
 
+MOST_OF_HINT = 0.99
+"""Share that a rule which never warns does not come to."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -24,6 +27,16 @@ class Limits:
     """What they are shares of, as it ends a sentence."""
     info: float | None = None
     """From which on it is worth a word though no warning; None where it is not."""
+
+    @classmethod
+    def of_hint(cls, info: float, source: str, of: str = "of the step") -> Limits:
+        """Of a rule that never warns: its shares stay below ``MOST_OF_HINT``."""
+        return cls(MOST_OF_HINT, 1.0, source, of, info)
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether the rule never warns."""
+        return self.warning >= MOST_OF_HINT
 
 
 @dataclass(frozen=True)

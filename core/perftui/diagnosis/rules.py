@@ -11,6 +11,8 @@ from perftui.diagnosis.symptoms import (
     copies,
     cpu,
     data,
+    data_pattern,
+    data_workers,
     debug_flags,
     evaluation,
     fusion,
@@ -22,6 +24,7 @@ from perftui.diagnosis.symptoms import (
     layout,
     library_says,
     loader_start,
+    loops,
     machine,
     memory,
     model_work,
@@ -36,12 +39,19 @@ from perftui.diagnosis.symptoms import (
     recompiles,
     recording,
     script_python,
+    sizes,
     slow_steps,
     sync_bound,
 )
 
 RULES: tuple[Rule, ...] = (
     data.MAIN_THREAD,
+    data_workers.OVERSUBSCRIBED,
+    data_pattern.HANDOVER,
+    data_pattern.UNEVEN,
+    data_pattern.BURSTY,
+    data_workers.COMPUTING_WORKERS,
+    data_workers.DISK,
     data.BOUND,
     loader_start.LOADER_START,
     optimizer.SINGLE_TENSOR,
@@ -63,6 +73,7 @@ RULES: tuple[Rule, ...] = (
     copies.PAGEABLE,
     copies.EXPOSED,
     copies.MANY,
+    loops.PER_PARAMETER,
     sync_bound.SYNC,
     script_python.PYTHON,
     launch_bound.LAUNCH,
@@ -74,6 +85,7 @@ RULES: tuple[Rule, ...] = (
     layout.CUDNN_BENCHMARK,
     precision.MATMUL_FP32,
     precision.TENSOR_CORES,
+    sizes.MISALIGNED,
     kernels.FLOAT64,
     cpu.AFFINITY,
     cpu.THREADS,
@@ -84,6 +96,9 @@ RULES: tuple[Rule, ...] = (
     fusion.DTYPE_CHURN,
     fusion.ELEMENTWISE,
     machine.SWAPPING,
+    loops.CONV_BIAS,
+    loops.RECOMPUTE,
+    loops.ZERO_GRAD,
     memory.PRESSURE,
     machine.GPUS_UNUSED,
     machine.SLOW_START,
@@ -108,6 +123,7 @@ RULES: tuple[Rule, ...] = (
     cards.SHARED,
     cards.LINK,
 )
-"""In this order they are asked; findings are ranked by what they cost."""
+"""In this order they are asked; findings are ranked by what they cost. Two rows of one id are forms
+of one symptom, of trainings on a GPU and on the CPU."""
 
 BY_ID = {rule.id: rule for rule in RULES}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.loader import training_loader
 from perftui.facts.machine import machine_use, ranks_here
 from perftui.facts.settings import settings
 
 BUSY = 0.8
 """Of the cores that a training may use: from there on it is bound to them."""
+
+TOO_MANY = 1.5
+"""Threads for each core from which on they are too many: a few more than cores cost little."""
 
 BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 """Variables by which OpenMP keeps each thread to a core of its own: the mask of one thread then
@@ -36,6 +39,20 @@ class CpuShare:
     """Of all others of the machine, that nothing used."""
     has_workers: bool
     """Whether data-loader workers run beside them."""
+    by_quota: bool
+    """Whether a quota of the container sets the limit: torch does not know of it, unlike of a
+    mask."""
+
+    @property
+    def asked(self) -> int:
+        """Threads of all processes together."""
+        return self.threads * self.ranks
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are many more threads than cores, and no mask is the reason."""
+        many = self.threads > 1 and self.asked >= TOO_MANY * self.allowed
+        return many and (self.by_quota or not self.is_bound)
 
     @property
     def is_bound(self) -> bool:
@@ -54,12 +71,13 @@ def cpu_share(facts: Facts) -> CpuShare:
     """Of the rank's host.
 
     Raises:
-        UnknownError: the threads of torch or the use of cores was not recorded.
+        NotApplicableError: the run does not say how many threads torch has, as older ones.
+        UnknownError: the use of cores was not sampled.
     """
     known, use = settings(facts), machine_use(facts)
     threads = known.threads.intra_op if known and known.threads else None
     if known is None or threads is None:
-        raise UnknownError("the threads of torch were not recorded")
+        raise NotApplicableError
     if use.machine_cores is None or use.tree_cores is None or not use.cores:
         raise UnknownError("the use of cores was not sampled")
     installed = use.installed_cores or use.cores
@@ -80,4 +98,5 @@ def cpu_share(facts: Facts) -> CpuShare:
         idle=idle,
         idle_outside=max(min(unused - idle, installed - allowed), 0.0),
         has_workers=bool(workers and workers.num_workers),
+        by_quota=bool(known.cores and known.cores.affinity and use.cores < known.cores.affinity),
     )

@@ -75,7 +75,9 @@ def _lines(facts: Facts, of_eval: Table) -> LinesByTime | None:
     if not len(outside) or "stage" not in outside or not len(of_eval):
         return None
     during = union(of_eval["start"], of_eval["start"] + of_eval["duration"])
+    # Of a row only its first moment is certain: one that began in training says nothing here.
     held = during.within(outside["time"], outside["time"] + outside["held"])
+    held = np.where(during.holds(outside["time"]), held, 0)
     if int((held > 0).sum()) < FEWEST_MOMENTS:
         return None
     # The model's own lines are called by training too: those that only evaluation has are its own.

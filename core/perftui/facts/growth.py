@@ -88,7 +88,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     phase = max(parts, key=lambda name: parts[name].last - parts[name].first)
     part = parts[phase]
     added = part.last - part.first
-    rest = Trend(whole.first - part.first, whole.last - part.last, 0.0)
+    rest = trend(rows["duration"] - rows[phase])
     is_alone = part.growth >= ALONE * max(rest.growth, 0.0) and added >= 0.5 * (
         whole.last - whole.first
     )

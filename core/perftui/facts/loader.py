@@ -38,6 +38,11 @@ class LoaderFacts:
     """Cannot be sent to workers that are spawned rather than forked."""
     start_method: str | None = None
     """``fork``, ``spawn`` or ``forkserver``: how workers would be started."""
+    path: str | None = None
+    """Where the dataset says its data lies: the first path among its attributes."""
+    mount: str | None = None
+    filesystem: str | None = None
+    """The mount that holds it, and its kind: ``ext4``, ``nfs4``, or the scheme of a URL."""
     file: str | None = None
     line: int | None = None
     numbers: tuple[int, ...] = ()

@@ -12,6 +12,9 @@ from perftui.facts.loader import training_loader
 from perftui.facts.steps import steady_mask, steady_rows, steady_span, steady_sums, step_kind
 from perftui.run.table import Table
 
+MOSTLY_KNOWN = 0.9
+"""Of the steps, whose waits speak for all: one that begins an epoch has none of its own."""
+
 
 @dataclass(frozen=True)
 class LoaderWork:
@@ -88,13 +91,34 @@ def loader_work(facts: Facts) -> LoaderWork | None:
 def fetch_cpu(facts: Facts) -> float | None:
     """Share of the data loader wait in which the training thread itself computes, 0 to 1; the rest
     it waits for a disk or a network. None where workers fetch."""
+    feeds = training_loader(facts)
+    return None if feeds is not None and feeds.num_workers else wait_cpu(facts)
+
+
+@fact
+def fetch_demand(facts: Facts) -> float | None:
+    """``fetch_cpu`` with the time in which the thread would compute and waits for a core; None
+    where either is unknown."""
+    computes, table = fetch_cpu(facts), facts.rank.workers if facts.rank else Table()
+    if computes is None or "delayed" not in table or not len(table):
+        return None
+    own = table["worker"] < 0
+    cpu, delayed = int(table["cpu"][own].sum()), int(table["delayed"][own].sum())
+    return min(computes * (cpu + delayed) / cpu, 1.0) if cpu else None
+
+
+@fact
+def wait_cpu(facts: Facts) -> float | None:
+    """Share of the data loader wait in which the training thread computes, 0 to 1, whoever fetches:
+    with workers it then unpacks what they hand over. None where it was not recorded."""
     steps, sums = steady_rows(facts), steady_sums(facts)
-    if "input_cpu" not in steps or not len(steps) or int(steps["input_cpu"].min()) < 0:
+    if "input_cpu" not in steps or not len(steps):
         return None
-    if sums.of("input_cpu").count < sums.rows:
+    known = steps.where(steps["input_cpu"] >= 0)
+    if len(known) < MOSTLY_KNOWN * len(steps) or sums.of("input_cpu").count < sums.rows:
         return None
-    wait = int(steps["input_wait"].sum()) + int(sums.of("input_wait").total)
-    busy = int(steps["input_cpu"].sum()) + int(sums.of("input_cpu").total)
+    wait = int(known["input_wait"].sum()) + int(sums.of("input_wait").total)
+    busy = int(known["input_cpu"].sum()) + int(sums.of("input_cpu").total)
     return min(busy / wait, 1.0) if wait else None
 
 

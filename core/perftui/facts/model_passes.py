@@ -11,7 +11,7 @@ from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS
 from perftui.facts.fact import trace_fact
-from perftui.facts.operators import Operators, operators
+from perftui.facts.operators import Operators, Work, operators, work_of
 from perftui.facts.steady import Mask
 from perftui.trace.model import NONE, Int64
 
@@ -37,7 +37,7 @@ TWICE = 1.7
 
 
 @trace_fact
-def attention(analysis: TraceAnalysis) -> Mask:
+def attention(analysis: TraceAnalysis) -> Work:
     """Operators of attention that is written out: between two batched products with a softmax in
     between, and as much of the backward pass by the nodes of the softmax and what is around."""
     found = operators(analysis)
@@ -53,8 +53,8 @@ def attention(analysis: TraceAnalysis) -> Mask:
             first = max(at - BEFORE, 0) + int(before[-1])
             mine[top[first : at + 2 + int(behind[0])]] = True
     if not mine.any():
-        return mine
-    return found.within(mine | _attention_nodes(found, top))
+        return work_of(found, mine, mine)
+    return work_of(found, found.within(mine | _attention_nodes(found, top)), mine)
 
 
 def _attention_nodes(found: Operators, top: Int64) -> Mask:
@@ -72,14 +72,23 @@ def _attention_nodes(found: Operators, top: Int64) -> Mask:
 
 
 @trace_fact
-def recomputed(analysis: TraceAnalysis) -> Mask:
-    """Operators of layers that run within the backward pass."""
+def embedding_gradients(analysis: TraceAnalysis) -> Work:
+    """Dense gradients of embedding tables."""
     found = operators(analysis)
-    return found.within(found.named(_LAYER.match) & found.in_phase(BACKWARD))
+    dense = found.named("aten::embedding_dense_backward".__eq__)
+    return work_of(found, found.within(dense), dense)
 
 
 @trace_fact
-def repeated_passes(analysis: TraceAnalysis) -> Mask:
+def recomputed(analysis: TraceAnalysis) -> Work:
+    """Operators of layers that run within the backward pass."""
+    found = operators(analysis)
+    layers = found.named(_LAYER.match) & found.in_phase(BACKWARD)
+    return work_of(found, found.within(layers), layers)
+
+
+@trace_fact
+def repeated_passes(analysis: TraceAnalysis) -> Work:
     """Operators of forward passes that repeat another of their step with no backward pass of their
     own; nothing where all have one, or they differ."""
     found = operators(analysis)
@@ -88,13 +97,13 @@ def repeated_passes(analysis: TraceAnalysis) -> Mask:
     weighted = found.named(_WEIGHTED.match) & found.in_phase(FORWARD)
     nodes = found.named(_WEIGHTED_NODE.match)
     if not nodes.any() or np.count_nonzero(weighted) < TWICE * np.count_nonzero(nodes):
-        return mine
+        return work_of(found, mine, mine)
     marks = np.flatnonzero(kinds.marked(trace, FORWARD))
-    start, ends = trace.start[found.rows], trace.ends_of(marks)
-    passes = [
-        np.flatnonzero((start >= begin) & (start < end) & (found.caller == NONE))
-        for begin, end in zip(trace.start[marks].tolist(), ends.tolist(), strict=True)
-    ]
+    top = _in_order(found, found.caller == NONE)
+    start = trace.start[found.rows]
+    first = np.searchsorted(start[top], trace.start[marks])
+    last = np.searchsorted(start[top], trace.ends_of(marks))
+    passes = [top[one:end] for one, end in zip(first.tolist(), last.tolist(), strict=True)]
     known: dict[bytes, int] = {}
     for one in passes:
         names = found.name[one].tobytes()
@@ -105,7 +114,7 @@ def repeated_passes(analysis: TraceAnalysis) -> Mask:
         known[key] = known.get(key, 0) + 1
         if known[key] == 2:
             mine[one] = True
-    return found.within(mine)
+    return work_of(found, found.within(mine), mine)
 
 
 def _in_order(found: Operators, chosen: Mask) -> Int64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.steady import Mask
 from perftui.facts.step_kernels import StepKernels
@@ -105,3 +107,49 @@ def searching_calls(convolutions: StepKernels) -> SearchingCalls | None:
         return None
     time = int(convolutions.analysis.trace.duration[rows[tries]].sum())
     return SearchingCalls(int(tries.sum()), int(counts.max()), time)
+
+
+def launched_under(found: StepKernels, *names: str) -> Mask:
+    """Kernels that calls of those operators launched, or what they called."""
+    trace, rows = found.analysis.trace, found.operator
+    wanted = np.zeros(len(found), dtype=bool)
+    while (rows != NONE).any():
+        wanted |= is_named(trace, rows, *names)
+        rows = callers(trace, rows)
+    return wanted
+
+
+_ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
+
+
+def zeroing(found: StepKernels) -> Mask:
+    """Kernels that ``zero_grad`` of an optimizer launched."""
+    trace = found.analysis.trace
+    rows = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, _ZERO_GRAD.match))
+    within = union(trace.start[rows], trace.ends_of(rows))
+    zeroed: Mask = within.holds(trace.start[found.launch]) & (found.launch != NONE)
+    return zeroed
+
+
+_NORM_FOLLOWS = 2
+"""Operators behind a convolution among which its normalisation is: that counts its calls first."""
+
+
+def bias_before_norm(found: StepKernels) -> Mask:
+    """Kernels that add the bias of a convolution which batch normalisation follows."""
+    trace = found.analysis.trace
+    adding = is_named(trace, found.operator, "aten::add_")
+    inner = callers(trace, np.where(adding, found.operator, NONE))
+    inner = np.where(is_named(trace, inner, "aten::_convolution"), inner, NONE)
+    # aten::conv2d calls aten::convolution, and that aten::_convolution.
+    outer = callers(trace, callers(trace, inner))
+    rows = np.flatnonzero(kinds.operators(trace))
+    above = trace.parent[rows]
+    direct = rows[(above == NONE) | ~kinds.operators(trace)[above]]
+    at = np.searchsorted(direct, outer)
+    follows = np.zeros(len(found), dtype=bool)
+    for behind in range(1, _NORM_FOLLOWS + 1):
+        following = direct[np.minimum(at + behind, len(direct) - 1)] if len(direct) else outer
+        follows |= is_named(trace, following, "aten::batch_norm")
+    wasted: Mask = follows & (outer != NONE)
+    return wasted

@@ -85,7 +85,7 @@ def calls_of(operator: str) -> str:
     found = _SHORT.match(operator)
     words = (found["name"] if found else operator).split("_")
     stem = "_".join(words[1:] if words[0] in ("linalg", "native", "fft") else words)
-    return rf"\b{re.escape(stem.removesuffix('_backward'))}"
+    return rf"\b{re.escape(stem.removesuffix('_backward').rstrip('0123456789'))}"
 
 
 def at(line: LineShare | None) -> str:

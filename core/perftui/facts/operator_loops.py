@@ -29,6 +29,10 @@ SMALL_NS = 100_000
 takes beyond that is arithmetic, which one operator on all of the data has to do as well. slowai
 calls operators below it bound by overhead."""
 
+LONGEST_NS = 1_000_000
+"""What one of them takes at most: longer, and the thread was off its processor for a time slice,
+which are some milliseconds. An element-wise operator does a million elements meanwhile."""
+
 INDEXING = frozenset(
     {"aten::select", "aten::slice", "aten::index", "aten::narrow", "aten::index_select"}
 )
@@ -54,6 +58,8 @@ class Loop:
     """Of ``PHASES``."""
     taken: Int64
     """What each of ``positions`` takes until the next begins, ns, ``SMALL_NS`` at most."""
+    interrupted: int
+    """What they take beyond ``LONGEST_NS`` each, ns in all."""
 
     @property
     def indexing(self) -> float:
@@ -126,6 +132,7 @@ def _loop(found: Operators, positions: Int64, period: int) -> Loop:
         tuple(names),
         PHASES[int(found.phase[positions[0]])],
         np.clip(until - start, 0, SMALL_NS),
+        int(np.maximum(until - start - LONGEST_NS, 0).sum()),
     )
 
 
@@ -143,8 +150,9 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
         parts += [part for part in ours if judged.part(part)]
         inside = top & (found.phase == number)
         if name == OTHER:
-            taken, whole = sum(int(loop.taken.sum()) for loop in mine), found.lengths[name]
-            total += round(judged.part(name) * min(taken / max(whole, 1), 1.0))
+            taken = sum(int(loop.taken.sum()) for loop in mine)
+            whole = found.lengths[name] - sum(loop.interrupted for loop in mine)
+            total += round(judged.part(name) * min(taken / max(whole, taken, 1), 1.0))
             continue
         positions = np.concatenate([loop.positions for loop in mine])
         calling = int(np.minimum(found.duration[positions], SMALL_NS).sum())
@@ -154,14 +162,17 @@ def time_in(found: Operators, judged: JudgedStep, chosen: Sequence[Loop]) -> Ste
     return StepTime(min(total, judged.of.mean), tuple(parts))
 
 
-def loops_over_rows(known: Sequence[Loop]) -> list[Loop]:
+@trace_fact
+def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     """Those in which each turn takes its piece of a tensor, and behind them what the backward pass
     does turn by turn.
 
     A stack of layers that split tensors looks alike, but for its weights: the backward pass has the
     gradients of others in each turn.
     """
-    chosen, undone = [], []
+    known = loops(analysis)
+    chosen: list[Loop] = []
+    undone: list[Loop] = []
     for loop in known:
         if loop.phase == BACKWARD or not loop.indexing:
             continue
@@ -171,7 +182,7 @@ def loops_over_rows(known: Sequence[Loop]) -> list[Loop]:
         if back or loop.indexing >= CLEARLY:
             chosen.append(loop)
             undone += [one for one in back if one not in undone]
-    return chosen + undone
+    return (*chosen, *undone)
 
 
 def _is_alike(one: Loop, other: Loop) -> bool:

@@ -15,7 +15,7 @@ from perftui.analysis.ops.call_tree import callers_of, innermost
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
-from perftui.facts.judged_step import PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.steady import Mask
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
@@ -57,39 +57,65 @@ class Operators:
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Those whose names ``accepts`` accepts."""
         known = np.zeros(len(self.trace.names), dtype=bool)
-        for number in np.unique(self.name).tolist():
+        for number in self._names:
             known[number] = bool(accepts(self.trace.names[number]))
         mask: Mask = known[self.name]
         return mask
 
+    @cached_property
+    def _names(self) -> list[int]:
+        """Numbers of the names that occur."""
+        present: list[int] = np.flatnonzero(np.bincount(self.name)).tolist()
+        return present
+
     def within(self, chosen: Mask) -> Mask:
         """Those that are ``chosen``, and all that they call."""
-        found: Mask = chosen.copy()
-        callers = np.maximum(self.caller, 0)
-        has_caller = self.caller != NONE
-        while True:
-            more: Mask = found | (has_caller & found[callers])
-            if np.array_equal(more, found):
-                return found
-            found = more
+        if not chosen.any():
+            return chosen
+        # A thread's operators follow each other by start, callers first: whatever begins before
+        # the latest end of those chosen so far is inside of one.
+        reach = np.maximum.accumulate(np.where(chosen, self._on_line + self.duration, 0))
+        mask: Mask = (self._on_line < reach) | chosen
+        return mask
+
+    @cached_property
+    def _on_line(self) -> Int64:
+        """Starts on one line of time, a thread behind the other."""
+        trace = self.trace
+        whole = int(trace.end.max(initial=0)) + 1
+        line: Int64 = trace.start[self.rows] + trace.track[self.rows].astype(np.int64) * whole + 1
+        return line
+
+    def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
+        """Sums of ``taken`` over the ``chosen``, by number of ``PHASES``."""
+        sums = np.bincount(self.phase[chosen], taken[chosen], len(PHASES))
+        return sums.astype(np.int64)
+
+    @cached_property
+    def whole(self) -> Int64:
+        """Own time of all, by number of ``PHASES``, ns."""
+        return self.by_phase(self.own, np.ones(len(self.rows), dtype=bool))
 
     def in_phase(self, *names: str) -> Mask:
         """Those that begin in one of these phases."""
         mask: Mask = np.isin(self.phase, [PHASES.index(name) for name in names])
         return mask
 
-    def by_name(self, chosen: Mask) -> list[tuple[str, int]]:
-        """Own time of the ``chosen`` in all steps by name, ns, longest first."""
-        if not chosen.any():
-            return []
-        totals = np.bincount(self.name[chosen], self.own[chosen], len(self.trace.names))
-        order = np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)]
-        return [(self.trace.names[at], int(totals[at])) for at in order.tolist()]
 
-    def share(self, chosen: Mask) -> float:
-        """Own time of the ``chosen`` as a share of that of all, 0 to 1."""
-        total = int(self.own.sum())
-        return int(self.own[chosen].sum()) / total if total else 0.0
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What some operators take in all steady steps of the trace."""
+
+    by_phase: Int64
+    """Their own time by number of ``PHASES``, ns."""
+    calls: int
+    """How many of them count in a step."""
+
+
+def work_of(found: Operators, mine: Mask, counted: Mask) -> Work:
+    """The own time of ``mine``, and how many of them are ``counted``."""
+    calls = int(np.count_nonzero(mine & counted)) // found.steps.steps
+    return Work(found.by_phase(found.own, mine), calls)
 
 
 @dataclass(frozen=True)
@@ -124,48 +150,53 @@ def operators(analysis: TraceAnalysis) -> Operators:
 
 
 def _phases(trace: Trace, steps: TraceSteps, rows: Int64) -> tuple[Int64, dict[str, int]]:
-    phase = np.full(len(rows), PHASES.index(OTHER), dtype=np.int64)
-    lengths = {}
-    starts = trace.start[rows]
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    left = int((end - start).sum())
+    other = PHASES.index(OTHER)
+    lengths = {OTHER: int((end - start).sum())}
+    # Phases exclude each other: one begins or ends at each of these times, the last of equal ones
+    # is a beginning.
+    times, labels = [np.array([np.iinfo(np.int64).min])], [np.array([other])]
     for name, part in find_phases(trace, Host(trace)).items():
-        length = int(part.within(start, end).sum())
-        left -= length
-        if name in PHASES:
-            phase[part.holds(starts)] = PHASES.index(name)
-            lengths[name] = length
-    return phase, {**lengths, OTHER: left}
+        lengths[name] = int(part.within(start, end).sum())
+        lengths[OTHER] -= lengths[name]
+        number = PHASES.index(name) if name in PHASES else other
+        times += [part.end, part.start]
+        labels += [np.full(len(part), other), np.full(len(part), number)]
+    edges, label = np.concatenate(times), np.concatenate(labels)
+    order = np.lexsort((label != other, edges))
+    at = np.searchsorted(edges[order], trace.start[rows], side="right") - 1
+    return label[order][at].astype(np.int64), lengths
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
     """The operators of a training that computes on the CPU, and the step that they are part of.
 
     Raises:
-        NotApplicableError: it computes on a GPU.
-        UnknownError: nothing shows its operators.
+        NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
+            that for all who ask.
     """
-    judged = judged_step(facts)
-    if judged.on_device:
+    judged, found = judged_step.or_none(facts), operators.or_none(facts)
+    if judged is None or judged.on_device or found is None:
         raise NotApplicableError
-    return operators(facts), judged
+    return found, judged
 
 
 def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
-    """What the mean step spends in ``taken``, ns of each operator in the trace: the share of each
-    phase there, of the time that the phase takes here."""
+    """What the mean step spends in ``taken``, ns by phase of all steps of the trace: the share of
+    each phase there, of the time that the phase takes here."""
     total, parts = 0, []
-    for number, name in enumerate(PHASES):
-        length, mine = found.lengths.get(name, 0), int(taken[found.phase == number].sum())
-        both = (name, f"{PYTHON_IN}{name}")
-        here = sum(judged.part(part) for part in both)
+    for name, mine in zip(PHASES, taken.tolist(), strict=True):
+        length = found.lengths.get(name, 0)
+        of_phase = (name, f"{PYTHON_IN}{name}", *((LOSS,) if name == OTHER else ()))
+        here = sum(judged.part(part) for part in of_phase)
         if length and mine and here:
             total += round(here * min(mine / length, 1.0))
-            parts += [part for part in both if judged.part(part)]
+            parts += [part for part in of_phase if judged.part(part)]
     return StepTime(min(total, judged.of.mean), tuple(parts))
 
 
-def own_in_step(found: Operators, judged: JudgedStep, chosen: Mask) -> StepTime:
-    """What the mean step spends in the ``chosen`` operators themselves."""
-    return in_step(found, judged, np.where(chosen, found.own, 0))
+def of_phases(found: Operators, *names: str) -> Int64:
+    """Own time of all operators of these phases, as ``in_step`` takes it."""
+    chosen = np.array([name in names for name in PHASES])
+    return np.where(chosen, found.whole, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftui.analysis.steps.phases import OPTIMIZER
-from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.operator_loops import loops, time_in
 from perftui.facts.operators import cpu_operators
 from perftui.facts.settings import OptimizerSettings, Settings, settings
@@ -51,7 +51,7 @@ def optimizer_calls(facts: Facts) -> int:
     try:
         found, judged = cpu_operators(facts)
         chosen = [loop for loop in loops(facts) if loop.phase == OPTIMIZER]
-    except (UnknownError, NotApplicableError):
+    except NotApplicableError:
         return 0
     return time_in(found, judged, chosen).ns
 

@@ -126,11 +126,23 @@ def _of_some_steps(facts: Facts) -> int:
 
 def _certain(found: Moments) -> float:
     """Of the script's own code, by samples: what is none of the model's work, though operators run
-    in it, such as a copy of the model."""
+    in it, such as a copy of the model, or statistics in a function of their own."""
     outside = found.stage == ""
     whole = int(found.held[outside].sum())
-    counted = time_by_words(found, outside & calls_no_framework(found))
-    return sum(ns for words, ns in counted.items() if words not in VAGUE) / max(whole, 1)
+    own, apart = outside & calls_no_framework(found), _apart(found)
+    inside, counted = time_by_words(found, own & apart), time_by_words(found, own & ~apart)
+    certain = sum(ns for words, ns in counted.items() if words not in VAGUE)
+    return (certain + sum(ns for words, ns in inside.items() if words)) / max(whole, 1)
+
+
+def _apart(found: Moments) -> Mask:
+    """Samples in functions that neither train nor are called by the model."""
+    functions = [outermost(name) for name in found.places["function"].tolist()]
+    stages = found.stages.tolist()
+    trains = {name for name, stage in zip(functions, stages, strict=True) if stage}
+    of_place = np.array([bool(name) and name not in trains for name in functions], dtype=np.bool_)
+    mask: Mask = of_place[found.at]
+    return mask
 
 
 def _inside(facts: Facts, found: Moments | None, phase: str) -> int:

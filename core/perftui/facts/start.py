@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.lines import LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples
 
@@ -26,10 +26,13 @@ def start(facts: Facts) -> Start:
     """Of the rank.
 
     Raises:
+        NotApplicableError: there is no run.
         UnknownError: no step has been recorded, or the first one has not.
     """
     steps, manifest = facts.steps, facts.manifest
-    if manifest is None or not len(steps) or int(steps["index"][0]):
+    if manifest is None:
+        raise NotApplicableError
+    if not len(steps) or int(steps["index"][0]):
         raise UnknownError("the first step was not recorded")
     first = int(steps["start"][0])
     last = int((steps["start"] + steps["duration"]).max())

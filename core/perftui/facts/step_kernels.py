@@ -7,7 +7,8 @@ belongs to a step is what was launched within it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from perftui.trace.model import NONE, Int64, Trace
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 _CATEGORIES = tuple(Category)
 
+_SHOWN = 3
+"""Names of kernels that findings list."""
+
 
 @dataclass(frozen=True, eq=False)
 class StepKernels:
@@ -45,6 +49,7 @@ class StepKernels:
     """Index into ``_PHASES`` of the phase that launched them; NONE outside all of them."""
     category: Int64
     """Index into ``_CATEGORIES``; that of all that the optimizer launches is ``OPTIMIZER``."""
+    _kept: dict[object, StepKernels] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -54,9 +59,16 @@ class StepKernels:
         columns = (self.rows, self.launch, self.operator, self.phase, self.category)
         return StepKernels(self.analysis, self.steps, *(column[chosen] for column in columns))
 
+    def kept(self, key: object, choose: Callable[[StepKernels], Mask | Int64]) -> StepKernels:
+        """Those that ``choose`` chooses, which is asked once for each ``key``: a run is judged
+        anew several times a second, its newest window does not change."""
+        if key not in self._kept:
+            self._kept[key] = self.where(choose(self))
+        return self._kept[key]
+
     def of(self, *categories: Category) -> StepKernels:
         """Those of some kinds of work."""
-        return self.where(self.are(*categories))
+        return self.kept(categories, lambda found: found.are(*categories))
 
     def are(self, *categories: Category) -> Mask:
         """Which of them are of some kinds of work."""
@@ -88,7 +100,7 @@ class StepKernels:
         found: Int64 = self.analysis.trace.duration[self.rows]
         return found
 
-    @property
+    @cached_property
     def time(self) -> int:
         """What the device spends in them for one step, ns: the union where several run at once."""
         trace = self.analysis.trace
@@ -99,21 +111,22 @@ class StepKernels:
         """How many one step launches."""
         return len(self) // self.steps
 
-    def longest(self, most: int) -> list[tuple[str, int, Place]]:
-        """By name, the one that takes longest first: its time for one step, ns, and where the
-        longest of its calls was launched."""
+    @cached_property
+    def longest(self) -> list[tuple[str, int, Place]]:
+        """The names that take longest: the time of each for one step, ns, and where the longest of
+        its calls was launched."""
         if not len(self):
             return []
         trace = self.analysis.trace
         numbers, of = np.unique(trace.name[self.rows], return_inverse=True)
         times = np.bincount(of, weights=self.duration)
         found = []
-        for at in np.argsort(-times, kind="stable")[:most].tolist():
+        for at in np.argsort(-times, kind="stable")[:_SHOWN].tolist():
             mine = self.where(of == at)
             found.append((trace.names[int(numbers[at])], mine.time, mine.place))
         return found
 
-    @property
+    @cached_property
     def place(self) -> Place:
         """Where the longest of them was launched: operator, and line where stacks were recorded."""
         trace, at = self.analysis.trace, int(np.argmax(self.duration))
@@ -128,6 +141,12 @@ class StepKernels:
             file=file,
             line=line,
         )
+
+
+@trace_fact
+def host_phases(analysis: TraceAnalysis) -> Mapping[str, Intervals]:
+    """Exclusive phases of the training thread."""
+    return find_phases(analysis.trace, Host(analysis.trace))
 
 
 @trace_fact
@@ -146,7 +165,7 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     rows, launch = links.activity[mine], links.launch[mine]
     launched = np.where(launch == NONE, NONE, trace.start[launch])
     phase = np.full(len(rows), NONE, dtype=np.int64)
-    for name, part in find_phases(trace, Host(trace)).items():
+    for name, part in host_phases(analysis).items():
         if name in _PHASES:
             phase[part.holds(launched) & (launch != NONE)] = _PHASES.index(name)
     category = _categories(trace, rows)
@@ -155,7 +174,7 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
         return found
-    within = _marked(analysis, steps).holds(launched) & (launch != NONE)
+    within = marked_steps(analysis, steps).holds(launched) & (launch != NONE)
     if not within.any():
         within = inside(trace.start[rows], steps)
     if not within.any():
@@ -171,8 +190,8 @@ def _categories(trace: Trace, rows: Int64) -> Int64:
     return found
 
 
-def _marked(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
-    """The steady steps as the host marks them."""
+def marked_steps(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:
+    """When the host was in the steady steps, as it marks them."""
     steady = {one.step.index for one in steps.each}
     marked = [step for step in analysis.steps if step.index in steady]
     start = np.array([step.start for step in marked], dtype=np.int64)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
+from perftui.analysis.steps.phases import OPTIMIZER
 from perftui.facts.fact import trace_fact
 from perftui.facts.steady import Mask, warm_up_length
 from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
-from perftui.trace.model import Int64
+from perftui.trace.model import Int64, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +101,20 @@ def trace_steps(analysis: TraceAnalysis) -> TraceSteps | None:
     each = analysis.step_parts
     marked = bool(analysis.steps)
     if marked:
+        each = _without_end(analysis.trace, each)
         durations = np.array([one.step.duration for one in each], dtype=np.int64)
         each = each[warm_up_length(durations) if len(each) > 1 else 0 :]
     breakdown = trace_breakdown(each, marked=marked)
     return TraceSteps(analysis, each, breakdown) if breakdown else None
+
+
+def _without_end(trace: Trace, each: tuple[StepParts, ...]) -> tuple[StepParts, ...]:
+    """Without a last step that begins as the loop ends: the optimizer steps before it, and no
+    more."""
+    optimizing = trace.start[kinds.optimizer(trace) | kinds.marked(trace, OPTIMIZER)]
+    first, last = each[0].step, each[-1].step
+    ended = bool(len(optimizing)) and first.start <= optimizing.max() < last.start
+    return each[:-1] if ended else each
 
 
 def inside(times: Int64, steps: TraceSteps) -> Mask:

@@ -95,7 +95,7 @@ def slow_steps(facts: Facts) -> SlowSteps | None:
         return None
     excess = int((duration[slow] - usual).sum())
     phase = _phase(steps, slow)
-    cause, explained, lines = _cause(facts, steps.where(slow))
+    cause, explained, lines = _cause(facts, steps.where(slow), excess)
     is_cause = explained >= DIFFERENCE * excess
     if not is_cause and _only_forward(steps, slow):
         cause, explained, is_cause = EVALUATING, excess, True
@@ -137,7 +137,7 @@ def _only_forward(steps: Table, slow: Mask) -> bool:
     )
 
 
-def _cause(facts: Facts, slow: Table) -> tuple[str, int, LinesByTime | None]:
+def _cause(facts: Facts, slow: Table, excess: int) -> tuple[str, int, LinesByTime | None]:
     """What takes most of the time of slow steps besides the phases, that time, and its lines."""
     collected = gc_pauses_of(facts.events, slow)
     times = {COLLECTING: int(collected["duration"].sum()) if len(collected) else 0}
@@ -151,8 +151,10 @@ def _cause(facts: Facts, slow: Table) -> tuple[str, int, LinesByTime | None]:
         times[name] = int(held[mask].sum())
     cause = max(times, key=lambda name: times[name])
     at_cause = masks.get(cause)
-    chosen = held if at_cause is None or not times[cause] else np.where(at_cause, held, 0)
-    return cause, times[cause], found.lines(chosen > 0, chosen)
+    if at_cause is not None and times[cause] >= DIFFERENCE * excess:
+        return cause, times[cause], found.lines(at_cause, held)
+    # Of a sample only its first moment is certain: one that began in a usual step says nothing.
+    return cause, times[cause], found.lines(during.holds(found.time), held)
 
 
 def _every(indices: Int64) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from perftui import format as fmt
 from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
-from perftui.facts.loader_work import fetch_cpu
-from perftui.facts.machine import machine_use, ranks_here
+from perftui.facts.loader_work import fetch_cpu, fetch_demand
+from perftui.facts.machine import busy_host, machine_use, ranks_here
 from perftui.fixes.call_source import CallChange
 from perftui.fixes.fix import Fix
 from perftui.fixes.launched_script import launched_script
@@ -18,6 +18,7 @@ from perftui.fixes.model import Risk
 from perftui.fixes.source.edits import PatchRefusedError
 from perftui.fixes.source.program import parse_program, read_source
 from perftui.fixes.worker_count import worker_count, worker_cpu
+from perftui.fixes.worker_gain import LEAST_GAIN, step_cost
 
 ENOUGH_IDLE = 0.75
 """Of the cores that new workers need, the share that has to be idle before: other programs come and
@@ -39,7 +40,7 @@ def _more_workers(facts: Facts) -> CallChange | None:
         ranks=ranks_here(facts),
         busy_elsewhere=elsewhere,
         idle=machine.idle_cores,
-        fetch_cpu=fetch_cpu(facts),
+        fetch_cpu=_fetching(facts),
         carried=taken.carried(machine.cores, elsewhere) if taken and machine.cores else None,
     )
     more = f"more than {fmt.several(current, 'worker')}"
@@ -47,6 +48,13 @@ def _more_workers(facts: Facts) -> CallChange | None:
     arguments = {"num_workers": wanted, "persistent_workers": True}
     risks = _risks(facts, wanted - current)
     return loader_change(loader, title, arguments, risks, refused(facts, loader, wanted))
+
+
+def _fetching(facts: Facts) -> float | None:
+    """Share of fetching that takes a core. What was only measured as computed is that where no
+    other program takes the cores."""
+    demand = fetch_demand(facts)
+    return fetch_cpu(facts) if demand is None and not busy_host(facts) else demand
 
 
 def _risks(facts: Facts, added: int) -> tuple[Risk, ...]:
@@ -58,7 +66,7 @@ def _risks(facts: Facts, added: int) -> tuple[Risk, ...]:
     risks = (Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY)
     idle = machine_use(facts).idle_cores
     taken = worker_cpu(facts)
-    computes = fetch_cpu(facts)
+    computes = _fetching(facts)
     each = taken.worker if taken else 1.0 if computes is None else computes
     needed = added * each
     scarce = idle is not None and idle < ENOUGH_IDLE * needed
@@ -85,7 +93,22 @@ def refused(facts: Facts, loader: LoaderFacts, wanted: int) -> str:
         return (
             "the samples are tensors in memory already: copying them between processes costs more"
         )
-    return _refused_by_spawn(facts, loader)
+    return _refused_by_spawn(facts, loader) or _without_gain(facts, wanted)
+
+
+def _without_gain(facts: Facts, wanted: int) -> str:
+    """Where the step would hardly be shorter, or longer."""
+    cost = step_cost(facts)
+    if cost is None or cost.gain(wanted) >= LEAST_GAIN:
+        return ""
+    made = fmt.duration(cost.make_cpu + cost.make_blocked)
+    handed = fmt.duration(cost.packed + cost.unpacked)
+    now, then = fmt.duration(cost.now), fmt.duration(cost.with_workers(wanted))
+    return (
+        f"{fmt.several(wanted, 'worker')} would bring nothing: a batch takes {made} to make and "
+        f"{handed} to hand over, {cost.cores:.1f} cores are left for both, and the step would take "
+        f"{then} instead of {now}"
+    )
 
 
 def _taken(facts: Facts, cores: int) -> str:

@@ -23,6 +23,9 @@ LEAST_BUSY = 0.2
 LEAST_CPU = 0.02
 """Of a core: a worker that waits for a disk all the time still unpickles, copies and hands over."""
 
+HARDLY = 0.05
+"""Of a core, that a worker takes which mostly waits."""
+
 MOST_WAIT = 0.95
 """Share of a step beyond which what the training takes without waiting is mostly a guess."""
 
@@ -43,7 +46,9 @@ class WorkerCpu:
     def carried(self, cores: int, elsewhere: float) -> int:
         """Workers that make batches all the time on ``cores``, besides the training and what other
         programs take (``elsewhere``)."""
-        return max(int((cores - elsewhere - self.training) / self.worker + ROUNDED), 0)
+        count = max(int((cores - elsewhere - self.training) / self.worker + ROUNDED), 0)
+        # What hardly computes is let in between whatever else runs.
+        return count if self.worker > HARDLY else max(count, cores)
 
 
 def worker_cpu(facts: Facts) -> WorkerCpu | None:

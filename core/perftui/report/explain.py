@@ -43,7 +43,7 @@ def table() -> str:
 
 
 def _from(limits: Limits | None) -> str:
-    if limits and limits.warning > 1:
+    if limits and limits.is_hint:
         return "never more than a hint"
     return f"{100 * limits.warning:.0f} % {limits.of}" if limits else ""
 
@@ -72,7 +72,8 @@ def _objects() -> list[dict[str, Any]]:
             "fixes": list(rule.fixes),
             "answer": rule.answer,
         }
-        for rule in RULES
+        for rule in BY_NAME.values()
+        if isinstance(rule, Rule)
     ]
 
 
@@ -84,10 +85,9 @@ def _described(found: Rule | Verdict) -> Iterator[str]:
     yield from wrapped(found.explanation)
     if limits:
         yield ""
-        is_hint = limits.warning > 1
         yield from wrapped(
             limits.source
-            if is_hint
+            if limits.is_hint
             else f"Warns from {100 * limits.warning:.0f} % {limits.of}, critical from "
             f"{100 * limits.critical:.0f} %. {limits.source}"
         )

@@ -85,7 +85,18 @@ WORKER_COLUMNS = (
     Column("bytes", "B", "their tensors and arrays"),
     Column("fetch", "ns", "time in the dataset"),
     Column("collate", "ns", "time in the collate function"),
+    Column("squares", "us2", "squares of what each batch took, summed"),
+    Column("watched", "ns", "fetch and collate while the following were known"),
+    Column("cpu", "ns", "CPU time of the thread that makes batches"),
+    Column("delayed", "ns", "time in which it waited for a core"),
+    Column("others", "ns", "CPU time of the process's other threads"),
+    Column("threads", "ns", "threads of the process, each with the time it was there"),
+    Column("read", "B", "read from storage"),
+    Column("asked", "B", "read by calls, from storage or from memory"),
+    Column("reads", "count", "those calls"),
+    Column("faults", "count", "pages that had to be read from storage"),
 )
 """Rows are of what was done since the row before, so sums over rows are exact. A process that did
 nothing writes no row: its next one stands for all the time. A batch that goes on counts with its
-time so far."""
+time so far. From ``watched`` on all is 0 where the kernel does not tell; of the training itself it
+is about all that it does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from perftui.run.journal import Column
 from perftui.telemetry.processes import Roles
 
 EVERY_SECONDS = 3.0
-"""Between two readings: of 1,000 processes one takes some 10 ms."""
+MOST_SHARE = 0.002
+"""Between two readings, and at most so much of a core: of 1,000 processes one takes some 20 ms."""
 
 COLUMNS = (
     Column(
@@ -52,7 +54,7 @@ class ContentionSource:
         self._roles = roles
         self._own = own
         self._proc = proc
-        self._at = 0.0
+        self._at = self._due = 0.0
         self._delays: dict[int, dict[str, int]] = {}
         self._used: dict[tuple[int, str], int] = {}
         self._totals: Counter[str] = Counter()
@@ -60,20 +62,26 @@ class ContentionSource:
 
     def sample(self, now: float) -> list[float | None]:
         """Values of ``COLUMNS``, None but every few seconds."""
-        if now - self._at < EVERY_SECONDS:
+        if now < self._due:
             return [None]
         seconds, self._at = now - self._at, now
+        began = time.thread_time()
+        longest = self._read(seconds)
+        self._due = now + max(EVERY_SECONDS, (time.thread_time() - began) / MOST_SHARE)
+        if not longest:
+            return [None]
+        return [min(100.0 * sum(longest) / len(longest) / (seconds * 1e9), 100.0)]
+
+    def _read(self, seconds: float) -> list[int]:
+        """For each training process how long the thread waited that did so the longest, ns."""
         self._read_others(seconds)
         before = self._delays
         self._delays = {pid: dict(self._thread_delays(pid)) for pid in self._roles().ranks}
-        longest = [
+        return [
             max((delay - before[pid].get(task, delay) for task, delay in tasks.items()), default=0)
             for pid, tasks in self._delays.items()
             if pid in before and tasks
         ]
-        if not longest:
-            return [None]
-        return [min(100.0 * sum(longest) / len(longest) / (seconds * 1e9), 100.0)]
 
     def others(self) -> OtherPrograms:
         """The busiest programs that do not belong to the run, since the first reading."""

@@ -2,8 +2,9 @@
 
 Layout: a file of ``PAGE`` bytes that begins with JSON, NUL-padded; at ``RECORD_OFFSET`` one
 ``RECORD``, stored anew at each change: its number, batches, batches of a known size, the bytes of
-those, ns spent on fetching and on collating, the stage, since when (monotonic ns), and its number
-again. The training itself stores batches that follow one of less than 5 ms only when they are made.
+those, ns spent on fetching and on collating, the sum of the squares of what each batch took (us),
+the stage, since when (monotonic ns), and its number again. The training itself stores batches that
+follow one of less than 5 ms only when they are made.
 The file ``loader-<owner>-<pid>-<monotonic ns>`` is in the spool; ``owner`` is the training process.
 """
 
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 1
+VERSION = 2
 PAGE = 4096
-RECORD = struct.Struct("<9q")
+RECORD = struct.Struct("<10q")
 RECORD_OFFSET = 2048
 
 IDLE, FETCH, COLLATE, ENDED = range(4)

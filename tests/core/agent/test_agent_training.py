@@ -72,8 +72,7 @@ def test_a_training_comes_out_the_same_and_is_recorded(
     starts = {("0",): 0, ("2", "fork"): 3, ("2", "spawn"): 1}[workers]
     assert len(watched.of_kind("input_wait")) == 33 - starts
     assert len(watched.of_kind("loader_start")) == 3 + starts
-    # Processor time of fetching is this thread's only where there are no workers.
-    assert len(watched.of_kind("input_cpu")) == (33 if workers == ("0",) else 0)
+    assert len(watched.of_kind("input_cpu")) == 33 - starts
     assert len(watched.spool.rings()) == 1
     assert watched.notes("error") == []
 

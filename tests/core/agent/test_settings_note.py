@@ -108,6 +108,9 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
         "tensors": 4,
         "trained": 3,
         "elements": 81,
+        "largest": 64,
+        "unused": 0,
+        "unused_elements": 0,
     }
 
 
@@ -137,6 +140,13 @@ prepare()
         "set_num_threads": "torch.set_num_threads(2)",
         "sched_setaffinity": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
     }
+
+
+@pytest.mark.subprocess
+def test_gradients_that_no_optimizer_uses_are_counted(train: Train) -> None:
+    source = training().replace('{"params": model[0].parameters()}, ', "")
+    (floats,) = settings(train(source))["parameters"]
+    assert (floats["trained"], floats["unused"], floats["unused_elements"]) == (3, 2, 72)
 
 
 @pytest.mark.subprocess

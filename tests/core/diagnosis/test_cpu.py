@@ -121,7 +121,7 @@ def test_more_threads_than_cores_wait_for_each_other() -> None:
 
 
 def test_threads_are_not_judged_without_what_tells_of_them() -> None:
-    assert "were not recorded" in reasons(judged(facts_of(())))["cpu-threads"]
+    assert "cpu-threads" not in reasons(judged(facts_of(())))
     short = facts_of(settings(1), TraceBuilder().repeat(4, lambda t: t.step().pause(ms(1)).end()))
     assert "operators" in reasons(judged(short))["cpu-threads"]
 
@@ -157,6 +157,13 @@ def test_a_mask_that_costs_nothing_is_not(facts: Facts) -> None:
 def test_a_quota_of_the_container_is_found_as_well() -> None:
     one = finding(facts_of(settings(threads=2), busy=2, own=2, cores=2), "cpu-affinity")
     assert "may run on 2 of 8 cores" in one.sentence
+
+
+def test_threads_for_all_cores_within_a_quota_are_too_many() -> None:
+    """torch does not know of the quota, and nobody but the user can tell it."""
+    facts = facts_of(settings(threads=8), busy=2, own=2, cores=2)
+    assert finding(facts, "cpu-threads").cost_ns == 6 * MS
+    assert found(judged(facts), "cpu-affinity") is None
 
 
 def test_onednn_that_is_switched_off_costs_half_of_the_convolutions() -> None:

@@ -73,6 +73,24 @@ def test_steps_of_a_machine_that_becomes_busier_do_not_grow() -> None:
     assert said(run_of(growing(forward=0.5, other=0.1)), "growing-steps") is None
 
 
+def test_scatter_of_the_little_that_is_left_hides_no_growth() -> None:
+    """Backward is nearly all of a step; the rest scatters, and its parts do not sum as lines."""
+    random = np.random.default_rng(0)
+    other, scatter = 0.5 + random.exponential(1.0, 200), random.normal(0, 8, 200)
+    backward = np.maximum(20 + 0.3 * np.arange(200) + scatter, 1)
+    table = GrowingTable(STEP_COLUMNS, floats=False, text=("kind",))
+    parts = {"backward": backward, "other": other}
+    rows = [
+        [round(float(parts[name][at]) * MS) if name in parts else 0 for name in PHASES]
+        for at in range(200)
+    ]
+    starts = np.cumsum([0, *(sum(row) for row in rows)]).tolist()
+    table.extend([step_row(at, row, start=starts[at]) for at, row in enumerate(rows)])
+    finding = told(run_of(table.freeze()), "growing-steps")
+    assert finding.severity is Severity.CRITICAL
+    assert "backward takes " in finding.sentence
+
+
 def test_fifty_steps_are_the_fewest() -> None:
     assert reason(run_of(step_table(49, {"forward": 5})), "growing-steps") == (
         "49 of 50 steady steps so far"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Severity
+from perftui.facts.fact import Facts
 from perftui.facts.line_words import saves, words_of
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import FORWARD, OPTIMIZER
 from tests.core.diagnosis.runs import MS, step_table
 from tests.core.diagnosis.script_runs import Seen, judged, reason, run_of, said, source_of, told
+from tests.core.diagnosis.stories import training
+from tests.traces.builder import us
 
 JSON = "python3.12/json/__init__.py dumps"
 STEPS = 60
@@ -79,6 +83,33 @@ def test_a_logger_that_a_framework_calls_is_named_by_the_line_that_trains() -> N
     computed = [Seen(100 * at, 60, 90, FORWARD, via="lightning/trainer.py") for at in range(STEPS)]
     finding = told(run_of(steps, *logged, *computed), "python-bound")
     assert finding.sentence.endswith("is reporting to Weights & Biases, at train.py:90.")
+
+
+@pytest.mark.parametrize(
+    ("function", "via", "cost"),
+    [
+        ("<module>", "python3.12/statistics.py mean", 25),
+        ("report", "python3.12/statistics.py mean", 50),
+        ("<module>", "python3.12/copy.py deepcopy", 50),
+        ("report", "", 25),
+    ],
+)
+def test_operators_count_only_in_what_is_none_of_the_models_work(function, via, cost) -> None:
+    """Half of what is outside of the phases runs operators."""
+    window = training().repeat(
+        3,
+        lambda t: (
+            t.step().forward(us(10)).phase("other").op("aten::mul", us(50)).pause(us(50)).end()
+        ),
+    )
+    run = logging(50, (1, 15, function, via))
+    found = next(
+        one
+        for one in diagnosis(Facts(run, window.analysis())).findings
+        if one.rule == "python-bound" and "other" in one.parts
+    )
+    assert found.cost_ns == cost * MS
+    assert found.confidence is Confidence.HIGH
 
 
 def test_without_samples_and_window_it_is_not_judged() -> None:

@@ -17,6 +17,7 @@ from tests.core.diagnosis.script_runs import (
     run_of,
     said,
     source_of,
+    stacks_of,
     told,
 )
 
@@ -110,6 +111,15 @@ def test_evaluation_is_a_part_of_the_run() -> None:
     assert told(evaluating(13), "evaluation").severity is Severity.WARNING
     assert said(evaluating(12), "evaluation") is None
     assert said(run_of(step_table(50, USUAL)), "evaluation") is None
+
+
+def test_a_sample_that_began_in_training_names_no_line_of_evaluation() -> None:
+    run = evaluating(50)
+    stacks = [Seen(n * 1000 + 450, 500, 36) for n in range(4)]
+    stacks += [Seen(n * 1000 + 950, 50, 51) for n in range(4)]
+    stacks += [Seen(3990, 5, 51), Seen(3995, 5, 52)]
+    rank = replace(run.ranks[0], stacks=stacks_of(*stacks))
+    assert source_of(told(replace(run, ranks=(rank,)), "evaluation")) == "/p/train.py:51"
 
 
 def compiling(share: float) -> RunSnapshot:

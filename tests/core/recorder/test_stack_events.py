@@ -19,6 +19,7 @@ from perftui.recorder.stacks.events import (
     StackError,
     StackInterval,
     read_intervals,
+    read_threads,
 )
 from perftui.recorder.stacks.places import (
     LONGEST_TEXT,
@@ -108,6 +109,9 @@ def test_other_threads_and_processes_are_left_out() -> None:
     worker = [{**event, "pid": PID + 1} for event in as_pyspy_writes([(10, (ROOT,))])]
     found = read_intervals(json.dumps(main + other + worker).encode(), PID, BEGUN)
     assert [interval.stack for interval in found] == [(ROOT,)]
+    main_thread, others = read_threads(json.dumps(main + other + worker).encode(), PID, BEGUN)
+    assert main_thread == found
+    assert [one[0].stack for one in others] == [(helper,)]
 
 
 def test_the_place_is_the_users_innermost_line_and_what_it_called() -> None:

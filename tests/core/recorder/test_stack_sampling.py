@@ -298,6 +298,20 @@ def test_one_rank_alone_is_looked_at_for_longer() -> None:
 
 
 @pytest.mark.usefixtures("lives")
+def test_one_turn_in_nine_asks_who_holds_the_lock_where_there_are_several_threads() -> None:
+    turns = TrainingOrder(lambda: {pid: _rank(pid - 100) for pid in (100, 101)})
+    found = [turns()]
+    turns.several.add(100)
+    found += [turns() for _ in range(18)]
+    of_lock = [at for at, target in enumerate(found) if target and target.of_lock]
+    assert of_lock == [1, 10]
+    assert {found[at].pid for at in of_lock} == {100}
+    # One that has no other threads is never asked.
+    turns.several.clear()
+    assert not any(target.of_lock for _ in range(30) if (target := turns()))
+
+
+@pytest.mark.usefixtures("lives")
 def test_workers_of_all_ranks_take_turns_though_some_come_and_go() -> None:
     workers = {8: (_rank(1), 1), 5: (_rank(0), 1), 3: (_rank(0), 2)}
     turns = WorkerOrder(lambda: workers)

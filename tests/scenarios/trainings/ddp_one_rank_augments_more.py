@@ -1,6 +1,7 @@
 """Planted: the second rank computes extra statistics before each step, and the first waits for it.
 
 rule: straggler
+gain: 2.9
 setup: torchrun --nproc-per-node 2
 """
 

@@ -1,4 +1,4 @@
-"""Planted: an optimizer of one's own updates a transformer's 200 tensors in a Python loop.
+"""Planted: an optimizer of one's own updates the 200 tensors of a deep network in a Python loop.
 
 rule: optimizer-single-tensor
 """
@@ -31,15 +31,22 @@ class Lion(torch.optim.Optimizer):
                 average.mul_(group["beta2"]).add_(p.grad, alpha=1 - group["beta2"])  # planted
 
 
+class Layer(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0.1 * torch.relu(self.inner(x)) + x
+
+
 torch.manual_seed(0)
-layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True)
-model = nn.Sequential(nn.Embedding(500, 128), nn.TransformerEncoder(layer, 16), nn.Linear(128, 500))
+model = nn.Sequential(nn.Linear(40, 96), *(Layer(96) for _ in range(100)), nn.Linear(96, 1))
 optimizer = Lion(model.parameters(), lr=1e-4)  # planted
 
-tokens = torch.randint(0, 500, (4, 17))
-for _ in range(60):
-    logits = model(tokens[:, :-1])
-    loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+features = torch.randn(64, 40)
+for _ in range(250):
+    loss = nn.functional.mse_loss(model(features).squeeze(1), features.sum(1))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -19,10 +19,8 @@ inputs = torch.randn(2048, 128)
 def show(step, outputs, labels):
     for index in range(len(labels)):
         scores = " ".join(f"{score:+.4f}" for score in outputs[index].tolist())  # planted
-        guess = int(outputs[index].argmax())  # planted
-        print(
-            f"step {step:5d} sample {index:4d} [{scores}] {guess} {int(labels[index])}"
-        )  # planted
+        guess, label = int(outputs[index].argmax()), int(labels[index])  # planted
+        print(f"step {step:5d} sample {index:4d} [{scores}] {guess} {label}")  # planted
 
 
 for step in range(200):

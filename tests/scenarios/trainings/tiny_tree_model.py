@@ -32,7 +32,7 @@ class TreeNet(nn.Module):
         if not node.children:
             return self.words[node.word]
         left, right = (self.encode(child) for child in node.children)  # planted
-        return torch.tanh(self.join(torch.cat([left, right])))
+        return torch.tanh(self.join(torch.cat([left, right])))  # planted
 
     def forward(self, trees: list[Node]) -> torch.Tensor:
         return self.head(torch.stack([self.encode(tree) for tree in trees]))  # planted

@@ -26,8 +26,8 @@ def main() -> None:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     history = []
     for _ in range(150):
-        images = torch.randn(32, 3, 32, 32)
-        labels = torch.randint(0, 10, (32,))
+        images = torch.randn(8, 3, 32, 32)
+        labels = torch.randint(0, 10, (8,))
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(net(images), labels)
         loss.backward()

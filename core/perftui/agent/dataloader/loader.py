@@ -85,6 +85,7 @@ def _dataset_facts(torch: Any, dataset: Any) -> dict[str, Any]:
         "dataset_module": kind.__module__,
         "is_iterable": iterable,
         "shards": datasets.shards_itself(dataset) if iterable else None,
+        **(attempt(datasets.source_of, dataset) or {}),
         "holds_files": datasets.holds_handles(dataset),
         "holds_cuda": datasets.holds_cuda_tensors(torch, dataset),
         # That of an iterable dataset may be computed by reading all of it.

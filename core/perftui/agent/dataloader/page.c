@@ -12,7 +12,7 @@ typedef struct {
     PyObject_HEAD
     char may_be_brief, is_brief;
     int stage;
-    long long number, since, began, batches, sized, bytes, fetch, collate;
+    long long number, since, began, batches, sized, bytes, fetch, collate, squares;
     unsigned long long address; /* of the record, 0 while nothing is written */
     PyObject *whose; /* the batch that is made, or NULL */
     PyObject *tensor, *strided, *modes, *batch_bytes;
@@ -32,9 +32,10 @@ static void store(Page *page)
     record[3] = page->bytes;
     record[4] = page->fetch;
     record[5] = page->collate;
-    record[6] = page->stage;
-    record[7] = page->since;
-    __atomic_store_n(&record[8], page->number, __ATOMIC_RELEASE);
+    record[6] = page->squares;
+    record[7] = page->stage;
+    record[8] = page->since;
+    __atomic_store_n(&record[9], page->number, __ATOMIC_RELEASE);
 }
 
 static void enter_stage(Page *page, int stage)
@@ -151,7 +152,7 @@ static PyObject *forget(Page *page, PyObject *unused)
 /* batch: it is made. */
 static PyObject *count(Page *page, PyObject *batch)
 {
-    long long bytes;
+    long long bytes, took;
     enter_stage(page, IDLE);
     bytes = plain_bytes(page, batch);
     if (bytes == -2) {
@@ -163,6 +164,8 @@ static PyObject *count(Page *page, PyObject *batch)
     }
     if (PyErr_Occurred())
         return NULL;
+    took = (page->since - page->began) / 1000;
+    page->squares += took * took;
     page->batches++;
     if (bytes >= 0) {
         page->sized++;
@@ -194,6 +197,7 @@ static PyMemberDef members[] = {
     MEMBER(Page, bytes, T_LONGLONG),
     MEMBER(Page, fetch, T_LONGLONG),
     MEMBER(Page, collate, T_LONGLONG),
+    MEMBER(Page, squares, T_LONGLONG),
     MEMBER(Page, address, T_ULONGLONG),
     MEMBER(Page, whose, T_OBJECT_EX),
     MEMBER(Page, tensor, T_OBJECT_EX),

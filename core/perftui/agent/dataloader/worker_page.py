@@ -121,7 +121,7 @@ class PageFile(Page):
         self.stage, self.number = IDLE, 0
         self.may_be_brief, self.is_brief = facts["worker"] < 0, False
         self.since = self.began = self.batches = self.sized = self.bytes = 0
-        self.fetch = self.collate = 0
+        self.fetch = self.collate = self.squares = 0
         self.address = ctypes.addressof(self._memory) + RECORD_OFFSET
         self.mark(IDLE)
 

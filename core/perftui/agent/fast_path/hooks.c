@@ -88,16 +88,15 @@ static PyObject *enter_fetch(FastPath *path, PyObject *const *args)
         Py_DECREF(ready);
         if (PyErr_Occurred())
             return failed(path);
-    } else {
-        path->cpu_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
+    path->cpu_start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return PyLong_FromLongLong(clock_ns(CLOCK_MONOTONIC));
 }
 
 /* iterator, start: it has given a batch. Whether that is all. */
 static PyObject *leave_fetch(FastPath *path, PyObject *const *args)
 {
-    int64_t start, end;
+    int64_t start, end, used;
     start = PyLong_AsLongLong(args[1]);
     if (start == -1 && PyErr_Occurred())
         return NULL;
@@ -106,11 +105,9 @@ static PyObject *leave_fetch(FastPath *path, PyObject *const *args)
     path->is_fetching = 0;
     end = clock_ns(CLOCK_MONOTONIC);
     write_record(path, INPUT_WAIT, start, end, path->ready, 0);
-    if (!path->has_workers) {
-        int64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - path->cpu_start;
-        write_record(path, INPUT_CPU, end, end, used, 0);
-        path->calls += path->fetch_calls;
-    }
+    used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - path->cpu_start;
+    write_record(path, INPUT_CPU, end, end, used, 0);
+    path->calls += path->fetch_calls;
     push(path, FETCHED);
     return counted(Py_True);
 }

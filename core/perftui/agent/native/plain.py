@@ -47,7 +47,7 @@ class PlainPage:
     """Of the record that was stored last."""
     since = began = 0
     """When the stage began, and when the batch did."""
-    batches = sized = bytes = fetch = collate = address = 0
+    batches = sized = bytes = fetch = collate = squares = address = 0
 
     def __init__(self) -> None:
         self._lock = TryLock()
@@ -91,6 +91,7 @@ class PlainPage:
         """``batch`` is made."""
         self.mark(IDLE)
         size = self.batch_bytes(batch)
+        self.squares += ((self.since - self.began) // 1000) ** 2
         self.batches += 1
         if size >= 0:
             self.sized += 1
@@ -103,7 +104,7 @@ class PlainPage:
             return
         self.number += 1
         # A reader that finds two numbers, or another record when it reads again, tries again.
-        sums = self.batches, self.sized, self.bytes, self.fetch, self.collate
+        sums = self.batches, self.sized, self.bytes, self.fetch, self.collate, self.squares
         record = RECORD.pack(self.number, *sums, self.stage, self.since, self.number)
         ctypes.memmove(self.address, record, RECORD.size)
 

@@ -74,7 +74,7 @@ class Session(FastPathOpening):
     @guarded
     def leave_fetch(self, iterator: Any, start: int, arrived: bool) -> None:
         """``__next__`` has returned a batch, or raised."""
-        if self.fast_path.cpu_start >= 0:
+        if fetches_itself(iterator):
             self.meter.calls += FETCH_CALLS
         # Where none has come, only once that is known to all.
         self.fast_path.is_fetching = not arrived
@@ -84,7 +84,7 @@ class Session(FastPathOpening):
         if recording is None:
             return
         now = recording.end(self._fetch_kind, start, self.fast_path.ready)
-        if self.fast_path.cpu_start >= 0:
+        if self._fetch_kind == rings.INPUT_WAIT:
             used = thread_time_ns() - self.fast_path.cpu_start
             recording.ring.write(rings.INPUT_CPU, now, 0, recording.index, used)
         if not arrived:
@@ -239,8 +239,7 @@ class Session(FastPathOpening):
         elif events and is_same:
             fast_path.open(recording, self.meter, self.optimizers, [*events, ASKED], is_fed=True)
         fast_path.ready = batches_ready(iterator)
-        # With workers the thread only waits, which uses nothing worth a system call.
-        fast_path.cpu_start = thread_time_ns() if fetches_itself(iterator) else -1
+        fast_path.cpu_start = thread_time_ns()
         is_starting = self.loaders.is_starting(iterator)
         self._fetch_kind = rings.LOADER_START if is_starting else rings.INPUT_WAIT
         return recording.begin(self._fetch_kind)

@@ -56,9 +56,10 @@ def cudnn(torch: Any) -> dict[str, Any]:
 
 def mkldnn(torch: Any) -> dict[str, Any]:
     """Whether oneDNN, which computes on the CPU, is in this torch and is used."""
+    c = torch._C
     return {
-        "available": attempt(lambda: bool(torch._C._has_mkldnn)),
-        "enabled": attempt(torch._C._get_mkldnn_enabled),
+        "available": attempt(lambda: bool(c._has_mkldnn)),
+        "enabled": attempt(lambda: c._get_mkldnn_enabled()),
     }
 
 

@@ -18,15 +18,17 @@ class Precision(str, enum.Enum):
     UNKNOWN = "?"
 
 
-_FLOAT64 = re.compile(r"(?<![a-z])d(gemm|gemv|syrk|trsm)|d884|<double|f64f64|Cijk_\w*_D?DB_")
+_FLOAT64 = re.compile(
+    r"(?<![a-z])d(gemm|gemv|syrk|trsm)|d884|<double|f64f64|Cijk_A[a-z]+_B[a-z]+_DB?_"
+)
 _HALF = re.compile(
     r"bf16|fp16|(?<![a-z])f16|half|bfloat16|hgemm|hcudnn|h884|h1688|16816|16832|8816|hmma|flash|e4m3|e5m2"
-    r"|fp8|i8i8|s8s8|imma|qmma|int8|nvjet_(sm\d+_)?[htqo]|Cijk_\w*_(B|H|F8|I8)\w*_MT",
+    r"|fp8|i8i8|s8s8|imma|qmma|int8|nvjet_(sm\d+_)?[htqo]|Cijk_A[a-z]+_B[a-z]+_(B|H|F8|I8)",
     re.IGNORECASE,
 )
 _TF32 = re.compile(r"tf32|s1688|nvjet_(sm\d+_)?s|xf32")
 _FLOAT32 = re.compile(
-    r"sgemm|scudnn|simt|ffma|<float|f32f32_f32f32|fp32|_f32_|Cijk_\w*_SB?_|(?<![a-z])f32f32",
+    r"sgemm|scudnn|simt|ffma|<float|f32f32_f32f32|fp32|_f32_|Cijk_A[a-z]+_B[a-z]+_SB?_|(?<![a-z])f32f32",
     re.IGNORECASE,
 )
 _NO_PRODUCT = re.compile(

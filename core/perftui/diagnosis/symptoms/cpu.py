@@ -18,9 +18,6 @@ EFFICIENCY = 0.8
 """Of the time that more threads could save, what they do: the last of them is waited for, and
 memory is shared."""
 
-TOO_MANY = 1.5
-"""Threads for each core from which on they are too many: a few more than cores cost little."""
-
 LEAST_IDLE = 0.5
 """Cores that have to idle for more threads to help."""
 
@@ -60,12 +57,11 @@ def _place(facts: Facts, *names: str) -> Place | None:
 
 def _threads(facts: Facts) -> Lost | None:
     judged, cores = _on_cpu(facts), cpu_share(facts)
+    if cores.is_crowded:
+        return _too_many(facts, judged, cores)
     if cores.is_bound:
         return None
-    asked = cores.threads * cores.ranks
-    if cores.threads > 1 and asked >= TOO_MANY * cores.allowed:
-        return _too_many(facts, judged, cores)
-    more = min(cores.idle, cores.allowed - asked) / cores.ranks
+    more = min(cores.idle, cores.allowed - cores.asked) / cores.ranks
     if cores.threads >= cores.allowed or more < LEAST_IDLE:
         return None
     splittable = cpu_operators(facts).splittable
@@ -81,8 +77,7 @@ def _threads(facts: Facts) -> Lost | None:
 
 
 def _too_many(facts: Facts, judged: JudgedStep, cores: CpuShare) -> Lost:
-    asked = cores.threads * cores.ranks
-    lost = cpu_operators(facts).splittable * (1 - cores.allowed / asked)
+    lost = cpu_operators(facts).splittable * (1 - cores.allowed / cores.asked)
     found = _found(judged, lost, cores)
     each = f" in each of {cores.ranks} processes" if cores.ranks > 1 else ""
     return replace(
@@ -108,7 +103,7 @@ def _why(facts: Facts) -> str:
 
 def _affinity(facts: Facts) -> Lost | None:
     judged, cores = _on_cpu(facts), cpu_share(facts)
-    if cores.allowed >= cores.installed or not cores.is_bound:
+    if cores.is_crowded or not cores.is_bound:
         return None
     waits = judged.part("input_wait") / judged.of.mean if cores.has_workers else 0.0
     lost = (cpu_operators(facts).splittable + waits) * cores.gain * EFFICIENCY

@@ -8,7 +8,7 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Lost
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.operator_lines import at, line_of, line_with, place_of
-from perftui.facts.operators import cpu_operators, own_in_step
+from perftui.facts.operators import cpu_operators, in_step, of_phases
 from perftui.facts.settings import settings
 
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
@@ -29,7 +29,7 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
     if not double:
         return None
     share = double / max(elements, 1)
-    time = own_in_step(found, judged, found.in_phase(FORWARD, BACKWARD, OPTIMIZER))
+    time = in_step(found, judged, of_phases(found, FORWARD, BACKWARD, OPTIMIZER))
     line = line_with(facts, _NAMES) or line_of(facts, FORWARD)
     taken = round(share * time.ns)
     return Lost(

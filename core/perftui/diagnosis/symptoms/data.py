@@ -3,81 +3,86 @@
 from __future__ import annotations
 
 from perftui import format as fmt
-from perftui.analysis.model import GapCause
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.diagnosis.symptoms import data_figures as figures
+from perftui.diagnosis.symptoms.data_waiting import (
+    FIRST_READING,
+    LIMITS,
+    WAIT,
+    WORKERS_IDLE,
+    busy,
+    data_fixes,
+    unproven,
+    workers,
+)
+from perftui.facts.batch_place import batch_lines, batch_place
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import has_gpu
+from perftui.facts.files_read import is_first_reading
 from perftui.facts.input_wait import InputWait, fetches_in_main_thread, input_wait
 from perftui.facts.loader import training_loader
-from perftui.facts.loader_work import loader_work
-from perftui.facts.main_thread import main_batches
+from perftui.facts.loader_work import fetch_demand, loader_work
+from perftui.facts.machine import busy_host
 from perftui.facts.steps import wait_p95
+from perftui.facts.wait_pattern import wait_pattern
 from perftui.facts.worker_lines import loader_lines
-
-WORKERS_IDLE = 0.5
-"""Share of their time below which workers are idle enough for more of them to be of no use.
-Measured: 0.78 with workers that held up the training, 0.44 with workers that kept up."""
 
 RARE = 0.5
 """Where 95 % of the waits are below this part of the mean, few steps hold most of the wait. Workers
 that are too slow make most steps wait: then the two are alike."""
 
-_CRITICAL = 0.20
-_WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
+AT_EPOCHS = 0.5
+"""Of what is waited, from which on it is the beginning of epochs that waits."""
+
+MOSTLY_WAITS = 0.5
+"""CPU use while fetching below which a training thread waits for a disk or a network instead."""
 
 
 def _in_main_thread(facts: Facts) -> Lost | None:
     in_main = fetches_in_main_thread(facts)
     if in_main is False:
         return None
-    wait = input_wait(facts)
-    named = figures.named_line(main_batches(facts))
-    at = f", {named}" if named else ""
+    wait, cpu = input_wait(facts), fetch_demand(facts)
+    if wait.wait < MAIN_THREAD.limits.warning * wait.of.mean:
+        return None
+    lines = batch_lines(facts)
+    named = f", {lines.named}" if lines and lines.named else ""
+    blocked = ""
+    if cpu is not None and cpu < MOSTLY_WAITS:
+        blocked = f" and waits for files or a network {fmt.percent(1 - cpu)} of that"
     return Lost(
         wait.wait,
         wait.of,
-        f"{wait.sentence}: the loader runs in the main thread (num_workers=0){at}.",
+        f"{wait.sentence}: the loader runs in the main thread (num_workers=0){blocked}{named}.",
         (*figures.wait(wait, facts, MAIN_THREAD.limits), *figures.loader_in_main(facts)),
-        fixes=_fixes(wait, facts),
+        place=batch_place(facts),
+        fixes=data_fixes(wait, facts),
         doubt="the loader's num_workers was not recorded" if in_main is None else "",
-        unproven=_unproven(wait),
+        unproven=unproven(wait),
     )
 
 
 def _bound(facts: Facts) -> Lost | None:
     wait = input_wait(facts)
+    if wait.wait < LIMITS.warning * wait.of.mean:
+        return None
+    cold = is_first_reading(facts)
     return Lost(
         wait.wait,
         wait.of,
         f"{wait.sentence}{_because(facts, wait)}.",
-        (*figures.wait(wait, facts, BOUND.limits), *figures.loader_of_workers(facts)),
+        (*figures.wait(wait, facts, LIMITS), *figures.loader_of_workers(facts)),
+        place=batch_place(facts),
         fixes=_fixes_of_workers(facts, wait),
-        unproven=_unproven(wait),
+        doubt=FIRST_READING if cold else "",
+        unproven=unproven(wait),
     )
-
-
-def _unproven(wait: InputWait) -> str:
-    if wait.exposed or not wait.of.of_run:
-        return ""
-    return "a profiled window that shows whether the GPU idles meanwhile"
-
-
-def _fixes(wait: InputWait, facts: Facts) -> tuple[str, ...]:
-    """What answers a wait for data: a known loader of a run can be changed, a trace's cannot."""
-    feeds = training_loader(facts)
-    if feeds is None or not wait.of.of_run:
-        return ()
-    if has_gpu(facts) and feeds.pin_memory is False:
-        return ("loader-workers", "loader-pin")
-    return ("loader-workers",)
 
 
 def _fixes_of_workers(facts: Facts, wait: InputWait) -> tuple[str, ...]:
     if _is_rare(facts, wait):
         return ()
     useless = {"loader-workers"} if wait.of.of_run and _are_idle(facts) else set()
-    return tuple(fix for fix in _fixes(wait, facts) if fix not in useless)
+    return tuple(fix for fix in data_fixes(wait, facts) if fix not in useless)
 
 
 def _is_rare(facts: Facts, wait: InputWait) -> bool:
@@ -88,32 +93,42 @@ def _is_rare(facts: Facts, wait: InputWait) -> bool:
 
 def _are_idle(facts: Facts) -> bool:
     """Whether the workers do nothing for most of the time: more of them would do nothing either."""
-    made = loader_work(facts)
-    return made is not None and made.busy is not None and made.busy < WORKERS_IDLE
+    share = busy(facts)
+    return share is not None and share < WORKERS_IDLE
 
 
 def _because(facts: Facts, wait: InputWait) -> str:
     """The part of the cause that is certain: how many workers could not keep up."""
-    feeds = training_loader(facts)
-    workers = feeds.num_workers if feeds else None
-    if workers and _is_rare(facts, wait):
-        return (
-            ", nearly all of it in fewer than one step of twenty: workers that start anew with "
-            "each epoch make its first step wait, unless persistent_workers=True keeps them"
-        )
-    if workers is None:
+    feeds, count = training_loader(facts), workers(facts)
+    if count and _is_rare(facts, wait):
+        return f", nearly all of it in fewer than one step of twenty{_when(facts)}"
+    if feeds is None or feeds.num_workers is None:
         return ""
-    if workers == 0:
+    if not count:
         return ": the loader runs in the main thread (num_workers=0)"
-    return _how_busy(facts, workers)
+    return _how_busy(facts, count)
 
 
-def _how_busy(facts: Facts, workers: int) -> str:
-    made, several = loader_work(facts), fmt.several(workers, "worker")
-    is_one = workers == 1
+def _when(facts: Facts) -> str:
+    """Which steps those are that wait, where it is known."""
+    feeds, pattern = training_loader(facts), wait_pattern(facts)
+    if feeds is not None and feeds.persistent_workers is False:
+        return (
+            ": workers that start anew with each epoch make its first step wait, unless "
+            "persistent_workers=True keeps them"
+        )
+    at_epochs = pattern is not None and pattern.at_epochs >= AT_EPOCHS
+    return ": those that begin an epoch, with an empty queue" if at_epochs else ""
+
+
+def _how_busy(facts: Facts, count: int) -> str:
+    made, several = loader_work(facts), fmt.several(count, "worker")
+    is_one = count == 1
     if made is not None and made.busy is not None and _are_idle(facts):
-        verb = "makes" if is_one else "make"
-        return f", though {several} {verb} batches in only {fmt.percent(made.busy)} of the time"
+        verb, host = "makes" if is_one else "make", busy_host(facts)
+        elsewhere = f", and {host}" if host else ""
+        share = fmt.percent(made.busy)
+        return f", though {several} {verb} batches in only {share} of the time{elsewhere}"
     slow = f": {several} {'does' if is_one else 'do'} not keep up"
     if made is None or made.busy is None:
         return slow
@@ -132,11 +147,11 @@ MAIN_THREAD = Rule(
     lost=_in_main_thread,
     limits=Limits(
         0.05,
-        _CRITICAL,
+        LIMITS.critical,
         "The wait is certain to be avoidable, so less of it is worth a warning; the TensorBoard "
         "plugin speaks of the data loader from 5 %, TraceML and xprof of 20 %.",
     ),
-    claims=_WAIT,
+    claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
     answer="loader workers",
 )
@@ -149,12 +164,8 @@ BOUND = Rule(
         "the lines where they spend their time, and at the disk."
     ),
     lost=_bound,
-    limits=Limits(
-        0.10,
-        _CRITICAL,
-        "TraceML warns at 10 %, xprof at 5 %; both call 20 % input-bound.",
-    ),
-    claims=_WAIT,
+    limits=LIMITS,
+    claims=WAIT,
     fixes=("loader-workers", "loader-pin"),
     answer="more workers, pinned memory, cheaper transforms",
 )

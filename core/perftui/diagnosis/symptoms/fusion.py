@@ -62,7 +62,7 @@ ELEMENTWISE = Rule(
 
 def _churn(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
-    found = work.kernels.where(explicit_casts(work.kernels))
+    found = work.kernels.kept(explicit_casts, explicit_casts)
     time, busy = found.time, work.kernels.time
     if not time:
         return None

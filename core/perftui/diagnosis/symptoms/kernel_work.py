@@ -15,8 +15,7 @@ from perftui.facts.step_breakdown import StepBreakdown
 from perftui.facts.step_kernels import StepKernels, step_kernels
 
 PARTS = (COMPUTE,)
-SHOWN = 3
-"""Kernels listed."""
+"""Of the step, that kernels are in."""
 
 
 @dataclass(frozen=True)
@@ -60,4 +59,4 @@ def kernel_work(facts: Facts) -> KernelWork:
 
 def listed(kernels: StepKernels) -> tuple[Figure, ...]:
     """The longest of them, as figures."""
-    return tuple(Figure(name, ns, "ns", place=place) for name, ns, place in kernels.longest(SHOWN))
+    return tuple(Figure(name, ns, "ns", place=place) for name, ns, place in kernels.longest)

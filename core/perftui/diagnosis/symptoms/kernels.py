@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from perftui import format as fmt
-from perftui.analysis.steps.parts import COMPUTE
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.cpu_float64 import float64_on_cpu
+from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts
-from perftui.facts.gpu import device_steps, has_gpu
-from perftui.facts.kernels import kernels
+from perftui.facts.forward_line import operator_lines, placed
+from perftui.facts.gpu import has_gpu
+from perftui.facts.steady import Mask
+from perftui.facts.step_kernels import StepKernels
 
 _FLOAT64 = re.compile(
     r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"
@@ -21,38 +22,38 @@ _FLOAT64 = re.compile(
 cuBLAS and CUTLASS their kind. A number that is passed (``optional<double>``, ``, double)``) is no
 such sign: optimizers pass learning rates so."""
 
-_SHOWN = 3
-"""Kernels listed."""
-
 
 def is_float64(name: str) -> bool:
     """Whether a kernel of that name computes in float64."""
     return _FLOAT64.search(name) is not None
 
 
+def _in_float64(kernels: StepKernels) -> Mask:
+    return kernels.named(is_float64)
+
+
 def _float64(facts: Facts) -> Lost | None:
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
-    steps = device_steps(facts)
-    found = kernels(steps.analysis).of(is_float64)
-    compute = steps.part(COMPUTE)
+    work = kernel_work(facts)
+    found, compute = work.kernels.kept(FLOAT64.id, _in_float64), work.kernels.time
     time = found.time
-    if not time or not compute:
+    if not time:
         return None
-    longest = found.longest(_SHOWN)
-    where = longest[0][2].source or longest[0][2].operator
-    describe = fmt.part_of_step if steps.steps else fmt.part_of_trace
+    where = found.place.source or found.place.operator
     return Lost(
         # Half the bytes to move, and at least twice the arithmetic rate.
-        time // 2,
-        steps.breakdown,
-        f"Kernels compute in float64 for {describe(time, steps.step_ns)}"
+        work.won(time / 2),
+        work.of,
+        f"Kernels compute in float64 for {work.of_step(time)}"
         f"{f', most of it in {where}' if where else ''}: float32 takes half of that or less.",
         (
             Figure.share("of GPU compute in float64", time / compute, FLOAT64.limits.warning),
-            *(Figure(name, ns, "ns", place=place) for name, ns, place in longest),
-            Figure("steady steps", steps.steps, "count"),
+            *listed(found),
+            work.steps,
         ),
+        placed(facts, found.place, operator_lines.or_none(facts)),
+        PARTS,
         share=time / compute,
     )
 

@@ -26,7 +26,7 @@ def _layout(facts: Facts) -> Lost | None:
     found = work.kernels.of(Category.LAYOUT)
     if not found.time:
         return None
-    norms = work.kernels.where(work.kernels.named(_CHANNELS_FIRST_NORM.search))
+    norms = work.kernels.kept(LAYOUT.id, lambda found: found.named(_CHANNELS_FIRST_NORM.search))
     also = ""
     if norms.time:
         also = f", and {fmt.duration(norms.time)} in normalisation that is slower channels first"

@@ -29,7 +29,7 @@ def _says(facts: Facts) -> Lost | None:
             for hint in hints
         ),
         place=_place(first),
-        share=1.0,
+        share=LIBRARY_SAYS.limits.info,
     )
 
 
@@ -46,12 +46,8 @@ LIBRARY_SAYS = Rule(
         "true of many trainings and not of all: the other findings tell what it costs here."
     ),
     lost=_says,
-    limits=Limits(
-        2.0,
-        2.0,
-        "A word of others is never more than a hint: what it costs is not measured.",
-        of="of the messages",
-        info=1.0,
+    limits=Limits.of_hint(
+        0.5, "A word of others is never more than a hint: what it costs is not measured."
     ),
     answer="what the message says",
 )

@@ -6,10 +6,15 @@ from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.diagnosis.symptoms.data_figures import workers
+from perftui.facts.batch_place import asking_place, loader_place
 from perftui.facts.fact import Facts
 from perftui.facts.loader import LoaderFacts, training_loader
+from perftui.facts.loader_end import loader_end
 from perftui.facts.loader_work import loader_starts
 from perftui.facts.steps import steady_step
+
+EACH_STEP = 0.5
+"""Starts a step, from which on it is not epochs that begin."""
 
 
 def _lost(facts: Facts) -> Lost | None:
@@ -19,12 +24,15 @@ def _lost(facts: Facts) -> Lost | None:
     step, again, feeds = steady_step(facts), loader_starts(facts), training_loader(facts)
     if again is None:
         return None
-    share = again.per_step / step.mean
+    ending = loader_end(facts)
+    cost = again.per_step + ending
+    share = cost / step.mean
+    what = "Starting the loader again" + (", and ending its workers," if ending else "")
+    each_step = again.count >= EACH_STEP * step.count
     return Lost(
-        again.per_step,
+        cost,
         step,
-        f"Starting the loader again takes {fmt.part_of_step(again.per_step, step.mean)}"
-        f"{_because(feeds)}.",
+        f"{what} takes {fmt.part_of_step(cost, step.mean)}{_because(feeds, each_step)}.",
         (
             Figure.share("starting the loader again", share, LOADER_START.limits.warning),
             Figure("mean start", again.mean, "ns"),
@@ -33,7 +41,9 @@ def _lost(facts: Facts) -> Lost | None:
             Figure("steady steps", step.count, "count"),
             *workers(facts),
         ),
-        fixes=LOADER_START.fixes if _starts_anew(feeds) else (),
+        parts=("loader_start", "other") if ending else (),
+        place=asking_place(facts) if each_step or not _starts_anew(feeds) else loader_place(facts),
+        fixes=LOADER_START.fixes if _starts_anew(feeds) and not each_step else (),
     )
 
 
@@ -42,9 +52,18 @@ def _starts_anew(feeds: LoaderFacts | None) -> bool:
     return feeds is not None and bool(feeds.num_workers) and feeds.persistent_workers is False
 
 
-def _because(feeds: LoaderFacts | None) -> str:
+def _because(feeds: LoaderFacts | None, each_step: bool) -> str:
     """The cause, where the loader's arguments are known and tell it."""
-    if feeds is None or not feeds.num_workers or not _starts_anew(feeds):
+    if each_step:
+        return ": every step begins a new epoch of it, as next(iter(loader)) in a loop does"
+    if feeds is None or not feeds.num_workers:
+        return ""
+    if feeds.persistent_workers:
+        return (
+            ": it is made anew for each epoch, so that its workers cannot stay, or they take long "
+            "to begin again"
+        )
+    if not _starts_anew(feeds):
         return ""
     several = fmt.several(feeds.num_workers, "worker")
     verb = "starts" if feeds.num_workers == 1 else "start"
@@ -55,12 +74,13 @@ LOADER_START = Rule(
     id="loader-start",
     when="the loader is started anew for each epoch",
     explanation=(
-        "Each epoch begins with new worker processes, which import the script and fill their "
-        "queue before the first batch is there. persistent_workers=True keeps them."
+        "Each epoch begins with new worker processes, which import the script, open the dataset "
+        "and fill their queue before the first batch is there. persistent_workers=True keeps them, "
+        "where the loader is kept too: make it once, and its iterator once an epoch."
     ),
     lost=_lost,
     limits=Limits(0.05, 0.20, "As certain to be avoidable as a loader without workers."),
     claims=Claim(phase="loader_start"),
     fixes=("loader-persistent",),
-    answer="workers that stay",
+    answer="workers that stay: persistent_workers=True, one loader for all epochs",
 )

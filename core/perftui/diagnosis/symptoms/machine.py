@@ -105,7 +105,7 @@ def _gpus_unused(facts: Facts) -> Lost | None:
         f"The training uses {used} of the {visible} GPUs that it sees, and nothing else runs on "
         f"{fmt.several(unused, 'other')}.",
         (Figure("GPUs it sees", visible, "count"), Figure("GPUs that idle", unused, "count")),
-        share=unused / visible,
+        share=min(unused / visible, 0.9),
     )
 
 
@@ -136,11 +136,7 @@ def _slow_start(facts: Facts) -> Lost | None:
     place = None
     if line and line.file and share >= LEAST_NAMED:
         place = Place(rank=facts.rank_number, file=line.file, line=line.line)
-    at = (
-        f", {fmt.percent(share)} of what was sampled of it at {line.short}"
-        if place and line
-        else ""
-    )
+    at = f", {fmt.percent(share)} of its samples at {line.short}" if place and line else ""
     return Lost(
         0,
         None,
@@ -148,7 +144,7 @@ def _slow_start(facts: Facts) -> Lost | None:
         f"{fmt.percent(begun.duration / begun.run)} of the run so far{at}.",
         (Figure("before the first step", begun.duration, "ns"), Figure("run", begun.run, "ns")),
         place=place,
-        share=begun.duration / begun.run,
+        share=min(begun.duration / begun.run, 0.9),
     )
 
 
@@ -216,8 +212,8 @@ GPUS_UNUSED = Rule(
         "or ask for fewer."
     ),
     lost=_gpus_unused,
-    limits=Limits(
-        2.0, 2.0, "Whether they should be used is for the user to say.", of="of the GPUs", info=0.01
+    limits=Limits.of_hint(
+        0.01, "Whether they should be used is for the user to say.", of="of the GPUs"
     ),
     answer="torchrun with one process for each GPU, or ask for fewer",
 )
@@ -231,12 +227,8 @@ SLOW_START = Rule(
         "a minute nothing is said."
     ),
     lost=_slow_start,
-    limits=Limits(
-        2.0,
-        2.0,
-        "It is no part of a step, and a longer run pays it off.",
-        of="of the run",
-        info=0.2,
+    limits=Limits.of_hint(
+        0.20, "It is no part of a step, and a longer run pays it off.", of="of the run"
     ),
     answer="keep what is worked out at the start in a file",
 )

@@ -9,9 +9,9 @@ from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.judged_step import JudgedStep
 from perftui.facts.lines import LineShare
-from perftui.facts.model_passes import attention, recomputed, repeated_passes
-from perftui.facts.operator_lines import at, line_of, lines_of, place_of
-from perftui.facts.operators import cpu_operators, own_in_step
+from perftui.facts.model_passes import attention, embedding_gradients, recomputed, repeated_passes
+from perftui.facts.operator_lines import at, line_of, line_with, lines_of, place_of
+from perftui.facts.operators import cpu_operators, in_step, of_phases
 from perftui.facts.settings import Parameters, settings
 
 LARGE_TABLE = 0.5
@@ -21,17 +21,18 @@ updating that."""
 FEWEST_ROWS = 1_000_000
 """Elements of a table below which a dense gradient is small beside the rest of a step."""
 
+_TABLES = frozenset({"Embedding", "EmbeddingBag"})
+
 TEACHER = 1.5
 """Tensors of all modules to those in optimizers, from which on another model may run as well."""
 
 
 def _attention(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    mine = attention(facts)
-    if not mine.any():
+    work = attention(facts)
+    if not work.calls:
         return None
-    time = own_in_step(found, judged, mine)
-    back = found.in_phase(BACKWARD)
+    time = in_step(found, judged, work.by_phase)
     line = line_of(facts, FORWARD, r"softmax|\bbmm\b|\bmatmul\b|einsum|masked_fill| @ |baddbmm")
     mean = judged.of.mean
     return Lost(
@@ -41,7 +42,7 @@ def _attention(facts: Facts) -> Lost | None:
         f"{fmt.part_of_step(time.ns, mean)}{at(line)}.",
         (
             Figure.share("attention", time.ns / mean, ATTENTION.limits.warning),
-            Figure("in backward", own_in_step(found, judged, mine & back).ns, "ns"),
+            Figure("operators of attention in forward", work.calls, "count"),
             *_of_step(judged),
         ),
         place=place_of(facts, line, "aten::softmax"),
@@ -52,10 +53,10 @@ def _attention(facts: Facts) -> Lost | None:
 
 def _recompute(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    mine = recomputed(facts)
-    if not mine.any():
+    work = recomputed(facts)
+    if not work.calls:
         return None
-    time = own_in_step(found, judged, mine)
+    time = in_step(found, judged, work.by_phase)
     line = line_of(facts, FORWARD, r"checkpoint", only=True) or line_of(facts, BACKWARD)
     mean = judged.of.mean
     return Lost(
@@ -84,7 +85,7 @@ def _unused(facts: Facts) -> Lost | None:
     if not tensors:
         return None
     elements = sum(one.unused_elements or 0 for one in rows)
-    back = own_in_step(found, judged, found.in_phase(BACKWARD))
+    back = in_step(found, judged, of_phases(found, BACKWARD))
     # Of each layer's backward pass half is for its weights; what lies before it comes on top.
     cost = round(back.ns * elements / max(sum(one.elements for one in rows), 1) / 2)
     line = line_of(facts, BACKWARD)
@@ -106,23 +107,25 @@ def _unused(facts: Facts) -> Lost | None:
 
 def _dense(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
+    work = embedding_gradients(facts)
+    if not work.calls:
+        return None
     rows = _parameters(facts)
-    filled = found.within(found.named("aten::embedding_dense_backward".__eq__))
     largest = max((one.largest or 0 for one in rows), default=0)
     share = largest / max(sum(one.elements for one in rows), 1)
-    if not filled.any() or largest < FEWEST_ROWS or share < LARGE_TABLE:
+    if largest < FEWEST_ROWS or share < LARGE_TABLE:
         return None
-    gradient = own_in_step(found, judged, filled)
-    update = own_in_step(found, judged, found.in_phase(OPTIMIZER))
+    gradient = in_step(found, judged, work.by_phase)
+    update = in_step(found, judged, of_phases(found, OPTIMIZER))
     cost = gradient.ns + round(share * update.ns)
-    line = line_of(facts, FORWARD, r"embed|items|words|table", only=True)
+    line = line_with(facts, _TABLES) or line_of(facts, OPTIMIZER)
     place = place_of(facts, line, "aten::embedding_dense_backward")
     mean = judged.of.mean
     return Lost(
         cost,
         judged.of,
-        f"An embedding table of {largest / 1e6:.1f} million numbers gets a dense gradient, and the "
-        f"optimizer goes through all of it: {fmt.part_of_step(cost, mean)}.",
+        f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
+        f"gradient, and the optimizer goes through all of it: {fmt.part_of_step(cost, mean)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
@@ -136,10 +139,10 @@ def _dense(facts: Facts) -> Lost | None:
 
 def _repeated(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    mine = repeated_passes(facts)
-    if not mine.any() or _may_be_another_model(facts):
+    work = repeated_passes(facts)
+    if not work.calls or _may_be_another_model(facts):
         return None
-    time = own_in_step(found, judged, mine)
+    time = in_step(found, judged, work.by_phase)
     line = _line_behind_backward(facts)
     return Lost(
         time.ns,

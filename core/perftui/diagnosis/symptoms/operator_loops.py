@@ -9,7 +9,7 @@ from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Fact, Facts
 from perftui.facts.operator_lines import at, line_of, place_of
 from perftui.facts.operator_loops import Loop, loops, loops_over_rows, time_in
 from perftui.facts.operators import cpu_operators
@@ -28,15 +28,20 @@ _INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|un
 def _per_parameter(facts: Facts) -> Lost | None:
     chosen = [
         loop
-        for loop in loops(facts)
+        for loop in _known(facts, loops)
         if loop.phase == OTHER and loop.turns >= MANY_TURNS and not loop.indexing
     ]
     return _lost(facts, PER_PARAMETER, chosen)
 
 
 def _indexing(facts: Facts) -> Lost | None:
-    chosen = [loop for loop in loops_over_rows(loops(facts)) if loop.phase != OPTIMIZER]
+    chosen = [loop for loop in _known(facts, loops_over_rows) if loop.phase != OPTIMIZER]
     return _lost(facts, INDEXING, chosen)
+
+
+def _known(facts: Facts, which: Fact[tuple[Loop, ...]]) -> tuple[Loop, ...]:
+    cpu_operators(facts)
+    return which(facts)
 
 
 def _lost(facts: Facts, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:

@@ -11,10 +11,9 @@ from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
 from perftui.facts.judged_step import JudgedStep
-from perftui.facts.operator_kinds import casts, copies, outermost_by_kind, pointwise
+from perftui.facts.operator_kinds import casts, copies, costliest, pointwise
 from perftui.facts.operator_lines import at, calls_of, line_of, place_of
-from perftui.facts.operators import PHASES, Operators, cpu_operators, in_step, own_in_step
-from perftui.facts.steady import Mask
+from perftui.facts.operators import PHASES, cpu_operators, in_step
 
 FEW_CASTS = 4
 """Casts of a step that are no churn: of the batch and of the loss."""
@@ -22,24 +21,26 @@ FEW_CASTS = 4
 FEW_COPIES = 4
 """Copies of a step that are none to speak of."""
 
+_ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
+"""The text of a line with more than one element-wise operator."""
+
 CHAIN = 8
 """Element-wise operators of a step that are a chain rather than a residual connection."""
 
 
 def _casts(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    mine = casts(facts)
-    calls = _calls(found, mine & found.named("aten::_to_copy".__eq__))
-    if calls <= FEW_CASTS:
+    work = casts(facts)
+    if work.calls <= FEW_CASTS:
         return None
-    time = own_in_step(found, judged, mine)
+    time = in_step(found, judged, work.by_phase)
     line = line_of(facts, FORWARD, r"\.(to|float|double|half|bfloat16|type|type_as)\(")
     return Lost(
         time.ns,
         judged.of,
         f"Casts to another data type take {fmt.part_of_step(time.ns, judged.of.mean)}, "
-        f"{calls} of them in a step{at(line)}.",
-        _figures("casts", time.ns, calls, judged, CHURN),
+        f"{work.calls} of them in a step{at(line)}.",
+        _figures("casts", time.ns, work.calls, judged, CHURN),
         place=place_of(facts, line, "aten::_to_copy"),
         parts=time.parts,
     )
@@ -47,18 +48,17 @@ def _casts(facts: Facts) -> Lost | None:
 
 def _copies(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    mine = copies(facts)
-    calls = _calls(found, mine & found.named("aten::copy_".__eq__))
-    if calls <= FEW_COPIES:
+    work = copies(facts)
+    if work.calls <= FEW_COPIES:
         return None
-    time = own_in_step(found, judged, mine)
+    time = in_step(found, judged, work.by_phase)
     line = line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\(")
     return Lost(
         time.ns,
         judged.of,
         f"Copies of tensors into another order of memory take "
-        f"{fmt.part_of_step(time.ns, judged.of.mean)}, {calls} of them in a step{at(line)}.",
-        _figures("copies", time.ns, calls, judged, COPIES),
+        f"{fmt.part_of_step(time.ns, judged.of.mean)}, {work.calls} of them in a step{at(line)}.",
+        _figures("copies", time.ns, work.calls, judged, COPIES),
         place=place_of(facts, line, "aten::copy_"),
         parts=time.parts,
     )
@@ -66,21 +66,20 @@ def _copies(facts: Facts) -> Lost | None:
 
 def _elementwise(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    mine = pointwise(facts)
-    calls = _calls(found, mine & found.in_phase(FORWARD))
-    if calls < CHAIN:
+    work = pointwise(facts)
+    if work.calls < CHAIN:
         return None
-    time = own_in_step(found, judged, mine)
-    line = line_of(facts, FORWARD, r"[-+*/]|\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\(|\*\*")
+    time = in_step(found, judged, work.by_phase)
+    line = line_of(facts, FORWARD, _ARITHMETIC)
     mean = judged.of.mean
     return Lost(
         # One pass over memory in place of a chain of them.
         time.ns // 2,
         judged.of,
         f"Element-wise operators called one by one take {fmt.part_of_step(time.ns, mean)}, "
-        f"{calls} of them in a forward pass{at(line)}: each goes through memory anew.",
-        _figures("element-wise operators", time.ns, calls, judged, ELEMENTWISE),
-        place=place_of(facts, line, _longest(found, mine)),
+        f"{work.calls} of them in a forward pass{at(line)}: each goes through memory anew.",
+        _figures("element-wise operators", time.ns, work.calls, judged, ELEMENTWISE),
+        place=place_of(facts, line),
         parts=time.parts,
         share=time.ns / mean,
     )
@@ -88,51 +87,28 @@ def _elementwise(facts: Facts) -> Lost | None:
 
 def _one_operator(facts: Facts) -> Lost | None:
     found, judged = cpu_operators(facts)
-    kinds = outermost_by_kind(found)
-    if not kinds:
+    kind = costliest(facts)
+    if kind is None:
         return None
-    totals = {kind: _with_backward(kind, kinds) for kind in kinds}
-    spent = {kind: np.where(mine, found.duration, 0) for kind, mine in totals.items()}
-    most = max(spent, key=lambda kind: int(spent[kind].sum()))
-    name, mine = kinds[most]
-    time = in_step(found, judged, spent[most])
-    first = int(found.phase[np.flatnonzero(mine)[0]])
-    line = line_of(facts, PHASES[first] if PHASES[first] != BACKWARD else FORWARD, calls_of(name))
+    time = in_step(found, judged, kind.by_phase)
+    called = (name for name, ns in zip(PHASES, kind.by_phase, strict=True) if ns)
+    phase = next((name for name in called if name != BACKWARD), FORWARD)
+    line = line_of(facts, phase, calls_of(kind.name))
     mean = judged.of.mean
-    outside = in_step(found, judged, np.where(found.in_phase(OTHER), spent[most], 0)).ns
+    elsewhere = np.array([name == OTHER for name in PHASES])
+    outside = in_step(found, judged, np.where(elsewhere, kind.by_phase, 0)).ns
     return Lost(
         # Within the model something cheaper has to stand in for it.
         time.ns - (time.ns - outside) // 2,
         judged.of,
-        f"{name}{at(line)} takes {fmt.part_of_step(time.ns, mean)}"
-        f"{', with its backward pass' if _goes_back(found, totals[most]) else ''}.",
-        _figures(name, time.ns, _calls(found, mine), judged, ONE_OPERATOR),
-        place=place_of(facts, line, name),
+        f"{kind.name}{at(line)} takes {fmt.part_of_step(time.ns, mean)}"
+        f"{', with its backward pass' if kind.goes_back else ''}.",
+        _figures(kind.name, time.ns, kind.calls, judged, ONE_OPERATOR),
+        place=place_of(facts, line, kind.name),
         parts=time.parts,
         share=time.ns / mean,
         unproven="what another operator in its place would take",
     )
-
-
-def _with_backward(kind: str, kinds: dict[str, tuple[str, Mask]]) -> Mask:
-    """Its calls and those of its own backward pass, which is named alike."""
-    mine = kinds[kind][1]
-    for other, (name, more) in kinds.items():
-        if "Backward" in name and (kind.startswith(other) or other.startswith(kind)):
-            mine = mine | more
-    return mine
-
-
-def _goes_back(found: Operators, mine: Mask) -> bool:
-    return bool((mine & found.in_phase(BACKWARD)).any())
-
-
-def _calls(found: Operators, mine: Mask) -> int:
-    return int(np.count_nonzero(mine)) // max(found.steps.steps, 1)
-
-
-def _longest(found: Operators, mine: Mask) -> str | None:
-    return next((name for name, _ in found.by_name(mine)), None)
 
 
 def _figures(what: str, ns: int, calls: int, judged: JudgedStep, rule: Rule) -> tuple[Figure, ...]:

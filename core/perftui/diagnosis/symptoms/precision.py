@@ -13,6 +13,7 @@ from perftui.facts.card import TraceCard, trace_card
 from perftui.facts.fact import Facts
 from perftui.facts.forward_line import forward_lines, placed
 from perftui.facts.settings import settings
+from perftui.facts.steady import Mask
 from perftui.facts.step_kernels import StepKernels
 
 _KNOWS_TF32 = 8
@@ -37,7 +38,7 @@ _SLOW = (Precision.FLOAT32, Precision.TF32)
 
 def _chosen(kernels: StepKernels, precision: Precision, *categories: Category) -> StepKernels:
     found = kernels.of(*categories)
-    return found.where(found.named(lambda name: precision_of(name) is precision))
+    return found.kept(precision, lambda one: one.named(lambda n: precision_of(n) is precision))
 
 
 def _float32_products(facts: Facts, kernels: StepKernels) -> StepKernels:
@@ -107,11 +108,14 @@ def _tensor_cores(facts: Facts) -> Lost | None:
     work = kernel_work(facts)
     card = trace_card(facts)
     eligible = work.kernels.of(*ON_TENSOR_CORES)
-    slow = eligible.named(lambda name: precision_of(name) in _SLOW)
-    if _tf32_gain(card) > 1:
-        # The rule above speaks of those.
-        slow &= ~np.isin(eligible.rows, _float32_products(facts, eligible).rows)
-    found = eligible.where(slow)
+    # The rule above speaks of those.
+    others = _float32_products(facts, eligible) if _tf32_gain(card) > 1 else None
+
+    def slow(kernels: StepKernels) -> Mask:
+        chosen = kernels.named(lambda name: precision_of(name) in _SLOW)
+        return chosen if others is None else chosen & ~np.isin(kernels.rows, others.rows)
+
+    found = eligible.kept((TENSOR_CORES.id, others), slow)
     time, busy = found.time, work.kernels.time
     if not time:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perftui import format as fmt
-from perftui.analysis.steps.phases import BACKWARD, OPTIMIZER
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, Rule
 from perftui.facts.fact import Facts
@@ -18,23 +18,24 @@ from perftui.facts.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.operators import PHASES, Operators, cpu_operators
 from perftui.trace.model import NONE
 
-NODE_NS = 50_000
-"""What the autograd engine takes between two nodes of the backward pass at most, where they call no
-Python: longer, and the thread was not running."""
-
 
 def python_in_model(facts: Facts) -> Lost | None:
     """Python within the phases of a training on the CPU, and which of them has most of it.
 
-    Phases that are a loop over pieces of tensors, or an optimizer's over tensors, are left to the
-    rules about those.
+    Between the nodes of the backward pass runs the autograd engine, for each operator that Python
+    called before: that counts as much as the Python did. Phases that are a loop over pieces of
+    tensors, or an optimizer's over tensors, are left to the rules about those.
     """
     found, judged = cpu_operators(facts)
-    looped = _looped(found, loops(facts))
-    python = {phase: judged.part(f"{PYTHON_IN}{phase}") for phase in PHASES if phase not in looped}
-    nodes = np.count_nonzero((found.caller == NONE) & found.in_phase(BACKWARD))
-    most_back = NODE_NS * int(nodes) // found.steps.steps
-    python[BACKWARD] = min(python.get(BACKWARD, 0), most_back)
+    looped = _looped(found, loops_over_rows(facts), loops(facts))
+    python = {
+        phase: judged.part(f"{PYTHON_IN}{phase}")
+        for phase in (FORWARD, OPERATORS, OPTIMIZER)
+        if phase not in looped
+    }
+    if BACKWARD not in looped:
+        called = sum(python.get(phase, 0) for phase in (FORWARD, OPERATORS))
+        python[BACKWARD] = min(judged.part(f"{PYTHON_IN}{BACKWARD}"), called)
     python = {phase: ns for phase, ns in python.items() if ns}
     if not python:
         return None
@@ -46,10 +47,10 @@ def python_in_model(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"Python within forward, backward and optimizer takes {fmt.part_of_step(cost, mean)} "
-        f"beside {calls} operators, most of it in {phase}{at(line)}.",
+        f"Python within the model and its optimizer takes {fmt.part_of_step(cost, mean)}, most of "
+        f"it in {phase}{at(line)}: a step calls {calls} operators.",
         (
-            Figure.share("Python beside operators", cost / mean, PYTHON_IN_MODEL.limits.warning),
+            Figure.share("Python between operators", cost / mean, PYTHON_IN_MODEL.limits.warning),
             *(Figure(f"{PYTHON_IN}{name}", ns, "ns") for name, ns in python.items()),
             Figure("operators of a step", calls, "count"),
             Figure("mean step", mean, "ns"),
@@ -60,7 +61,7 @@ def python_in_model(facts: Facts) -> Lost | None:
     )
 
 
-def _looped(found: Operators, known: Sequence[Loop]) -> frozenset[str]:
+def _looped(found: Operators, over_rows: Sequence[Loop], known: Sequence[Loop]) -> frozenset[str]:
     """Phases of whose outermost operators most are in such loops."""
     top = found.caller == NONE
     calls = {
@@ -68,7 +69,7 @@ def _looped(found: Operators, known: Sequence[Loop]) -> frozenset[str]:
         for number, name in enumerate(PHASES)
     }
     over = Counter[str]()
-    for loop in (*loops_over_rows(known), *(one for one in known if one.phase == OPTIMIZER)):
+    for loop in (*over_rows, *(one for one in known if one.phase == OPTIMIZER)):
         over[loop.phase] += len(loop.positions)
     return frozenset(name for name in PHASES if over[name] > calls[name] / 2)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from perftui.recorder.faults import FaultLog
 from perftui.recorder.journals.sink import DownsamplingSink
 from perftui.recorder.spool.notes import Note
+from perftui.recorder.spool.process_use import ProcessUse, process_use
 from perftui.recorder.spool.worker_page import PageError, WorkerCounts, WorkerPageReader
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.liveness import is_alive
@@ -43,6 +44,19 @@ class _Page:
     written: WorkerCounts
     fetch: int = 0
     collate: int = 0
+    use: ProcessUse | None = None
+    """Of the process when the last row was written."""
+
+    def used(self, elapsed: int, making: int) -> list[int]:
+        """What the process has used in the ``elapsed`` ns since the last row, of which it made
+        batches for ``making``, by ``WORKER_COLUMNS`` from ``watched`` on."""
+        header, before = self.reader.header, self.use
+        self.use = now = process_use(header.pid)
+        if before is None or now is None:
+            return [0] * (len(ProcessUse._fields) + 1)
+        changes = (new - old for new, old in zip(now, before, strict=True))
+        use = ProcessUse(*changes)._replace(threads=now.threads * elapsed)
+        return [making, *(max(each, 0) for each in use)]
 
 
 class LoaderWorkers:
@@ -160,6 +174,8 @@ def _row(page: _Page, counts: WorkerCounts, now: int, has_ended: bool) -> list[i
         counts.bytes - before.bytes,
         fetch - page.fetch,
         collate - page.collate,
+        counts.squares - before.squares,
+        *page.used(end - page.at, fetch - page.fetch + collate - page.collate),
     ]
     page.at, page.written, page.fetch, page.collate = end, counts, fetch, collate
     return row if any(row[4:]) else None

@@ -43,6 +43,8 @@ class WorkerCounts:
     """Of those."""
     fetch: int = 0
     collate: int = 0
+    squares: int = 0
+    """Sum of the squares of what each batch took, us."""
     stage: int = IDLE
     since: int = 0
     """When the stage began, by ``time.perf_counter_ns()``."""

@@ -1,0 +1,159 @@
+"""Workers that could keep up, and yet the training waits: by how their batches come."""
+
+from __future__ import annotations
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Lost, Rule
+from perftui.diagnosis.symptoms.data_waiting import (
+    LIMITS,
+    SATURATED,
+    WAIT,
+    busy,
+    lost_to_workers,
+    waits_for_workers,
+    workers,
+)
+from perftui.facts.fact import Facts
+from perftui.facts.input_wait import InputWait
+from perftui.facts.loader_use import unevenness, worker_use
+from perftui.facts.loader_work import wait_cpu
+from perftui.facts.machine import busy_host
+from perftui.facts.wait_pattern import wait_pattern
+
+UNPACKING = 0.5
+"""Of the wait, in which the training thread computes, from which on the wait is its own work."""
+
+LEAST_MAKING = 0.5
+"""Of the wait, that some worker makes batches at least where it is them that are waited for."""
+
+OF_TIME = 3.0
+"""A moment of making falls into a batch so many times the mean one: few hold most of the time."""
+
+SLOW_WORKER = 2.0
+"""A worker takes so many times as long for a batch as the others; gpuprof says 2.5 of fair share.
+"""
+
+
+def _handover(facts: Facts) -> Lost | None:
+    wait = waits_for_workers(facts)
+    if wait is None:
+        return None
+    unpacks, use, count = wait_cpu(facts), worker_use.or_none(facts), workers(facts)
+    figures = [] if unpacks is None else [Figure.share("CPU use while waiting", unpacks)]
+    packs = use is not None and not use.has_threads and use.others >= use.cpu + use.blocked
+    if packs and use is not None:
+        figures.append(Figure("cores used to hand over", round(use.others, 2)))
+    if unpacks is not None and unpacks >= UNPACKING:
+        because = (
+            f"{fmt.percent(unpacks)} of that it unpacks what "
+            f"{fmt.several(count, 'worker')} hand{'s' if count == 1 else ''} over"
+        )
+    elif packs:
+        which = "a worker" if count > 1 else "the worker"
+        because = f"{which} takes longer to hand a batch over than to make it"
+    elif not _are_making(facts, wait):
+        verb = "makes" if count == 1 else "make"
+        because = (
+            f"{fmt.several(count, 'worker')} {verb} batches in only "
+            f"{fmt.percent(busy(facts) or 0)} of the time, and the rest is handing them over"
+        )
+    else:
+        return None
+    return lost_to_workers(facts, wait, because, figures, fixes=())
+
+
+def _are_making(facts: Facts, wait: InputWait) -> bool:
+    """Whether workers make batches while the training waits, as far as is known; where other
+    programs take the cores, either side may wait for one instead."""
+    share = busy(facts)
+    if share is None or busy_host(facts):
+        return True
+    return _least_making(share, facts, wait)
+
+
+def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
+    return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
+
+
+def _uneven(facts: Facts) -> Lost | None:
+    wait = _unsaturated(facts)
+    if wait is None:
+        return None
+    found = unevenness(facts)
+    if found.worker is not None and found.times >= SLOW_WORKER:
+        because = (
+            f"worker {found.worker} takes {found.times:.1f} times as long for a batch as the others"
+        )
+    elif found.of_time >= OF_TIME:
+        because = (
+            f"most of the making goes into few batches, {found.of_time:.1f} times as long as the "
+            f"mean one, for which the others wait"
+        )
+    else:
+        return None
+    return lost_to_workers(facts, wait, because, fixes=())
+
+
+def _bursty(facts: Facts) -> Lost | None:
+    wait, pattern = _unsaturated(facts), wait_pattern(facts)
+    if wait is None or pattern is None or not pattern.is_bursty or pattern.is_rare:
+        return None
+    many = f"every {pattern.every:.0f} steps" if pattern.is_regular else "now and then"
+    because = (
+        f"batches come in bursts, {many} it waits for long and hardly in between "
+        f"(95 % of waits are below {fmt.duration(pattern.p95)}, half of them below "
+        f"{fmt.duration(pattern.p50)})"
+    )
+    return lost_to_workers(facts, wait, because, fixes=())
+
+
+def _unsaturated(facts: Facts) -> InputWait | None:
+    """The wait for workers that make batches, and have time left."""
+    share, wait = busy(facts), waits_for_workers(facts)
+    if wait is None or share is None or share >= SATURATED:
+        return None
+    return wait if _least_making(share, facts, wait) else None
+
+
+HANDOVER = Rule(
+    id="input-handover",
+    when="handing batches from the workers to the training takes longer than making them",
+    explanation=(
+        "Each tensor of a batch is put into shared memory, announced through a queue and opened "
+        "again by the training: tens of microseconds for each, and as much as copying them. Few "
+        "large tensors cost little, thousands of small ones or big batches much. Stack in the "
+        "collate function, or use num_workers=0 for data that lies in memory."
+    ),
+    lost=_handover,
+    limits=LIMITS,
+    claims=WAIT,
+    answer="stack tensors in collate; num_workers=0 for data in memory",
+)
+
+UNEVEN = Rule(
+    id="input-uneven",
+    when="one worker, or one batch in many, takes most of the time",
+    explanation=(
+        "Batches come in order, so a slow one holds up those that are ready behind it, and the "
+        "other workers run out of tasks. Split long samples, sort or shard them evenly, raise "
+        "prefetch_factor, or pass in_order=False."
+    ),
+    lost=_uneven,
+    limits=LIMITS,
+    claims=WAIT,
+    answer="even samples, prefetch_factor, in_order=False",
+)
+
+BURSTY = Rule(
+    id="input-bursty",
+    when="batches come in bursts: most steps wait for none, some for long",
+    explanation=(
+        "Workers have time left, but batches are ready only now and then, such as when a shard has "
+        "been read. A deeper queue (prefetch_factor) bridges the gaps."
+    ),
+    lost=_bursty,
+    limits=LIMITS,
+    claims=WAIT,
+    answer="prefetch_factor, smaller shards",
+)

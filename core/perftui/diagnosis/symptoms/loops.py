@@ -1,0 +1,181 @@
+"""Work that is done for one tensor after the other, or done twice, around the model."""
+
+from __future__ import annotations
+
+from perftui.analysis.model import GapCause
+from perftui.analysis.steps.phases import BACKWARD
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.facts.fact import Facts
+from perftui.facts.forward_line import forward_lines, placed
+from perftui.facts.gap_places import source_line
+from perftui.facts.gpu import device_steps
+from perftui.facts.judged_step import judged_step
+from perftui.facts.operator_calls import bias_before_norm, launched_under, zeroing
+from perftui.facts.parameter_loop import MANY_GROUPS, parameter_loop
+from perftui.facts.part_lines import part_lines
+from perftui.facts.place import Place
+
+_FORWARD_ONLY = (
+    "aten::linear",
+    "aten::matmul",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::layer_norm",
+    "aten::batch_norm",
+    "aten::group_norm",
+    "aten::scaled_dot_product_attention",
+    "aten::gelu",
+    "aten::relu",
+    "aten::softmax",
+)
+"""Operators that the backward pass has others for."""
+
+
+_SAVED = 0.9
+"""Of a loop: a handful of operators for all tensors at once is left."""
+
+
+def _loop(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    trace = work.kernels.analysis.trace
+    found = parameter_loop(work.kernels.analysis)
+    if found is None:
+        return None
+    idle = work.within(_unprofiled(facts, found.idle))
+    file, line = source_line(trace, found.row)
+    place = Place(trace_row=found.row, operator=trace.name_of(found.row), file=file, line=line)
+    return Lost(
+        round(idle * _SAVED),
+        work.of,
+        f"The GPU idles {work.of_step(idle)} during a loop that calls {', '.join(found.operators)} "
+        f"for one tensor after the other, {found.groups} times a step.",
+        (
+            Figure("alike groups of operators", found.groups, "count", MANY_GROUPS),
+            Figure("the loop on the host, profiled", found.time, "ns"),
+            work.steps,
+        ),
+        placed(facts, place, part_lines(facts, GapCause.LAUNCH.value)),
+        (GapCause.LAUNCH.value,),
+    )
+
+
+def _unprofiled(facts: Facts, idle: int) -> int:
+    """Idle time of the trace as it is without the profiler, which slows the host."""
+    judged, recorded = judged_step(facts), device_steps(facts)
+    causes = [cause.value for cause in GapCause]
+    of_trace = sum(recorded.part(cause) for cause in causes)
+    of_run = sum(judged.part(cause) for cause in causes)
+    return idle * min(of_run, of_trace) // of_trace if of_trace else idle
+
+
+PER_PARAMETER = Rule(
+    id="per-parameter-loop",
+    when="a loop calls a few operators for one tensor after the other, outside the optimizer",
+    explanation=(
+        "Averages of weights (EMA), clipping and norms written as a loop over the parameters "
+        "launch a few tiny kernels for each. torch._foreach_ functions do it for all tensors at "
+        "once, as do torch.nn.utils.clip_grad_norm_ and torch.optim.swa_utils.AveragedModel with "
+        "get_ema_multi_avg_fn. The cost is nine tenths of the GPU's idle time during the loop."
+    ),
+    lost=_loop,
+    limits=Limits(0.05, 0.20, "From 5 % on, as for other waits of the host's making."),
+    answer="torch._foreach_ functions, or those of torch.nn.utils",
+)
+
+
+def _recompute(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    backward = work.kernels.kept(BACKWARD, lambda found: found.in_phase(BACKWARD))
+    found = backward.kept(RECOMPUTE.id, lambda found: launched_under(found, *_FORWARD_ONLY))
+    time = found.time
+    if not time:
+        return None
+    return Lost(
+        work.won(time),
+        work.of,
+        f"The backward pass computes parts of the forward pass anew for {work.of_step(time)}: "
+        "activation checkpointing is on.",
+        (
+            Figure("backward", backward.time, "ns"),
+            *listed(found),
+            work.steps,
+        ),
+        placed(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+RECOMPUTE = Rule(
+    id="backward-recompute",
+    when="the backward pass computes the forward pass anew (activation checkpointing)",
+    explanation=(
+        "Activation checkpointing keeps fewer tensors and computes them a second time when the "
+        "backward pass asks for them: memory is bought with time, a quarter of the step where it "
+        "is on for all layers. Where memory is left, turn it off, or on for fewer layers."
+    ),
+    lost=_recompute,
+    limits=Limits(0.30, 1.0, "It is meant so: a word from 5 % on, a warning at 30 %.", info=0.05),
+    answer="checkpoint fewer layers where memory is left",
+)
+
+
+def _zero(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.kept(zeroing, zeroing)
+    if not found.time:
+        return None
+    return Lost(
+        work.won(found.time),
+        work.of,
+        f"zero_grad fills gradients with zeros for {work.of_step(found.time)}.",
+        (Figure("kernels a step", found.count, "count"), work.steps),
+        found.place,
+        PARTS,
+    )
+
+
+ZERO_GRAD = Rule(
+    id="zero-grad-memset",
+    when="zero_grad fills gradients with zeros",
+    explanation=(
+        "zero_grad(set_to_none=True), the default since PyTorch 2.0, drops gradients in place of "
+        "filling them; the backward pass then writes them instead of adding to them. CUDA graphs "
+        "need them filled."
+    ),
+    lost=_zero,
+    limits=Limits(0.05, 1.0, "PyTorch's GradNotSetToNonePattern names any.", info=0.01),
+    answer="zero_grad(set_to_none=True)",
+)
+
+
+def _bias(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.kept(bias_before_norm, bias_before_norm)
+    if not found.time:
+        return None
+    return Lost(
+        work.won(found.time),
+        work.of,
+        f"Convolutions add a bias that the batch normalisation behind them takes away again, for "
+        f"{work.of_step(found.time)}.",
+        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
+        placed(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+    )
+
+
+CONV_BIAS = Rule(
+    id="conv-bias-before-bn",
+    when="convolutions add a bias right before batch normalisation",
+    explanation=(
+        "Batch normalisation subtracts the mean, and the bias with it: it costs a kernel in the "
+        "forward pass and a sum in the backward pass for nothing. Make such convolutions with "
+        "bias=False. The cost is that of the forward pass."
+    ),
+    lost=_bias,
+    limits=Limits(0.02, 0.20, "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern names any."),
+    answer="bias=False",
+)

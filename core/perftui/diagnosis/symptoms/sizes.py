@@ -1,0 +1,73 @@
+"""Matrix products whose sides tensor cores cannot load in whole pieces."""
+
+from __future__ import annotations
+
+import re
+
+from perftui.analysis.kernels.category import Category
+from perftui.analysis.kernels.precision import Precision, precision_of
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.symptoms.kernel_work import PARTS, kernel_work, listed
+from perftui.facts.fact import Facts
+from perftui.facts.forward_line import forward_lines, placed
+from perftui.facts.steady import Mask
+from perftui.facts.step_kernels import StepKernels
+
+_MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
+"""What kernels have in their names that load fewer than eight elements at once."""
+
+_SAVED = 1 / 3
+"""Of such a kernel: NVIDIA's guide to matrix multiplication shows products of 16 bits one and a
+half to several times as fast with sides that are multiples of eight."""
+
+
+def _is_misaligned(name: str) -> bool:
+    return _MISALIGNED.search(name) is not None and precision_of(name) is Precision.HALF
+
+
+def _are_misaligned(products: StepKernels) -> Mask:
+    """Those of convolutions are none: they have sides that follow from the image."""
+    return products.named(_is_misaligned) & ~products.called_by(lambda name: "conv" in name)
+
+
+def _misaligned(facts: Facts) -> Lost | None:
+    work = kernel_work(facts)
+    found = work.kernels.of(Category.GEMM).kept(MISALIGNED.id, _are_misaligned)
+    if not found.time:
+        return None
+    sizes = _sizes(found)
+    return Lost(
+        work.won(found.time * _SAVED),
+        work.of,
+        f"Matrix products in 16 bits take {work.of_step(found.time)} in kernels for sides that are "
+        f"no multiples of eight{f', such as those of {sizes}' if sizes else ''}.",
+        (Figure("kernels a step", found.count, "count"), *listed(found), work.steps),
+        placed(facts, found.place, forward_lines.or_none(facts)),
+        PARTS,
+        unproven="" if sizes else "the sizes of tensors (--shapes)",
+    )
+
+
+def _sizes(found: StepKernels) -> str:
+    """Of the inputs of the longest; empty where they were not recorded."""
+    place = found.place
+    row = int(found.operator[found.rows == place.trace_row][0])
+    sizes = found.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None
+    if not isinstance(sizes, list):
+        return ""
+    return " and ".join("x".join(map(str, size)) for size in sizes if size)
+
+
+MISALIGNED = Rule(
+    id="misaligned-dims",
+    when="16-bit matrix products with sides that are no multiples of eight",
+    explanation=(
+        "Tensor cores load eight 16-bit numbers at once. Where a side of a matrix is no multiple "
+        "of eight, cuBLAS takes a slower kernel. Pad the vocabulary, hidden and batch sizes to "
+        "multiples of 8, best of 64 (128 on Hopper). The cost is a third of those kernels' time."
+    ),
+    lost=_misaligned,
+    limits=Limits(0.05, 0.20, "From 5 % on; PyTorch's MatMulDimInFP16Pattern names any."),
+    answer="pad sizes to multiples of 8, best of 64",
+)

@@ -1,0 +1,323 @@
+"""Why workers do not keep up: what each rule of a wait for data says, and when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
+from perftui.facts.fact import Facts
+from perftui.run.reader import RunSnapshot
+from perftui.run.table import Table
+from tests.core.diagnosis.runs import (
+    MS,
+    event_table,
+    joined,
+    make_run,
+    step_table,
+    telemetry_table,
+    worker_table,
+)
+from tests.core.diagnosis.test_worker_lines import DATA, main_table, table
+
+LOADER: dict[str, Any] = {
+    "id": 1,
+    "role": "train",
+    "num_workers": 2,
+    "persistent_workers": True,
+    "file": "train.py",
+    "line": 4,
+}
+STEPS = {"forward": 20, "input_wait": 80}
+
+
+def worker(number: int = 0, busy: float = 1.0, cpu: float = 1.0, **other: float) -> dict[str, int]:
+    """A second of a worker that makes ten batches; ``other`` are shares of what it makes them in,
+    or counts."""
+    making = round(1000 * busy) * MS
+    shares = {"delayed": 0.0, "others": 0.0} | {
+        name: other.pop(name) for name in ("delayed", "others") if name in other
+    }
+    row = {
+        "time": 5_000 * MS,
+        "worker": number,
+        "pid": 7 + number,
+        "batches": 10,
+        "fetch": making,
+        "squares": 10 * (making // 10 // 1000) ** 2,
+        "watched": making,
+        "cpu": round(cpu * making),
+        "threads": 3 * 1000 * MS,
+        **{name: round(share * making) for name, share in shares.items()},
+    }
+    return {**row, **{name: round(value) for name, value in other.items()}}
+
+
+def run_of(
+    *rows: dict[str, int], steps: Table | None = None, cores: int = 8, **loader: Any
+) -> RunSnapshot:
+    made = make_run(
+        steps=steps if steps is not None else step_table(100, STEPS),
+        workers=worker_table(*rows),
+        cpu_count=cores,
+    )
+    rank = replace(made.ranks[0], events=event_table({**LOADER, **loader}))
+    return replace(made, ranks=(rank,))
+
+
+def judged(run: RunSnapshot) -> Diagnosis:
+    return diagnosis(Facts(run, None))
+
+
+def top(*rows: dict[str, int], **given: Any) -> Finding:
+    found = judged(run_of(*rows, **given)).top
+    assert found is not None
+    return found
+
+
+def test_workers_that_compute_are_bound_by_the_processor() -> None:
+    stacks = table((0, 9_000, "fetch", 8))
+    run = run_of(worker(0, cpu=0.9), worker(1, cpu=0.9))
+    run = replace(run, ranks=(replace(run.ranks[0], worker_stacks=stacks),))
+    found = judged(run).top
+    assert found is not None
+    assert (found.rule, found.severity) == ("input-worker-bound", Severity.CRITICAL)
+    assert found.sentence == (
+        "The training waits 80 ms of each 100 ms step (80 %) for data: 2 workers compute all the "
+        "time that batches take, 100 % of it at data.py:8."
+    )
+    assert found.cost_ns == 80 * MS
+    assert found.place is not None
+    assert found.place.source == f"{DATA}:8"
+    assert "input_wait" in found.parts
+    assert found.fixes == ("loader-workers",)
+
+
+def test_waiting_for_a_core_is_no_waiting_for_a_disk() -> None:
+    found = top(worker(0, cpu=0.3, delayed=0.65))
+    assert found.rule == "input-worker-bound"
+    assert "(65 % waiting for a core)" in found.sentence
+
+
+def test_workers_that_wait_are_bound_by_what_they_read() -> None:
+    reads = {"read": 80_000_000, "asked": 80_000_000, "reads": 40}
+    found = top(worker(0, cpu=0.1, **reads), mount="/data", filesystem="ext4", path="/data/a")
+    assert found.rule == "input-disk-bound"
+    assert found.sentence.endswith(
+        "2 workers wait 90 % of the time that batches take for the disk (ext4 at /data): 76.3 MiB "
+        "a second."
+    )
+    assert found.place is not None
+    assert found.place.source == "train.py:4"
+
+
+@pytest.mark.parametrize(
+    ("use", "loader", "said"),
+    [
+        ({"reads": 900, "asked": 9000 * 900}, {}, "for files, 900 reads of 8.8 KiB a second."),
+        ({}, {"mount": "/mnt/a", "filesystem": "nfs4"}, "another machine (nfs4 at /mnt/a)."),
+        ({}, {"path": "s3://a/b", "filesystem": "s3"}, "another machine (s3 at s3://a/b)."),
+        ({"read": 9e6, "faults": 500}, {}, "that memory has no room for (8.6 MiB a second)."),
+        ({}, {}, "instead of computing, for a network, a lock or a clock."),
+    ],
+    ids=["small files", "mount", "url", "page faults", "unknown"],
+)
+def test_what_workers_wait_for_is_named(
+    use: dict[str, float], loader: dict[str, Any], said: str
+) -> None:
+    found = top(worker(0, cpu=0.1, **use), **loader)
+    assert found.rule == "input-disk-bound"
+    assert found.sentence.endswith(said)
+
+
+def test_half_computing_and_half_waiting_names_neither() -> None:
+    assert top(worker(0, cpu=0.7)).rule == "input-bound"
+
+
+def test_below_the_limit_nothing_is_said() -> None:
+    run = run_of(worker(0, cpu=1.0), steps=step_table(100, {"forward": 91, "input_wait": 9}))
+    assert not [one for one in judged(run).findings if "input" in one.rule]
+
+
+def test_without_counters_of_the_kernel_the_cause_stays_open() -> None:
+    row = {**worker(0), "watched": 0, "threads": 0, "cpu": 0}
+    found = judged(run_of(row))
+    assert found.top is not None
+    assert found.top.rule == "input-bound"
+    reasons = {one.rule: one.reason for one in found.abstentions}
+    assert reasons["input-disk-bound"] == "too little is known of what the workers use"
+
+
+def test_files_that_are_read_for_the_first_time_are_no_fault() -> None:
+    cold = joined(step_table(200, STEPS), step_table(150, {"forward": 20, "input_wait": 0.5}))
+    rows = [
+        {**worker(0, cpu=0.1, read=40e6 if at < 4 else 0), "time": (at + 11) * 1000 * MS}
+        for at in range(12)
+    ]
+    found = judged(run_of(*rows, steps=cold))
+    assert not [one for one in found.findings if one.rule.startswith("input")]
+    reasons = {one.rule: one.reason for one in found.abstentions}
+    assert "read for the first time" in reasons["input-bound"]
+
+
+def test_workers_with_threads_of_their_own_want_more_cores_than_there_are() -> None:
+    rows = [worker(at, cpu=0.5, delayed=0.4, others=1.0, threads=6 * 1000 * MS) for at in range(4)]
+    found = top(*rows, cores=2, num_workers=4)
+    assert found.rule == "workers-oversubscribed"
+    assert found.sentence.endswith(
+        "4 workers, each with 4 threads, and the training ask for 14.6 of 2 cores, and a worker "
+        "waits 40 % of its time for one."
+    )
+    assert found.fixes == ()
+
+
+def test_two_workers_on_four_cores_are_not_too_many() -> None:
+    found = top(worker(0, cpu=0.7, delayed=0.3), worker(1, cpu=0.7, delayed=0.3), cores=4)
+    assert found.rule == "input-worker-bound"
+
+
+def test_workers_that_others_keep_from_the_cores_are_not_too_many() -> None:
+    run = run_of(*(worker(at, cpu=0.3, delayed=0.7) for at in range(4)), cores=2, num_workers=4)
+    others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}
+    assert judged(run).top.rule == "workers-oversubscribed"  # type: ignore[union-attr]
+    busy = replace(run, telemetry={"box": telemetry_table(**others)})
+    assert judged(busy).top.rule == "input-worker-bound"  # type: ignore[union-attr]
+
+
+def test_unpacking_what_workers_hand_over_is_the_trainings_own_work() -> None:
+    steps = step_table(100, STEPS, input_cpu=60 * MS)
+    found = top(worker(0, busy=0.2), steps=steps)
+    assert found.rule == "input-handover"
+    assert found.sentence.endswith("75 % of that it unpacks what 2 workers hand over.")
+    assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
+
+
+def test_a_worker_may_take_longer_to_hand_over_than_to_make() -> None:
+    found = top(*(worker(at, busy=0.3, others=1.5) for at in range(4)))
+    assert found.rule == "input-handover"
+    assert found.sentence.endswith("a worker takes longer to hand a batch over than to make it.")
+
+
+def test_what_nobody_makes_is_being_handed_over() -> None:
+    found = top(worker(0, busy=0.1), worker(1, busy=0.1))
+    assert found.rule == "input-handover"
+    assert found.sentence.endswith(
+        "2 workers make batches in only 10 % of the time, and the rest is handing them over."
+    )
+    assert top(worker(0, busy=0.25), worker(1, busy=0.25)).rule != found.rule
+
+
+def test_where_others_take_the_cores_nothing_is_said_of_handing_over() -> None:
+    run = run_of(worker(0, busy=0.1), worker(1, busy=0.1), cores=2)
+    others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}
+    found = judged(replace(run, telemetry={"box": telemetry_table(**others)})).top
+    assert found is not None
+    assert found.rule == "input-bound"
+    assert found.sentence.endswith("of the time, and other programs used 1.6 of 2 cores.")
+
+
+def test_a_slow_worker_holds_up_the_others() -> None:
+    found = top(worker(0, busy=0.1), worker(1, busy=0.9))
+    assert found.rule == "input-uneven"
+    assert found.sentence.endswith("worker 1 takes 9.0 times as long for a batch as the others.")
+    assert top(worker(0, busy=0.5), worker(1, busy=0.9)).rule != "input-uneven"
+
+
+def test_a_few_long_batches_hold_up_the_others() -> None:
+    uneven = {**worker(0, busy=0.5), "squares": 10 * 150_000**2}
+    found = top(uneven)
+    assert found.rule == "input-uneven"
+    assert "9.0 times as long as the mean one" in found.sentence
+    assert top({**uneven, "fetch": 990 * MS, "squares": 10 * 300_000**2}).rule != "input-uneven"
+
+
+def bursts(every: int, wait: float = 100) -> Table:
+    one = joined(
+        step_table(1, {"forward": 20, "input_wait": wait}),
+        step_table(every - 1, {"forward": 20, "input_wait": 0.1}),
+    )
+    return joined(*[one] * (240 // every))
+
+
+def test_batches_that_come_in_bursts() -> None:
+    found = top(worker(0, busy=0.6, cpu=0.5), steps=bursts(4))
+    assert found.rule == "input-bursty"
+    assert "every 4 steps it waits for long and hardly in between" in found.sentence
+    # Workers that are busy all the time make no more, however deep the queue is.
+    busy = worker(0, busy=0.95), worker(1, busy=0.95)
+    assert top(*busy, steps=bursts(4)).rule == "input-worker-bound"
+
+
+def test_rare_waits_are_told_by_when_they_come() -> None:
+    kept = [worker(0, busy=0.3)]
+    waits = joined(
+        step_table(1, {"input_wait": 3000, "forward": 10, "loader_start": 1}),
+        step_table(39, {"input_wait": 0.1, "forward": 10}),
+    )
+    steps = joined(waits, waits, waits)
+    found = top(*kept, steps=steps)
+    assert found.sentence.endswith(
+        "nearly all of it in fewer than one step of twenty: those that begin an epoch, with an "
+        "empty queue."
+    )
+    assert "persistent_workers" not in found.sentence
+    anew = top(*kept, steps=steps, persistent_workers=False)
+    assert "unless persistent_workers=True keeps them" in anew.sentence
+
+
+def test_a_loader_without_workers_names_the_line_that_makes_batches() -> None:
+    run = run_of({**worker(-1), "worker": -1}, num_workers=0)
+    stacks = main_table((0, 9_000, "fetch", 8))
+    run = replace(run, ranks=(replace(run.ranks[0], stacks=stacks),))
+    found = judged(run).top
+    assert found is not None
+    assert found.rule == "input-in-main-thread"
+    assert found.place is not None
+    assert found.place.source == f"{DATA}:8"
+
+
+def test_a_thread_that_fetches_by_itself_may_wait_for_files() -> None:
+    own = {**worker(-1, cpu=0.2), "worker": -1}
+    steps = step_table(100, STEPS, input_cpu=8 * MS)
+    assert (
+        "waits for files or a network 90 % of that" in top(own, num_workers=0, steps=steps).sentence
+    )
+    starved = {**worker(-1, cpu=0.1, delayed=0.9), "worker": -1}
+    assert "files" not in top(starved, num_workers=0, steps=steps).sentence
+
+
+def test_a_loader_that_starts_with_every_step() -> None:
+    steps = step_table(60, {"loader_start": 60, "forward": 40})
+    found = top(worker(0, busy=0.3), steps=steps)
+    assert found.rule == "loader-start"
+    assert "every step begins a new epoch of it" in found.sentence
+    assert found.fixes == ()
+    assert found.place is not None
+    assert found.place.source == "train.py:4"
+
+
+def test_ending_the_workers_of_an_iterator_belongs_to_its_start() -> None:
+    steps = step_table(100, {"loader_start": 40, "forward": 30, "other": 30})
+    stacks = main_table((0, 7_500, "", 9), (7_500, 2_500, "", 9))
+    via = np.array(["", "torch/utils/data/dataloader.py _MultiProcessingDataLoaderIter.__del__"])
+    stacks = Table(stacks.columns, {**stacks.values, "via": via.astype(object)})
+    run = run_of(worker(0, busy=0.3), steps=steps)
+    found = judged(replace(run, ranks=(replace(run.ranks[0], stacks=stacks),)))
+    assert found.findings[0].rule == "loader-start"
+    assert found.findings[0].cost_ns == pytest.approx(65 * MS, rel=0.05)
+    assert found.findings[0].sentence.startswith(
+        "Starting the loader again, and ending its workers, takes 6"
+    )
+
+
+def test_a_loader_that_is_made_anew_keeps_no_worker() -> None:
+    epoch = joined(
+        step_table(1, {"loader_start": 900, "forward": 40}), step_table(9, {"forward": 40})
+    )
+    found = top(worker(0, busy=0.3), steps=joined(*[epoch] * 5))
+    assert found.rule == "loader-start"
+    assert "so that its workers cannot stay" in found.sentence

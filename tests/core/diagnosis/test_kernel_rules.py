@@ -1,0 +1,245 @@
+"""Rules about what a busy GPU computes: precision, layout, fusion, attention, sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from perftui.diagnosis.model import Severity
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.step_kernels import step_kernels, time_by_category
+from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, SGEMM, SOFTMAX, K, busy_with
+from tests.core.diagnosis.runs import make_run
+from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons, training
+from tests.traces.builder import ms, us
+
+V100 = {**H100, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7}
+TF32 = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_warpgroupsize1x1x1"
+ATTENTION = "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>"
+TO_NHWC = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
+NORM = "void at::native::batch_norm_collect_statistics_kernel<at::native::Var, c10::BFloat16>"
+MATMUL_NOTE = {"matmul": {"float32_precision": "high", "allow_tf32": True}}
+
+
+def test_float32_products_on_a_card_with_tf32() -> None:
+    story = busy_with(K(SGEMM, 700, ("aten::addmm",)), K(ADD, 290, ("aten::add",)))
+    finding = finding_of(story, "matmul-fp32")
+    assert finding.sentence == (
+        "The GPU multiplies float32 matrices for 700 µs of each 1.0 ms step (70 %) without its "
+        "tensor cores: TF32 is off, which is 7 times as fast here."
+    )
+    assert finding.severity is Severity.CRITICAL
+    assert finding.cost_ns == pytest.approx(us(700 * (1 - 67 / 494.7)), rel=0.01)
+    assert finding.place is not None
+    assert finding.place.operator == "aten::addmm"
+    assert found(diagnosed(story), "tensor-cores-unused") is None
+
+
+def test_below_a_tenth_of_the_step_or_without_tf32_they_are_not_named_so() -> None:
+    few = busy_with(K(SGEMM, 99, ("aten::mm",)), K(BF16, 900, ("aten::mm",)))
+    assert found(diagnosed(few), "matmul-fp32") is None
+    assert found(diagnosed(busy_with(K(SGEMM, 900), card=V100)), "matmul-fp32") is None
+    geforce = {**H100, "name": "NVIDIA GeForce RTX 4090", "computeMajor": 8}
+    assert found(diagnosed(busy_with(K(SGEMM, 900), card=geforce)), "matmul-fp32") is None
+
+
+def test_where_tf32_is_allowed_the_rest_is_a_matter_of_autocast() -> None:
+    story = busy_with(K(SGEMM, 900, ("aten::mm",)))
+    run = make_run(40, {"forward": 1}, events=(("settings", MATMUL_NOTE),))
+    judged = diagnosed(story, run)
+    assert found(judged, "matmul-fp32") is None
+    finding = found(judged, "tensor-cores-unused")
+    assert finding is not None
+    assert finding.sentence == (
+        "The GPU spends 900 µs of each 1.0 ms step (90 %) on matrix products in float32, where 16 "
+        "bits would do."
+    )
+
+
+def test_tf32_products_and_float32_attention_where_16_bits_would_do() -> None:
+    story = busy_with(K(TF32, 400), K(ATTENTION, 400), K(BF16, 150))
+    finding = finding_of(story, "tensor-cores-unused")
+    assert finding.sentence == (
+        "The GPU spends 800 µs of each 1.0 ms step (80 %) on matrix products and attention in "
+        "float32 and TF32, where 16 bits would do."
+    )
+    assert finding.cost_ns == us(400 * 0.5 + 400 * 0.75)
+
+
+def test_kernels_in_16_bits_or_of_unknown_types_are_not_accused() -> None:
+    for names in ([BF16], ["triton_tem_fused_mm_1"], ["void gemmSN_TN_kernel<float, 128>"]):
+        rules = [
+            each.rule for each in diagnosed(busy_with(*(K(name, 990) for name in names))).findings
+        ]
+        assert rules == ["healthy"]
+
+
+def test_what_the_host_keeps_waiting_wins_less() -> None:
+    """A GPU that idles three quarters of the time does not gain what its kernels lose."""
+    half = finding_of(busy_with(K(TF32, 400), K(BF16, 600)), "tensor-cores-unused")
+    idle = busy_with(K(TF32, 250))
+    assert half.cost_ns == us(200)
+    assert finding_of(idle, "tensor-cores-unused").cost_ns < us(125) * 0.4
+
+
+def test_what_a_step_launched_belongs_to_it_whenever_it_runs() -> None:
+    """The host is a step ahead: kernels run after the mark of their step has ended."""
+    story = training()
+    for _ in range(4):
+        story.step().op("aten::mm").launch(SGEMM, us(800), call=20).close().pause(us(30)).end()
+    found_kernels = step_kernels(story.analysis())
+    assert (found_kernels.count, found_kernels.time) == (1, us(800))
+
+
+def test_time_by_kind_of_work_and_by_phase() -> None:
+    story = busy_with(
+        K(BF16, 300), K(ADD, 100), K(BF16, 400, phase="backward"), K(ADD, 50, (), "optimizer")
+    )
+    analysis = story.analysis()
+    times = {kind.value: ns for kind, ns in time_by_category(analysis).items()}
+    assert times == {"matrix products": us(700), "elementwise": us(100), "optimizer": us(50)}
+    kernels = step_kernels(analysis)
+    assert kernels.where(kernels.in_phase("backward")).time == us(400)
+
+
+def test_layout_conversions_cost_themselves_and_half_of_the_normalisation() -> None:
+    conv = ("aten::conv2d", "aten::convolution", "aten::_convolution", "aten::cudnn_convolution")
+    story = busy_with(
+        K(TO_NHWC, 100, conv), K(NORM, 300, ("aten::native_batch_norm",)), K(BF16, 590)
+    )
+    finding = finding_of(story, "layout-conversion")
+    assert finding.sentence == (
+        "The GPU spends 100 µs of each 1.0 ms step (10 %) turning the tensors of convolutions from "
+        "channels first to channels last and back, and 300 µs in normalisation that is slower "
+        "channels first."
+    )
+    assert finding.cost_ns == us(250)
+    assert found(diagnosed(busy_with(K(TO_NHWC, 19), K(BF16, 970))), "layout-conversion") is None
+
+
+def test_a_chain_of_elementwise_kernels_could_be_one() -> None:
+    chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
+    finding = finding_of(busy_with(*chain, K(BF16, 390)), "memory-bound-elementwise")
+    assert finding.sentence == (
+        "The GPU spends 600 µs of each 1.0 ms step (60 %) in 12 kernels of elementwise work, "
+        "normalisation and reductions, which pass whole tensors through memory one after the other."
+    )
+    assert finding.cost_ns == us(600 - 3 * 50)
+    assert finding.place is not None
+    assert finding.place.operator == "aten::add"
+
+
+def test_elementwise_kernels_between_products_are_no_chain() -> None:
+    alternating = [K(name, 60) for _ in range(8) for name in (BF16, ADD)]
+    assert [each.rule for each in diagnosed(busy_with(*alternating)).findings] == ["healthy"]
+
+
+def test_softmax_between_two_batched_products_is_unfused_attention() -> None:
+    bmm = ("aten::matmul", "aten::bmm")
+    story = busy_with(
+        K(BF16, 200, bmm), K(ADD, 100, ("aten::add",)), K(SOFTMAX, 200, ("aten::_softmax",)),
+        K(BF16, 200, bmm), K(BF16, 290, ("aten::mm",)),
+    )  # fmt: skip
+    finding = finding_of(story, "unfused-attention")
+    assert finding.sentence == (
+        "Between the two matrix products of attention the GPU spends 300 µs of each 1.0 ms step "
+        "(30 %) in softmax, masks and scaling, which pass the scores of all pairs of positions "
+        "through memory."
+    )
+    assert (finding.severity, finding.cost_ns) == (Severity.CRITICAL, us(300))
+    # The softmax of a loss has no product behind it.
+    loss = busy_with(K(BF16, 400, ("aten::mm",)), K(SOFTMAX, 590, ("aten::_softmax",)))
+    assert found(diagnosed(loss), "unfused-attention") is None
+
+
+def test_the_slow_form_of_scaled_dot_product_attention() -> None:
+    math = "aten::_scaled_dot_product_attention_math"
+    bmm = (math, "aten::matmul", "aten::bmm")
+    story = busy_with(
+        K(BF16, 300, bmm), K(SOFTMAX, 200, (math, "aten::_softmax")), K(BF16, 490, bmm)
+    )
+    finding = finding_of(story, "attention-mask")
+    assert finding.sentence == (
+        "scaled_dot_product_attention falls back to its slow form, with softmax and mask as "
+        "kernels of their own: they take 200 µs of each 1.0 ms step (20 %)."
+    )
+    assert found(diagnosed(story), "unfused-attention") is None
+
+
+def test_conversions_of_the_script_are_churn_and_those_of_autocast_are_not() -> None:
+    copy = ("aten::to", "aten::_to_copy", "aten::copy_")
+    story = busy_with(*[K(ADD, 50, copy), K(BF16, 190)] * 4)
+    finding = finding_of(story, "dtype-churn")
+    assert finding.sentence == (
+        "The GPU converts tensors from one data type to another for 200 µs of each 1.0 ms step "
+        "(20 %), 4 times a step."
+    )
+    assert finding.cost_ns == us(100)
+    autocast = busy_with(*[K(ADD, 50, ("aten::linear", *copy)), K(BF16, 190)] * 4)
+    assert found(diagnosed(autocast), "dtype-churn") is None
+
+
+def test_products_of_misaligned_sizes() -> None:
+    name = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_nt_align2>"
+    finding = finding_of(busy_with(K(name, 600, ("aten::mm",)), K(BF16, 390)), "misaligned-dims")
+    assert finding.sentence == (
+        "Matrix products in 16 bits take 600 µs of each 1.0 ms step (60 %) in kernels for sides "
+        "that are no multiples of eight."
+    )
+    assert finding.cost_ns == us(200)
+    of_convolution = busy_with(K(name, 600, ("aten::convolution_backward",)), K(BF16, 390))
+    assert found(diagnosed(of_convolution), "misaligned-dims") is None
+
+
+def test_cudnn_that_goes_on_trying_out_kernels() -> None:
+    conv = "aten::cudnn_convolution"
+
+    def tried(kernels: int) -> K:
+        return K("cudnn_ampere_scudnn_128x64_relu_xregs_large_nn_v1", 300 / kernels, (conv,))
+
+    story = training()
+    for _ in range(4):
+        begin = story.now
+        story.step().op(conv)
+        for _ in range(15):
+            story.launch(tried(15).name, us(20), call=us(20))
+        story.close().at(begin + ms(1)).end()
+    finding = finding_of(story, "cudnn-benchmark")
+    assert finding.sentence == (
+        "cuDNN tries out kernels for 4 convolutions after the warm-up, 300 µs of each 1.0 ms step "
+        "(30 %): their sizes are new."
+    )
+    assert found(diagnosed(busy_with(tried(1))), "cudnn-benchmark") is None
+
+
+def test_a_forward_pass_computed_anew_in_the_backward_pass() -> None:
+    story = busy_with(
+        K(BF16, 300, ("aten::linear", "aten::addmm")),
+        K(BF16, 200, ("aten::linear", "aten::addmm"), "backward"),
+        K(BF16, 490, ("AddmmBackward0", "aten::mm"), "backward"),
+    )
+    finding = finding_of(story, "backward-recompute")
+    assert (finding.severity, finding.cost_ns) == (Severity.INFO, us(200))
+    assert finding.sentence == (
+        "The backward pass computes parts of the forward pass anew for 200 µs of each 1.0 ms step "
+        "(20 %): activation checkpointing is on."
+    )
+
+
+def test_a_bias_that_batch_normalisation_takes_away() -> None:
+    nest = ("aten::conv2d", "aten::convolution", "aten::_convolution")
+    bias = K(ADD, 50, (*nest, "aten::add_"))
+    norm = K(NORM, 100, ("aten::batch_norm",))
+    finding = finding_of(busy_with(K(BF16, 400), bias, norm, K(BF16, 440)), "conv-bias-before-bn")
+    assert finding.cost_ns == us(50)
+    assert "add a bias that the batch normalisation" in finding.sentence
+    without = busy_with(K(BF16, 400), bias, K(BF16, 540, ("aten::relu",)))
+    assert found(diagnosed(without), "conv-bias-before-bn") is None
+
+
+def test_without_kernels_none_of_them_is_judged() -> None:
+    story = training().repeat(3, lambda t: t.step().op("aten::mm", ms(1)).end())
+    said = reasons(diagnosed(story))
+    for rule in ("matmul-fp32", "tensor-cores-unused", "layout-conversion", "attention-mask"):
+        assert "no GPU kernels" in said[rule]
+    with pytest.raises(UnknownError):
+        step_kernels(Facts(None, story.analysis()))

@@ -1,0 +1,190 @@
+"""Loops over parameters and over pieces of tensors, the optimizer's loop, and Python in between."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Severity
+from perftui.facts.fact import Facts
+from perftui.facts.operator_loops import FEWEST_TURNS, loops
+from tests.core.diagnosis.cpu_runs import NOTE, SGD, call, judged, ops, trained
+from tests.core.diagnosis.runs import MS, make_run
+from tests.traces.builder import TraceBuilder, us
+
+NODE = "autograd::engine::evaluate_function: "
+
+
+def averaging(turns: int, each: float = 40, rest: float = 0) -> Facts:
+    """Averages of weights, four operators for each, and so many ms of forward."""
+
+    def step(t: TraceBuilder) -> None:
+        t.forward().op("aten::conv2d", us(10_000)).close()
+        for _ in range(turns):
+            ops(t, "aten::mul", "aten::mul", "aten::add", "aten::copy_", each=each)
+        t.pause(us(rest))
+
+    spent = turns * 4 * each / 1000 + rest / 1000
+    return trained(
+        step, {"forward": 10, "other": spent}, ("/p/train.py", 7, ""), ("/p/train.py", 9, "forward")
+    )
+
+
+def test_a_loop_over_parameters_is_told_with_its_line_and_its_turns() -> None:
+    finding = judged(averaging(60), "per-parameter-loop")
+    assert finding is not None
+    assert finding.sentence == (
+        "A loop at train.py:7 calls 4 small operators (aten::mul, aten::add, aten::copy_) for "
+        "each of 60 parameters: that takes 9.6 ms of each 20 ms step (49 %)."
+    )
+    assert finding.cost_ns == pytest.approx(9.6 * MS, rel=0.01)
+    assert (finding.severity, finding.parts) == (Severity.CRITICAL, ("other",))
+    assert finding.place is not None
+    assert (finding.place.file, finding.place.line) == ("/p/train.py", 7)
+
+
+def test_what_takes_long_for_each_parameter_is_arithmetic() -> None:
+    finding = judged(averaging(60, each=400), "per-parameter-loop")
+    assert finding is not None
+    assert finding.cost_ns == pytest.approx(24 * MS, rel=0.01)
+
+
+def test_few_turns_are_no_loop_over_parameters() -> None:
+    assert judged(averaging(49), "per-parameter-loop") is None
+
+
+def test_a_short_loop_over_parameters_is_left_alone() -> None:
+    assert judged(averaging(50, each=2.4), "per-parameter-loop") is None
+    assert judged(averaging(50, each=2.8), "per-parameter-loop") is not None
+
+
+def test_without_a_window_loops_are_not_spoken_of() -> None:
+    judgement = diagnosis(Facts(make_run(phases={"forward": 10, "other": 10})))
+    rules = {one.rule for one in (*judgement.findings, *judgement.abstentions)}
+    assert not rules & {"per-parameter-loop", "loop-of-indexing"}
+
+
+def recurrence(turns: int, *, weights: bool = False, long: float = 0) -> Facts:
+    """A cell for each time step, and its backward pass, with gradients of weights in each or once;
+    beside it an operator of so many us."""
+
+    def step(t: TraceBuilder) -> None:
+        t.forward().op("aten::embedding", us(long))
+        for _ in range(turns):
+            ops(t, "aten::select", "aten::linear", "aten::sigmoid", "aten::mul", "aten::tanh")
+        t.backward()
+        for _ in range(turns):
+            ops(t, f"{NODE}TanhBackward0", f"{NODE}MulBackward0", f"{NODE}AddmmBackward0")
+            if weights:
+                ops(t, f"{NODE}torch::autograd::AccumulateGrad")
+        t.close()
+
+    forward = turns * 50 / 1000 + long / 1000
+    backward = turns * (40 if weights else 30) / 1000
+    return trained(
+        step,
+        {"forward": forward, "backward": backward},
+        ("/p/train.py", 12, "forward"),
+        ("/p/train.py", 20, "backward"),
+    )
+
+
+def test_a_loop_over_time_steps_is_told_with_its_backward_pass() -> None:
+    finding = judged(recurrence(100), "loop-of-indexing")
+    assert finding is not None
+    assert finding.sentence == (
+        "A loop at train.py:12 calls 5 small operators (aten::select, aten::linear, "
+        "aten::sigmoid, ...) 100 times for a piece of a tensor each: that takes 8.0 ms of each "
+        "8.0 ms step (100 %)."
+    )
+    assert finding.cost_ns == pytest.approx(8 * MS, rel=0.01)
+    assert finding.parts == ("forward", "backward")
+
+
+def test_a_stack_of_layers_that_split_tensors_is_no_such_loop() -> None:
+    assert judged(recurrence(24, weights=True), "loop-of-indexing") is None
+
+
+def test_a_loop_below_a_twentieth_of_the_step_is_left_alone() -> None:
+    assert judged(recurrence(10, long=16_000), "loop-of-indexing") is None
+    assert judged(recurrence(10, long=14_000), "loop-of-indexing") is not None
+
+
+def stepping(turns: int, name: str = "mine.Lion") -> Facts:
+    def step(t: TraceBuilder) -> None:
+        t.forward().op("aten::conv2d", us(6_000)).optimizer()
+        for _ in range(turns):
+            ops(t, "aten::mul_", "aten::add", "aten::sign_", "aten::add_")
+        t.close()
+
+    made = {**SGD, "name": name, "parameters": 100}
+    return trained(
+        step,
+        {"forward": 6, "optimizer": 4},
+        ("/p/lion.py", 30, "optimizer"),
+        note={**NOTE, "optimizers": [made]},
+    )
+
+
+def test_an_optimizer_of_ones_own_is_told_by_its_loop() -> None:
+    finding = judged(stepping(100), "optimizer-single-tensor")
+    assert finding is not None
+    assert finding.sentence == (
+        "The optimizer takes 4.0 ms of each 10 ms step (40 %): Lion at train.py:5 updates 100 "
+        "tensors one at a time."
+    )
+    assert finding.cost_ns == pytest.approx(4 * MS, rel=0.01)
+    assert finding.fixes == ()
+    assert finding.place is not None
+    assert finding.place.source == "/p/lion.py:30"
+
+
+def test_an_optimizer_of_ones_own_without_a_loop_is_left_alone() -> None:
+    assert judged(stepping(0), "optimizer-single-tensor") is None
+    assert judged(stepping(49), "optimizer-single-tensor") is None
+
+
+def with_python(pause: float) -> Facts:
+    """Ten operators of 100 us in forward, so many us of Python before each."""
+
+    def step(t: TraceBuilder) -> None:
+        t.forward()
+        for _ in range(10):
+            call(t.pause(us(pause)), "aten::linear", "aten::addmm", lasting=100)
+        t.close()
+
+    return trained(step, {"forward": 1 + pause / 100}, ("/p/model.py", 3, "forward"))
+
+
+def test_python_between_operators_is_told_with_its_line() -> None:
+    finding = judged(with_python(100), "python-bound")
+    assert finding is not None
+    assert finding.sentence == (
+        "Python within the model and its optimizer takes 1.0 ms of each 2.0 ms step (50 %), most "
+        "of it in forward at model.py:3: a step calls 20 operators."
+    )
+    assert (finding.cost_ns, finding.parts) == (MS, ("python in forward",))
+
+
+def test_little_python_between_operators_is_left_alone() -> None:
+    assert judged(with_python(10), "python-bound") is None
+    assert judged(with_python(12), "python-bound") is not None
+
+
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
+    st.integers(1, 30),
+    st.lists(st.sampled_from("xyz"), max_size=8),
+)
+def test_a_loop_is_found_from_ten_turns_on(turn: list[str], turns: int, before: list[str]) -> None:
+    story = TraceBuilder().step().phase("forward")
+    ops(story, *before, "start", *turn * turns, "end").end()
+    known = loops(story.analysis())
+    if turns < FEWEST_TURNS:
+        assert len(turn) * turns >= FEWEST_TURNS or not known
+        return
+    (found,) = (loop for loop in known if set(loop.names) <= set("abc"))
+    assert found.turns * len(found.names) == len(found.positions) == len(turn) * turns
+    assert list(found.names) * found.turns == turn * turns

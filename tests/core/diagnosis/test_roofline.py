@@ -1,0 +1,57 @@
+"""How near kernels come to what the card can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftui.analysis.open_trace import open_trace
+from perftui.facts.fact import UnknownError
+from perftui.facts.roofline import longest_call, roofline
+from tests.core.diagnosis.kernel_stories import ADD, BF16, H100, K, busy_with
+from tests.core.diagnosis.stories import diagnosed, finding_of
+from tests.traces.builder import us
+
+PRODUCT = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
+SUM = {"Input Dims": [[4096, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
+SHAPED = (
+    K(BF16, 200, ("aten::mm",), args=PRODUCT),
+    K(BF16, 200, ("aten::mm",), args=PRODUCT),
+    K(ADD, 100, ("aten::add",), args=SUM),
+)
+FLOPS = 2 * 4096**3
+
+
+def test_calls_of_one_step_with_their_roofs(tmp_path: Path) -> None:
+    analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
+    found = roofline(analysis)
+    product, addition = found.calls
+    assert (product.operator, product.sizes) == ("aten::mm", "4096x4096 4096x4096")
+    assert (product.calls, product.time, product.flops) == (2, us(400), 2 * FLOPS)
+    # 137 GFLOP at 989 TFLOP/s; 100 MB at 3350 GB/s.
+    assert product.reached == pytest.approx(2 * FLOPS / 989.4e12 / 400e-6, rel=0.01)
+    assert not product.is_memory_bound
+    assert addition.is_memory_bound
+    assert addition.reached == pytest.approx(3 * 2 * 4096**2 / 3350e9 / 100e-6, rel=0.01)
+    assert found.flops_use(us(1000)) == pytest.approx(2 * FLOPS / 989.4e12 / 1e-3, rel=0.01)
+    assert longest_call(analysis).sizes == product.sizes
+
+
+def test_without_sizes_or_a_known_card_it_says_so(tmp_path: Path) -> None:
+    plain = busy_with(K(BF16, 900, ("aten::mm",)))
+    with pytest.raises(UnknownError, match="sizes of tensors were not recorded"):
+        roofline(open_trace(plain.write(tmp_path / "plain.json")))
+    unknown = busy_with(*SHAPED, card={**H100, "name": "Some card"})
+    with pytest.raises(UnknownError, match="what Some card can do is not known"):
+        roofline(open_trace(unknown.write(tmp_path / "unknown.json")))
+
+
+def test_a_busy_gpu_is_said_to_compute_what_it_computes() -> None:
+    chain = [K(ADD, 50, ("aten::add",)) for _ in range(12)]
+    finding = finding_of(busy_with(*chain, K(BF16, 390)), "compute-bound")
+    assert finding.sentence == (
+        "The GPU computes 990 µs of each 1.0 ms step (99 %): only less or faster computing helps. "
+        "Of its kernels' time: elementwise 61 %, matrix products 39 %."
+    )
+    assert diagnosed(busy_with(K(BF16, 990))).findings[0].rule == "healthy"

@@ -88,8 +88,8 @@ _LOADING = re.compile(
     r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
     r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
 )
-_COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$")
-"""What dynamo and inductor mark while they compile."""
+_COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
+"""What dynamo, inductor and nvFuser mark while they compile."""
 
 BLOCKING_COPY = 100_000
 """From so many ns on a call that should only enqueue a copy has waited for it, as it does for
@@ -294,7 +294,7 @@ def allocating(trace: Trace) -> Mask:
 
 
 def compiling(trace: Trace) -> Mask:
-    """Ranges in which torch.compile is at work."""
+    """Ranges in which a compiler of kernels is at work."""
     return (operators(trace) | ranges(trace)) & named(trace, _COMPILING.match)
 
 

@@ -67,9 +67,9 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     chosen = chosen[np.argsort(copies.outer[chosen], kind="stable")]
     ordered, launch = copies.outer[chosen], copies.launch[chosen]
     outer = distinct(ordered)
-    if not len(outer):
-        return NOTHING
     calls = _calls(trace, distinct(trace.track[outer]))
+    if not len(calls):
+        return NOTHING
     at = np.minimum(np.searchsorted(calls, outer), max(len(calls) - 1, 0))
     known = calls[at] == outer
     first = np.minimum(np.searchsorted(ordered, outer[known]), max(len(ordered) - 1, 0))
@@ -83,7 +83,8 @@ def _calls(trace: Trace, tracks: Int64) -> Int64:
     # Each thread begins behind all times of the one before.
     apart = track * (int(trace.ends_of(slice(None)).max()) + 1)
     reach = np.maximum.accumulate(ends + apart)
-    outermost = np.concatenate(([True], (trace.start[rows] + apart)[1:] >= reach[:-1]))
+    outermost = np.ones(len(rows), dtype=bool)
+    outermost[1:] = (trace.start[rows] + apart)[1:] >= reach[:-1]
     found: Int64 = rows[outermost].astype(np.int64)
     return found
 

@@ -48,6 +48,13 @@ def test_idle_time_that_work_waits_in_a_queue_is_named() -> None:
     assert "with work queued: it waits for work that is not in the trace" in top.sentence
 
 
+def test_a_trace_of_copies_without_operators_is_judged() -> None:
+    story = training()
+    for _ in range(3):
+        story.step().copy("HtoD", ms(1), 4096, pinned=False).sync().end()
+    assert diagnosed(story).findings
+
+
 def losing(lost: int, kept: int, **fields: Any) -> TraceBuilder:
     """A step whose first launches have no kernels."""
     story = TraceBuilder(fields=fields).step()

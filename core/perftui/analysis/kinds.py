@@ -76,32 +76,16 @@ _ALLOCATION = re.compile(
     r"|cuMem(?!cpy|set)|hipMem(Create|Release|Map|Unmap|SetAccess|Address)"
     r"|ze(Mem(Alloc|Free)|VirtualMem|PhysicalMem)|(ur|piext|pi)USM\w*(Alloc|Free)"
 )
-_DRIVER_LOADING = frozenset(
+DRIVER_LOADING = frozenset(
     {"Driver Compiler", "Runtime Triggered Module Loading", "Lazy Function Loading"}
 )
-_DRIVER_OVERHEAD = _DRIVER_LOADING | {"Command Buffer Full"}
+_DRIVER_OVERHEAD = DRIVER_LOADING | {"Command Buffer Full"}
 """What CUPTI lists as overhead though the driver does it with or without a profiler."""
 
 _COPY = re.compile(r"(cuda|hip|cu)Memcpy\w*Async")
-_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
-_LOADING = re.compile(
-    r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
-    r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
-)
-_COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
-"""What dynamo, inductor and nvFuser mark while they compile."""
-
 BLOCKING_COPY = 100_000
 """From so many ns on a call that should only enqueue a copy has waited for it, as it does for
 pageable memory: enqueuing takes 5 to 50 us."""
-
-FIRST_USE = 1_000_000
-"""From so many ns on a call that should only enqueue or create something has loaded code: on slow
-hosts such calls take 50 us, the first launch of a kernel takes milliseconds."""
-
-FIRST_ALLOCATION = 50_000_000
-"""From so many ns on a call for memory of the device has set up more than that memory: on a device
-that has nothing to do others take a few milliseconds."""
 
 _PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activity Buffer Request")
 
@@ -291,24 +275,6 @@ def synchronising(trace: Trace) -> Mask:
 def allocating(trace: Trace) -> Mask:
     """Calls that get memory from the driver, give it back or pin it."""
     return launches(trace) & named(trace, _ALLOCATION.match)
-
-
-def compiling(trace: Trace) -> Mask:
-    """Ranges in which a compiler of kernels is at work."""
-    return (operators(trace) | ranges(trace)) & named(trace, _COMPILING.match)
-
-
-def initialising(trace: Trace) -> Mask:
-    """Calls that load code or set the driver up, and calls that take too long to do else."""
-    calls = launches(trace)
-    loading = calls & named(trace, _LOADING.match)
-    driver = trace.in_category("overhead") & named(trace, _DRIVER_LOADING.__contains__)
-    slow = calls & (trace.duration >= FIRST_USE)
-    if slow.any():
-        at_once = synchronising(trace) | allocating(trace) | named(trace, _GRAPH_LAUNCH.match)
-        of_device = named(trace, lambda name: bool(_ALLOCATION.match(name)) and "Host" not in name)
-        slow &= ~at_once | (of_device & (trace.duration >= FIRST_ALLOCATION))
-    return loading | driver | slow
 
 
 def profiling(trace: Trace) -> Mask:

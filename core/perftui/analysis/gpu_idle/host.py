@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.first_use import compiling, initialising
 from perftui.analysis.gpu_idle.host_work import host_work
 from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.kinds import Mask
@@ -86,8 +87,8 @@ class Host:
         return {
             GapCause.INPUT_WAIT: kinds.input_wait(trace),
             GapCause.PROFILER: kinds.profiling(trace),
-            GapCause.COMPILATION: kinds.compiling(trace),
-            GapCause.INITIALISATION: kinds.initialising(trace),
+            GapCause.COMPILATION: compiling(trace),
+            GapCause.INITIALISATION: initialising(trace),
             GapCause.ALLOCATION: kinds.allocating(trace),
             GapCause.SYNCHRONISATION: kinds.synchronising(trace),
             GapCause.LAUNCH: self._busy,

@@ -1,0 +1,46 @@
+"""What is paid at first use: compiling, loading code, setting up the driver and libraries."""
+
+from __future__ import annotations
+
+import re
+
+from perftui.analysis import kinds
+from perftui.trace.model import Trace
+
+_GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
+_LOADING = re.compile(
+    r"cu(Module|Library)Load|hipModuleLoad|cuInit$|cu(DevicePrimary)?Ctx(Create|Retain)"
+    r"|__(cuda|hip)RegisterFatBinary|urProgram(Build|Create)|zeModuleCreate"
+)
+_COMPILING = re.compile(r".*\(dynamo_timed\)$|entire_(frame|backward)_compile$|.*[Nn]vrtc.*Compile")
+"""What dynamo, inductor and nvFuser mark while they compile."""
+
+FIRST_USE = 1_000_000
+"""From so many ns on a call that should only enqueue or create something has loaded code: on slow
+hosts such calls take 50 us, the first launch of a kernel takes milliseconds."""
+
+FIRST_ALLOCATION = 50_000_000
+"""From so many ns on a call for memory of the device has set up more than that memory: on a device
+that has nothing to do others take a few milliseconds."""
+
+
+def compiling(trace: Trace) -> kinds.Mask:
+    """Ranges in which a compiler of kernels is at work."""
+    return (kinds.operators(trace) | kinds.ranges(trace)) & kinds.named(trace, _COMPILING.match)
+
+
+def initialising(trace: Trace) -> kinds.Mask:
+    """Calls that load code or set the driver up, and calls that take too long to do else."""
+    calls = kinds.launches(trace)
+    loading = calls & kinds.named(trace, _LOADING.match)
+    driver = trace.in_category("overhead") & kinds.named(trace, kinds.DRIVER_LOADING.__contains__)
+    slow = calls & (trace.duration >= FIRST_USE)
+    if slow.any():
+        at_once = (
+            kinds.synchronising(trace)
+            | kinds.allocating(trace)
+            | kinds.named(trace, _GRAPH_LAUNCH.match)
+        )
+        of_device = kinds.allocating(trace) & kinds.named(trace, lambda name: "Host" not in name)
+        slow &= ~at_once | (of_device & (trace.duration >= FIRST_ALLOCATION))
+    return loading | driver | slow

@@ -10,7 +10,7 @@ from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import FORWARD, find_phases
+from perftui.analysis.steps.phases import FORWARD, INPUT_WAIT, find_phases
 from perftui.facts.communication import collectives
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, trace_steps
@@ -29,10 +29,11 @@ class PhaseShares:
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace:
-    what goes on in it.
+    what goes on in it; without phases that are not in these steps.
 
     Raises:
-        UnknownError: the trace has no steps or no operators.
+        UnknownError: the trace has no steps or no operators, or its steps hold nothing of the
+            training.
     """
     steps = trace_steps(analysis)
     trace = analysis.trace
@@ -45,9 +46,12 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     # A call that begins a collective may wait in it, and backward's operators are around it.
     computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
     communicating = subtract(collectives(analysis), computing)
+    phases = {name: part for name, part in _phases(steps).items() if part.total}
+    if not phases.keys() - {INPUT_WAIT, OTHER}:
+        raise UnknownError("no profiled step shows any phase of the training")
     return {
         name: PhaseShares(_share(computing, part), _share(communicating, part))
-        for name, part in _phases(steps).items()
+        for name, part in phases.items()
     }
 
 
@@ -74,4 +78,4 @@ def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
 
 
 def _share(running: Intervals, part: Intervals) -> float:
-    return intersect(running, part).total / part.total if part.total else 0.0
+    return intersect(running, part).total / part.total

@@ -41,11 +41,13 @@ def test_parts_sum_to_the_step_and_busy_time_to_that_of_the_events(
     steps = [one for one in run.of("user_annotation") if one["name"].startswith("ProfilerStep#")]
 
     assert len(run.analysis.step_parts) == len(steps) > 0
-    for budget, step in zip(run.analysis.step_parts, steps, strict=True):
+    origin = run.analysis.trace.origin
+    for budget in run.analysis.step_parts:
         parts = dict(budget.parts)
         assert sum(parts.values()) == budget.step.duration
         busy = sum(parts.get(part, 0) for part in ON_GPU)
-        assert busy / 1e3 == pytest.approx(busy_us(run, begin(step), end(step)), abs=0.1)
+        first, last = ((origin + at) / 1e3 for at in (budget.step.start, budget.step.end))
+        assert busy / 1e3 == pytest.approx(busy_us(run, first, last), abs=0.5)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -67,10 +69,10 @@ def test_every_event_of_the_gpu_is_there_and_joined_to_its_launch(
 
 VERDICTS = {
     "starved": "input-bound",
-    "item": None,
-    "language": "launch-bound",
-    "compiled": None,
-    "tiny": "input-in-main-thread",
+    "item": "layout-conversion",
+    "language": "optimizer-single-tensor",
+    "compiled": "launch-bound",
+    "tiny": "launch-bound",
 }
 
 

@@ -7,7 +7,8 @@ from perftui.diagnosis.rule import Rule, Verdict
 from perftui.diagnosis.rules import RULES
 
 BY_NAME: dict[str, Rule | Verdict] = {
-    **{rule.id: rule for rule in RULES},
+    # Of two forms of one symptom the first.
+    **{rule.id: rule for rule in (*RULES, *reversed(RULES))},
     **{rung.id: rung for rung in LADDER},
 }
 """In the order they are asked."""

@@ -19,9 +19,11 @@ from perftui.facts.steps import FEWEST_STEPS
 from perftui.run.columns import phase_name
 
 LIMITS = Limits(
-    0.10,
-    0.20,
-    "From 10 % on, as the TensorBoard plugin speaks of the parts of a step.",
+    0.15,
+    0.25,
+    "nsys-ai and TraceLens warn of idle time without a known cause from 15 % on; the TensorBoard "
+    "plugin speaks of parts of a step from 10 %.",
+    info=0.10,
 )
 
 MOSTLY = 0.5

@@ -77,14 +77,14 @@ RULES: tuple[Rule, ...] = (
     sync_bound.SYNC,
     script_python.PYTHON,
     launch_bound.LAUNCH,
+    recording.INITIALISATION,
+    recording.TRACE_INCOMPLETE,
     attention.ATTENTION_MASK,
     attention.UNFUSED,
     layout.LAYOUT,
     layout.CUDNN_BENCHMARK,
     precision.MATMUL_FP32,
     precision.TENSOR_CORES,
-    recording.INITIALISATION,
-    recording.TRACE_INCOMPLETE,
     sizes.MISALIGNED,
     kernels.FLOAT64,
     cpu.AFFINITY,
@@ -123,6 +123,7 @@ RULES: tuple[Rule, ...] = (
     cards.SHARED,
     cards.LINK,
 )
-"""In this order they are asked; findings are ranked by what they cost."""
+"""In this order they are asked; findings are ranked by what they cost. Two rows of one id are forms
+of one symptom, of trainings on a GPU and on the CPU."""
 
 BY_ID = {rule.id: rule for rule in RULES}

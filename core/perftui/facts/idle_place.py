@@ -7,6 +7,8 @@ from collections import Counter
 from perftui.analysis.model import GapCause
 from perftui.facts.fact import Facts
 from perftui.facts.gap_places import place_of
+from perftui.facts.judged_step import judged_step
+from perftui.facts.main_thread import main_thread
 from perftui.facts.part_lines import part_lines
 from perftui.facts.place import Place
 from perftui.facts.trace_steps import TraceSteps
@@ -18,13 +20,22 @@ LOOKED_AT = 300
 """Gaps whose places are looked up, the longest ones."""
 
 
+MOSTLY = 0.5
+"""Of the step, from which on the samples of all steps tell of this idle time."""
+
+
 def idle_place(facts: Facts, cause: GapCause, steps: TraceSteps) -> Place | None:
     """The line with most of it, as samples of the main thread tell, else as the trace's stacks do;
     else the operator. None where nothing tells, or none has much of it."""
-    thread = part_lines(facts, cause.value)
-    line = thread.lines[0] if thread and thread.lines else None
-    if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
-        return Place(rank=facts.rank_number, file=line.file, line=line.line)
+    judged = judged_step(facts)
+    threads = [part_lines(facts, cause.value), main_thread(facts)]
+    if judged.part(cause.value) >= MOSTLY * judged.of.mean:
+        # A window is short: a single sample may stand for all of it.
+        threads.reverse()
+    for thread in threads:
+        line = thread.lines[0] if thread and thread.lines else None
+        if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
+            return Place(rank=facts.rank_number, file=line.file, line=line.line)
     gaps = steps.gaps(cause)[:LOOKED_AT]
     places = [place_of(gap, steps) for gap in gaps]
     least = LEAST_NAMED * sum(gap.duration for gap in gaps)

@@ -29,6 +29,9 @@ STAGES = {
 }
 """Stages of stack samples that belong to a phase."""
 
+LOSS = "loss"
+"""Operators that the script calls between forward and backward."""
+
 HOST_AT_WORK = (
     GapCause.PYTHON.value,
     GapCause.CPU_OPERATORS.value,
@@ -142,7 +145,8 @@ def _of_thread(facts: Facts, step: StepBreakdown) -> JudgedStep:
         in_collectives = round(ns * found.communicating)
         waiting += in_collectives
         if name not in _COMPUTING:
-            parts.append(Part(name, ns - in_collectives, computes=False))
+            loss = min(round(ns * found.loss), ns - in_collectives)
+            parts += [Part(LOSS, loss, True), Part(name, ns - in_collectives - loss, False)]
             continue
         computing = min(round(ns * found.computing), ns - in_collectives)
         rest = ns - in_collectives - computing

@@ -52,22 +52,9 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
         yield f"{len(trainings)} trainings ran one after the other: the diagnosis is of {number}"
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
-    yield from _cost(facts)
     yield from _longer_window(facts)
+    yield from _cost(facts)
     yield from problems(run)
-
-
-def _cost(facts: Facts) -> Iterator[str]:
-    """What recording took of a run that is over, if that is more than it was allowed."""
-    cost, budget = recording_cost(facts), overhead_budget(facts)
-    if cost is None or budget is None or not run_is_over(facts):
-        return
-    if cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole:
-        yield (
-            f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
-            f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "
-            "for its first window; its steps are judged without that"
-        )
 
 
 def _longer_window(facts: Facts) -> Iterator[str]:
@@ -80,6 +67,19 @@ def _longer_window(facts: Facts) -> Iterator[str]:
             f"a step of the window takes {fmt.duration(window.step_ns)} on the GPU, one of the run "
             f"{fmt.duration(of_run.mean)} in the mean: the run's is believed, since profiling "
             "slows the host, and its idle time is split as that of the window"
+        )
+
+
+def _cost(facts: Facts) -> Iterator[str]:
+    """What recording took of a run that is over, if that is more than it was allowed."""
+    cost, budget = recording_cost(facts), overhead_budget(facts)
+    if cost is None or budget is None or not run_is_over(facts):
+        return
+    if cost.whole >= SHORTEST_NS and cost.total > budget * cost.whole:
+        yield (
+            f"recording took {fmt.percent(cost.total / cost.whole)} of the steps' "
+            f"{fmt.duration(cost.whole)}, more than {fmt.percent(budget)}: a run as short pays "
+            "for its first window; its steps are judged without that"
         )
 
 

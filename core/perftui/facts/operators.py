@@ -15,7 +15,7 @@ from perftui.analysis.ops.call_tree import callers_of, innermost
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
-from perftui.facts.judged_step import PYTHON_IN, JudgedStep, judged_step
+from perftui.facts.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.steady import Mask
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
@@ -188,11 +188,11 @@ def in_step(found: Operators, judged: JudgedStep, taken: Int64) -> StepTime:
     total, parts = 0, []
     for name, mine in zip(PHASES, taken.tolist(), strict=True):
         length = found.lengths.get(name, 0)
-        both = (name, f"{PYTHON_IN}{name}")
-        here = sum(judged.part(part) for part in both)
+        of_phase = (name, f"{PYTHON_IN}{name}", *((LOSS,) if name == OTHER else ()))
+        here = sum(judged.part(part) for part in of_phase)
         if length and mine and here:
             total += round(here * min(mine / length, 1.0))
-            parts += [part for part in both if judged.part(part)]
+            parts += [part for part in of_phase if judged.part(part)]
     return StepTime(min(total, judged.of.mean), tuple(parts))
 
 

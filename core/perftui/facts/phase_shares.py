@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import FORWARD, INPUT_WAIT, find_phases
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, find_phases
 from perftui.facts.communication import collectives
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, trace_steps
@@ -22,6 +24,8 @@ class PhaseShares:
 
     computing: float
     """An operator runs that computes."""
+    loss: float
+    """Of ``other``: an operator runs between a forward and the backward pass that follows it."""
     communicating: float
     """A collective is under way, and nothing is computed meanwhile."""
 
@@ -49,10 +53,30 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     phases = {name: part for name, part in _phases(steps).items() if part.total}
     if not phases.keys() - {INPUT_WAIT, OTHER}:
         raise UnknownError("no profiled step shows any phase of the training")
+    between = intersect(computing, _between(phases))
     return {
-        name: PhaseShares(_share(computing, part), _share(communicating, part))
+        name: PhaseShares(
+            _share(computing, part),
+            _share(between, part) if name == OTHER else 0.0,
+            _share(communicating, part),
+        )
         for name, part in phases.items()
     }
+
+
+def _between(phases: Mapping[str, Intervals]) -> Intervals:
+    """From the end of each forward pass to the backward pass that follows before another one."""
+    forward, backward = phases.get(FORWARD, EMPTY), phases.get(BACKWARD, EMPTY)
+    if not len(forward) or not len(backward):
+        return EMPTY
+    following = np.searchsorted(backward.start, forward.end)
+    has_next = following < len(backward)
+    begins = forward.end[has_next]
+    ends = backward.start[following[has_next]]
+    later = np.searchsorted(forward.start, begins)
+    another = np.append(forward.start, np.iinfo(np.int64).max)[later]
+    kept = (ends > begins) & (another >= ends)
+    return union(begins[kept], ends[kept])
 
 
 @trace_fact

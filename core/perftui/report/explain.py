@@ -72,7 +72,8 @@ def _objects() -> list[dict[str, Any]]:
             "fixes": list(rule.fixes),
             "answer": rule.answer,
         }
-        for rule in RULES
+        for rule in BY_NAME.values()
+        if isinstance(rule, Rule)
     ]
 
 

@@ -307,7 +307,7 @@ def test_ending_the_workers_of_an_iterator_belongs_to_its_start() -> None:
     stacks = Table(stacks.columns, {**stacks.values, "via": via.astype(object)})
     run = run_of(worker(0, busy=0.3), steps=steps)
     found = judged(replace(run, ranks=(replace(run.ranks[0], stacks=stacks),)))
-    assert [one.rule for one in found.findings] == ["loader-start"]
+    assert found.findings[0].rule == "loader-start"
     assert found.findings[0].cost_ns == pytest.approx(65 * MS, rel=0.05)
     assert found.findings[0].sentence.startswith(
         "Starting the loader again, and ending its workers, takes 6"

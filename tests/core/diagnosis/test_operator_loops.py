@@ -63,7 +63,7 @@ def test_a_short_loop_over_parameters_is_left_alone() -> None:
 def test_without_a_window_loops_are_not_spoken_of() -> None:
     judgement = diagnosis(Facts(make_run(phases={"forward": 10, "other": 10})))
     rules = {one.rule for one in (*judgement.findings, *judgement.abstentions)}
-    assert not rules & {"per-parameter-loop", "loop-of-indexing", "python-bound"}
+    assert not rules & {"per-parameter-loop", "loop-of-indexing"}
 
 
 def recurrence(turns: int, *, weights: bool = False, long: float = 0) -> Facts:

@@ -210,7 +210,8 @@ def test_a_healthy_training_says_where_its_time_is() -> None:
 
 
 def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None:
-    found = judged(phases={"other": 60, "forward": 40}).top
+    """Without a window nothing tells the script's own Python from operators that it calls."""
+    found = diagnosis(Facts(make_run(phases={"other": 60, "forward": 40}))).top
     assert found is not None
     assert (found.rule, found.severity, found.cost_ns) == (
         "largest-part",
@@ -224,16 +225,21 @@ def test_time_outside_the_model_is_named_where_no_rule_knows_its_cause() -> None
     )
 
 
-@pytest.mark.parametrize(("other", "expected"), [(9.9, "healthy"), (10.1, "largest-part")])
-def test_a_tenth_of_the_step_is_worth_a_word(other: float, expected: str) -> None:
-    assert rules(judged(phases={"other": other, "forward": 100 - other}))[0] == expected
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [(9.9, None), (10.1, Severity.INFO), (15.1, Severity.WARNING), (25.1, Severity.CRITICAL)],
+)
+def test_a_tenth_of_the_step_is_worth_a_word(other: float, expected: Severity | None) -> None:
+    run = make_run(phases={"other": other, "forward": 100 - other})
+    found = diagnosis(Facts(run)).top
+    assert (found.severity if found else None) is expected
 
 
 def test_python_within_the_model_is_told_from_its_operators() -> None:
     found = judged(0.7, phases={"forward": 100}).top
     assert found is not None
-    assert (found.rule, found.cost_ns) == ("largest-part", 30 * MS)
-    assert "30 ms of each 100 ms step (30 %) in Python within forward" in found.sentence
+    assert (found.rule, found.cost_ns) == ("python-bound", 30 * MS)
+    assert found.parts == ("python in forward",)
 
 
 def test_a_training_whose_operators_nobody_saw_is_not_called_healthy() -> None:
@@ -245,16 +251,12 @@ def test_a_training_whose_operators_nobody_saw_is_not_called_healthy() -> None:
 
 def test_steps_of_which_a_few_hold_the_time_are_not_called_healthy() -> None:
     few = joined(step_table(39, {"forward": 10}), step_table(1, {"forward": 600}))
-    found = judged(steps=joined(few, few))
-    assert "healthy" not in rules(found)
-    reasons = {a.rule: a.reason for a in found.abstentions}
-    assert "a few steps hold the time" in reasons["healthy"]
+    assert "healthy" not in rules(judged(steps=joined(few, few)))
 
 
 def test_much_evaluation_is_not_called_healthy() -> None:
     steps = joined(step_table(60, {"forward": 20}), step_table(40, {"forward": 20}, kind="eval"))
-    reasons = {a.rule: a.reason for a in judged(steps=steps).abstentions}
-    assert reasons["healthy"] == "40 % of the time of all steps trains nothing"
+    assert rules(judged(steps=steps))[0] == "evaluation"
 
 
 def gpu(used: float, busy: float = 95.0):
@@ -376,7 +378,8 @@ def test_pinning_is_a_fix_where_there_is_a_gpu_and_memory_is_not_pinned() -> Non
 
 
 def test_rules_about_devices_have_nothing_to_say_without_one() -> None:
-    assert judged().abstentions == ()
+    devices = {"sync-bound", "launch-bound", "copies-exposed", "pageable-copies", "allocator-churn"}
+    assert not devices & {one.rule for one in judged().abstentions}
 
 
 def test_rules_about_devices_ask_for_a_window_where_there_is_one() -> None:

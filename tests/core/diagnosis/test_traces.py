@@ -155,8 +155,8 @@ def test_a_trace_of_the_host_alone_says_nothing_of_the_device() -> None:
 
 def test_a_busy_device_is_healthy() -> None:
     finding = finding_of(busy(0.9), "healthy")
-    assert "GPU is busy 90 %" in finding.sentence
-    assert found(diagnosed(busy(0.89)), "healthy") is None
+    assert "the GPU computes 900 µs of each 1.0 ms step (90 %)" in finding.sentence
+    assert found(diagnosed(busy(0.79)), "healthy") is None
 
 
 def test_a_device_busy_with_waiting_for_others_is_not_called_healthy() -> None:
@@ -166,11 +166,9 @@ def test_a_device_busy_with_waiting_for_others_is_not_called_healthy() -> None:
         t.all_reduce(us(700), starts=begin + us(300)).at(begin + ms(1)).end()
 
     diagnosis = diagnosed(training().repeat(3, step))
-    assert diagnosis.top is None
-    assert reasons(diagnosis)["healthy"] == (
-        "the GPU computes 30.0 % of the time; exposed communication takes 70 %, "
-        "and no rule says why"
-    )
+    assert diagnosis.top is not None
+    assert (diagnosis.top.rule, diagnosis.top.cost_ns) == ("communication-exposed", us(700))
+    assert found(diagnosis, "healthy") is None
 
 
 def test_fetching_in_the_main_thread_shows_in_a_trace_alone() -> None:
@@ -227,7 +225,7 @@ def test_a_wait_partly_behind_queued_work_is_said_to_be_that_of_the_gpu() -> Non
 
 def test_costs_of_a_run_and_its_window_are_ranked_together() -> None:
     run = make_run(
-        phases={"input_wait": 12, "forward": 88},
+        phases={"input_wait": 0.12, "forward": 0.88},
         loaders=({"num_workers": 2},),
         **ON_GPU,
         telemetry=telemetry_table(**{"gpu0.memory_used": 99.0, "gpu0.memory_total": 100.0}),
@@ -235,9 +233,9 @@ def test_costs_of_a_run_and_its_window_are_ranked_together() -> None:
     story = synchronising(300)
     for step in range(4):
         story.at(ms(step) + us(900)).data_wait(us(90), WORKERS)
-    rules = [finding.rule for finding in diagnosed(story, run).findings]
-    assert rules[0] == "sync-bound"
-    assert rules[-1] == "memory-pressure"
+    found_rules = [finding.rule for finding in diagnosed(story, run).findings]
+    assert {"sync-bound", "memory-pressure"} <= set(found_rules)
+    assert found_rules.index("sync-bound") < found_rules.index("memory-pressure")
 
 
 def test_many_short_waits_cost_what_they_take_from_the_host() -> None:

@@ -46,13 +46,13 @@ def test_a_fix_names_what_it_answers() -> None:
 
 def test_all_are_listed_one_a_line() -> None:
     listed = [line.split()[0] for line in overview().splitlines()]
-    assert listed == [*(rule.id for rule in RULES), *(rung.id for rung in LADDER)]
+    assert listed == [*dict.fromkeys(rule.id for rule in RULES), *(rung.id for rung in LADDER)]
 
 
 def test_limits_are_shares_in_json() -> None:
     rules = {one["rule"]: one for one in json.loads(as_json())["rules"]}
     assert set(rules) == {rule.id for rule in RULES}
-    assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.1, 0.2)
+    assert (rules["launch-bound"]["warning"], rules["launch-bound"]["critical"]) == (0.25, 0.4)
 
 
 def test_limits_grow_from_warning_to_critical() -> None:

@@ -15,6 +15,7 @@ from perftui_tui.screens.timeline.detail.gap import gap_lines, python_frame
 from perftui_tui.screens.timeline.detail.lines import Line, Place, laid_out, plain_text
 from perftui_tui.screens.timeline.detail.measure import MOST_NAMES, measure_lines
 from perftui_tui.screens.timeline.detail.summary import summary_lines
+from perftui_tui.screens.timeline.model.gap_labels import DeviceGaps
 from perftui_tui.screens.timeline.model.state import TimelineState
 from tests.core.diagnosis.stack_runs import ORIGIN, at_wall, run_with
 
@@ -124,14 +125,26 @@ def test_an_idle_stream_is_said_to_be_no_gap_only_where_that_is_known(state, mon
     monkeypatch.setattr("perftui_tui.screens.timeline.detail.gap.MOST", len(state.analysis.gaps))
     shorter = replace(unlisted, end=unlisted.start + 50)
     assert "cause not known" in said_of_gap(state, shorter)[1]
-    assert "other streams" in said_of_gap(state, unlisted)[1]
+    longer = replace(unlisted, end=unlisted.start + 6 * MS)
+    assert "other streams" in said_of_gap(state, longer)[1]
 
 
-def test_idle_time_at_the_ends_is_not_put_down_to_other_streams(make_trace):
+def test_idle_time_at_the_ends_is_a_gap_of_its_own(make_trace):
     trace = make_trace(
         ("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS), ("relu", 1, 20 * MS, 5 * MS)
     )
     state = TimelineState(analyse(trace), timeline_tracks(trace))
+    for clicked, words in ((1, "before gemm"), (39, "after relu")):
+        state.select_at(state.track, clicked * MS, (clicked + 1) * MS)
+        said = said_of_gap(state, state.selected)
+        assert said[0].startswith("GPU 0 idle 1")
+        assert words in said[-1]
+
+
+def test_outside_the_recording_of_a_device_nothing_is_known(make_trace):
+    trace = make_trace(("aten::mm", 0, 0, 40 * MS), ("gemm", 1, 10 * MS, 5 * MS))
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
+    state.gaps = DeviceGaps(())
     for clicked, words in ((1, "before the first activity"), (39, "after the last activity")):
         state.select_at(state.track, clicked * MS, (clicked + 1) * MS)
         assert f"{words} of GPU 0" in said_of_gap(state, state.selected)[1]

@@ -68,12 +68,14 @@ def rule_rows(screen: str) -> list[Row | Prose]:
     """What the rules look for, on the screen that shows their findings."""
     if screen != "diagnosis":
         return []
-    from perftui.diagnosis.rules import RULES
+    from perftui.diagnosis.catalogue import BY_NAME
 
     title: list[Row | Prose] = [(), row(("What it looks for", "bold"))]
-    for rule in RULES:
-        from_what = f"Warns from {100 * rule.limits.warning:.0f} % {rule.limits.of}."
-        text = f"{rule.when}. {from_what} What to do: {rule.answer}."
+    for rule in BY_NAME.values():
+        limits = rule.limits
+        from_what = f" Warns from {100 * limits.warning:.0f} % {limits.of}." if limits else ""
+        answer = f" What to do: {rule.answer}." if rule.answer else ""
+        text = f"{rule.when}.{from_what}{answer}"
         title += [row((rule.id, "accent")), Prose(text, indent="  ")]
     return title
 

@@ -68,7 +68,8 @@ def judge_run(expected: Expected, run: Path) -> Row:
     try:
         return judge(json.loads(printed), expected)
     except json.JSONDecodeError:
-        return failed(expected, printed.strip().replace("\n", ": "))
+        lines = printed.strip().splitlines()
+        return failed(expected, f"{lines[0]}: {lines[-1]}" if lines else "no report")
 
 
 def judge_training(training: Training, directory: Path) -> Row:

@@ -9,6 +9,8 @@ from typing import Any
 from tests.scenarios.expected import HEALTHY_RULE, Expected, Kind, Nearness
 
 ACCUSING = frozenset({"warning", "critical"})
+BUSY = "busy-host"
+"""True of the machine that the trainings run on, and no fault of theirs: it is set aside."""
 TOP_BAR = 0.95
 PLACE_BAR = 0.9
 
@@ -32,6 +34,8 @@ class Row:
     """The cause is right; the place is counted apart."""
     error: str = ""
     """Why there is no report; such a row is never right."""
+    busy: bool = False
+    """Other programs took cores meanwhile: what was measured is doubtful."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Totals:
     """Planted ones of which no bottleneck is said to be found."""
     failed: int
     """Those that gave no report."""
+    busy: int
+    """Those that ran beside other programs."""
 
     @property
     def met(self) -> bool:
@@ -67,7 +73,9 @@ class Totals:
 
 def judge(report: dict[str, Any], expected: Expected) -> Row:
     """The row of a report, as ``perftui report --json`` prints it."""
-    findings = report["findings"]
+    known = report["findings"]
+    findings = [one for one in known if one["rule"] != BUSY or BUSY in expected.rules]
+    busy = len(findings) < len(known)
     accusing = [finding for finding in findings if finding["severity"] in ACCUSING]
     if expected.kind is Kind.REPAIRED:
         accusing = [finding for finding in accusing if finding["rule"] in expected.rules]
@@ -75,7 +83,7 @@ def judge(report: dict[str, Any], expected: Expected) -> Row:
     first = first or next(iter(findings), None)
     if first is None:
         none = Nearness.WRONG if expected.planted else None
-        return Row(expected, nearness=none, ok=expected.kind is not Kind.PLANTED)
+        return Row(expected, nearness=none, ok=expected.kind is not Kind.PLANTED, busy=busy)
     right = first["rule"] in expected.rules if expected.kind is Kind.PLANTED else not accusing
     file, line, operator = _place(first)
     return Row(
@@ -87,6 +95,7 @@ def judge(report: dict[str, Any], expected: Expected) -> Row:
         first["cost_ns"],
         first["share"],
         right,
+        busy=busy,
     )
 
 
@@ -110,6 +119,7 @@ def totals(rows: Sequence[Row]) -> Totals:
         accused=sum(not row.ok and not row.error for row in innocent),
         called_healthy=sum(row.rule == HEALTHY_RULE for row in planted),
         failed=sum(bool(row.error) for row in rows),
+        busy=sum(row.busy for row in rows),
     )
 
 

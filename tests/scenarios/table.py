@@ -31,6 +31,7 @@ def summary(totals: Totals) -> str:
             f"innocent accused      {_of(totals.accused, totals.innocent)}, none wanted",
             f"planted but HEALTHY   {_of(totals.called_healthy, totals.planted)}, none wanted",
             f"without a report      {totals.failed}, none wanted",
+            f"beside other programs {totals.busy}: what is said of them is doubtful",
             "all met" if totals.met else "NOT MET",
         )
     )
@@ -49,7 +50,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.nearness.value if row.nearness else "",
         f"{row.cost_ns / 1e6:.1f} ms" if row.cost_ns else "",
         f"{100 * row.share:.0f} %" if row.cost_ns else "",
-        "ok" if row.ok else "WRONG",
+        ("ok" if row.ok else "WRONG") + (" (busy machine)" if row.busy else ""),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.scenarios.expected import Expected, Kind, Nearness, Planted, planted_in, read_training
 from tests.scenarios.recordings import recordings
 from tests.scenarios.run import TRAININGS
-from tests.scenarios.score import Row, failed, judge, totals
+from tests.scenarios.score import BUSY, Row, failed, judge, totals
 from tests.scenarios.table import summary, table
 
 SOURCE = '''"""Planted: a log is written after every step.
@@ -84,7 +84,8 @@ def test_a_training_that_tells_no_rule_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(TRAININGS.glob("*.py")), ids=lambda path: path.stem)
 def test_every_training_tells_what_is_planted_and_where(path: Path) -> None:
     expected = read_training(path).expected
-    assert (expected.planted is None) == (expected.kind is Kind.HEALTHY)
+    nowhere = expected.kind is Kind.HEALTHY or expected.rules == (BUSY,)
+    assert (expected.planted is None) == nowhere
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,13 @@ def test_a_repaired_training_is_accused_by_the_cause_that_it_had() -> None:
     assert (accused.rule, accused.ok) == ("python-bound", False)
 
 
+def test_a_busy_machine_is_no_fault_of_the_training() -> None:
+    busy = judge(said(finding("busy-host"), finding("compute-bound", "info")), HEALTHY)
+    assert (busy.rule, busy.ok, busy.busy) == ("compute-bound", True, True)
+    planted = Expected("busy", Kind.PLANTED, ("busy-host",))
+    assert judge(said(finding("busy-host")), planted).ok
+
+
 def rows(*, right: int = 20, wrong: int = 0, innocent: Row | None = None) -> list[Row]:
     good = judge(said(finding("python-bound", file="train.py", line=12)), EXPECTED)
     bad = judge(said(finding("healthy", "healthy")), EXPECTED)
@@ -180,6 +188,7 @@ def test_table_and_summary() -> None:
         "innocent accused      0 of 1 (0 %), none wanted",
         "planted but HEALTHY   1 of 2 (50 %), none wanted",
         "without a report      0, none wanted",
+        "beside other programs 0: what is said of them is doubtful",
         "NOT MET",
     ]
 

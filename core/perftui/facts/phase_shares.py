@@ -12,7 +12,7 @@ from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
-from perftui.analysis.steps.phases import BACKWARD, FORWARD, find_phases
+from perftui.analysis.steps.phases import BACKWARD, FORWARD, INPUT_WAIT, find_phases
 from perftui.facts.communication import collectives
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, trace_steps
@@ -33,10 +33,11 @@ class PhaseShares:
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace:
-    what goes on in it.
+    what goes on in it; without phases that are not in these steps.
 
     Raises:
-        UnknownError: the trace has no steps or no operators.
+        UnknownError: the trace has no steps or no operators, or its steps hold nothing of the
+            training.
     """
     steps = trace_steps(analysis)
     trace = analysis.trace
@@ -49,7 +50,9 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     # A call that begins a collective may wait in it, and backward's operators are around it.
     computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
     communicating = subtract(collectives(analysis), computing)
-    phases = _phases(steps)
+    phases = {name: part for name, part in _phases(steps).items() if part.total}
+    if not phases.keys() - {INPUT_WAIT, OTHER}:
+        raise UnknownError("no profiled step shows any phase of the training")
     between = intersect(computing, _between(phases))
     return {
         name: PhaseShares(
@@ -99,4 +102,4 @@ def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
 
 
 def _share(running: Intervals, part: Intervals) -> float:
-    return intersect(running, part).total / part.total if part.total else 0.0
+    return intersect(running, part).total / part.total

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perftui.diagnosis.model import Confidence, Severity
-from perftui.facts.fact import Facts
+from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.phase_shares import phase_shares
 from perftui.facts.trace_steps import trace_steps
 from tests.core.diagnosis.runs import MS, ON_GPU, make_run, telemetry_table
 from tests.core.diagnosis.stories import (
@@ -273,3 +274,12 @@ def _numbers(story: TraceBuilder) -> list[int]:
     steps = trace_steps.or_none(Facts(None, story.analysis()))
     assert steps is not None
     return [one.step.index for one in steps.each]
+
+
+def test_a_window_without_the_training_tells_nothing_of_its_phases() -> None:
+    story = TraceBuilder().step().data_wait(ms(1)).op("aten::select", ms(1)).end().end()
+    within = story.analysis()
+    assert not {"forward", "backward", "optimizer"} & set(phase_shares(Facts(None, within)))
+    story = TraceBuilder().step().data_wait(ms(1), SINGLE).end().end()
+    with pytest.raises(UnknownError, match="no profiled step shows"):
+        phase_shares(Facts(None, story.analysis()))

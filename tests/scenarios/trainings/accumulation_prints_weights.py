@@ -15,7 +15,7 @@ model = nn.Sequential(
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=50)
-micro_batches = torch.randn(200, 64, 128)
+micro_batches = torch.randn(600, 64, 128)
 log = open("debug.log", "w")
 
 for number, batch in enumerate(micro_batches):

@@ -67,7 +67,7 @@ def main():
     environments = [CartPole(seed) for seed in range(200)]
     agent = Agent()
     optimizer = torch.optim.SGD(agent.parameters(), lr=0.01)
-    for update in range(150):
+    for update in range(700):
         log_probs, rewards = rollout(agent, environments, 8)  # planted
         returns = rewards.flip(0).cumsum(0).flip(0)
         loss = -(log_probs * (returns - returns.mean())).mean()

@@ -64,7 +64,7 @@ def main():
     labels = torch.randint(0, CLASSES, (len(images),))
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(1, 4):
+    for epoch in range(1, 25):
         train(model, images, labels, optimizer, epoch)
 
 

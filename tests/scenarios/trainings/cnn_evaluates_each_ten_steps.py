@@ -39,7 +39,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     criterion = nn.CrossEntropyLoss()
     step, best = 0, 0.0
-    for _ in range(2):
+    for _ in range(5):
         for x, y in zip(train_x.split(32), train_y.split(32), strict=True):
             optimizer.zero_grad()
             loss = criterion(model(x), y)

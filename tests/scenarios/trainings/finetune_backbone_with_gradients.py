@@ -55,4 +55,4 @@ def train(model, loader, epochs):
 if __name__ == "__main__":
     torch.manual_seed(0)
     loader = [(torch.rand(16, 3, 64, 64), torch.randint(0, 7, (16,))) for _ in range(25)]
-    train(Finetuned(Backbone(), 7), loader, epochs=4)
+    train(Finetuned(Backbone(), 7), loader, epochs=13)

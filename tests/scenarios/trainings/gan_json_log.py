@@ -44,7 +44,7 @@ real_images = torch.rand(64 * 50, 144)
 log = os.path.join(tempfile.mkdtemp(), "log.json")
 
 step = 0
-for epoch in range(5):
+for epoch in range(16):
     for real in real_images.split(64):
         ones, zeros = torch.ones(64, 1), torch.zeros(64, 1)
 

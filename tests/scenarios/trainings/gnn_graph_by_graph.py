@@ -52,7 +52,7 @@ def main():
     features, adjacency, target = random_graphs(8 * 40)
     net = Gnn()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
-    for epoch in range(3):
+    for epoch in range(8):
         for batch in torch.randperm(len(target)).split(8):
             loss = nn.functional.cross_entropy(
                 net(features[batch], adjacency[batch]), target[batch]

@@ -68,7 +68,7 @@ def main():
     text = torch.randint(0, 128, (20000,))
     model = Gpt()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-    for step in range(50):
+    for step in range(150):
         starts = torch.randint(0, len(text) - 385, (4,))
         rows = torch.stack([text[i : i + 385] for i in starts])
         loss = model(rows[:, :-1], rows[:, 1:])

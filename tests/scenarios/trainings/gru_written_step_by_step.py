@@ -59,6 +59,6 @@ torch.manual_seed(0)
 data = [(torch.randn(4, 64, 24), torch.randint(0, 5, (4, 64))) for _ in range(50)]
 model = Tagger()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-for epoch in range(3):
+for epoch in range(10):
     loss = train(model, optimizer, data[2:])
     print(f"epoch {epoch}: loss {loss:.4f}, accuracy {validate(model, data[:2]) / 2:.3f}")

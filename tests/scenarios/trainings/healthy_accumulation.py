@@ -43,7 +43,7 @@ class LanguageModel(nn.Module):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--updates", type=int, default=200)
     parser.add_argument("--accumulate", type=int, default=2)
     parser.add_argument("--length", type=int, default=64)
     args = parser.parse_args()

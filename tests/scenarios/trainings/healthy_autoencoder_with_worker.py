@@ -42,7 +42,7 @@ def main():
     )
     model = AutoEncoder()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    for epoch in range(4):
+    for epoch in range(8):
         total = torch.zeros(())
         for batch in loader:
             loss = nn.functional.mse_loss(model(batch), batch)

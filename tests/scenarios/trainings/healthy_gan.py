@@ -46,7 +46,7 @@ def main():
     criterion = nn.BCEWithLogitsLoss()
     ones, zeros = torch.ones(48, 1), torch.zeros(48, 1)
     images = torch.rand(48 * 30, 1, 16, 16) * 2 - 1
-    for epoch in range(3):
+    for epoch in range(11):
         for real in images.split(48):
             fake = generator(torch.randn(48, LATENT))
             loss_d = criterion(discriminator(real), ones)

@@ -1,6 +1,6 @@
 """Planted: two workers that are too slow for the model.
 
-rule: input-bound, input-worker-bound
+rule: input-disk-bound, input-bound
 gain: 2.2
 """
 

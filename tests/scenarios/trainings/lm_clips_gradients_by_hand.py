@@ -53,7 +53,7 @@ torch.manual_seed(0)
 model = MixerLM(30)
 parameters = list(model.parameters())
 optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
-tokens = torch.randint(0, VOCABULARY, (180, 8, LENGTH + 1))
+tokens = torch.randint(0, VOCABULARY, (380, 8, LENGTH + 1))
 for step, batch in enumerate(tokens):
     logits = model(batch[:, :-1])
     loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())

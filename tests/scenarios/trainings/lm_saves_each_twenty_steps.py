@@ -34,7 +34,7 @@ def save(directory, step, model, optimizer):
 
 def parse():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=160)
+    parser.add_argument("--steps", type=int, default=350)
     parser.add_argument("--save-every", type=int, default=20)
     parser.add_argument("--width", type=int, default=320)
     return parser.parse_args()

@@ -53,4 +53,4 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     series = torch.randn(32 * 50, 48, 12).cumsum(1)
     trainer = Trainer(Forecaster(), lr=0.01)
-    trainer.fit(series, series[:, -1, 0] / 10, epochs=4)
+    trainer.fit(series, series[:, -1, 0] / 10, epochs=10)

@@ -56,7 +56,7 @@ torch.manual_seed(0)
 model = Mixer()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images, labels = torch.rand(64 * 20, 64, 48), torch.randint(0, 10, (1280,))
-for epoch in range(3):
+for epoch in range(10):
     for x, y in zip(images.split(64), labels.split(64), strict=True):
         loss = nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad()

@@ -59,4 +59,4 @@ class Trainer:
 if __name__ == "__main__":
     torch.manual_seed(0)
     data = [(torch.randn(96, 384), torch.randint(0, 20, (96,))) for _ in range(30)]
-    Trainer(Deep(), 0.01).fit(data, 3)
+    Trainer(Deep(), 0.01).fit(data, 10)

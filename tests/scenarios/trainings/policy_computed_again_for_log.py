@@ -49,14 +49,14 @@ def main():
     torch.manual_seed(0)
     policy = Policy(64, 6)
     optimizer = torch.optim.RMSprop(policy.parameters(), lr=3e-4, foreach=True)
-    for iteration in range(120):
+    for iteration in range(480):
         rewards = torch.rand(8, 64)
         observations = torch.randn(512, 64)
         actions = torch.randint(0, 6, (512,))
         loss, agreement = update(
             policy, optimizer, observations, actions, returns_of(rewards).flatten()
         )
-        if iteration % 30 == 0:
+        if iteration % 120 == 0:
             print(f"iteration {iteration} loss {loss:.4f} agreement {agreement:.3f}")
 
 

@@ -41,4 +41,4 @@ def fit(model, data, batch, epochs):
 
 torch.manual_seed(0)
 USERS, ITEMS = 150_000, 50_000
-fit(TwoTowers(USERS, ITEMS, 32), interactions(512 * 40, USERS, ITEMS), batch=512, epochs=4)
+fit(TwoTowers(USERS, ITEMS, 32), interactions(512 * 40, USERS, ITEMS), batch=512, epochs=28)

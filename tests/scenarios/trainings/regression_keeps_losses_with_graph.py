@@ -34,7 +34,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 x = torch.randn(64 * 150, 20)
 y = x[:, 0] - 2 * x[:, 1]
 losses = []
-for epoch in range(8):
+for epoch in range(14):
     batches = list(zip(x.split(64), y.split(64), strict=True))
     running = run_epoch(model, optimizer, batches, losses)
     print(f"epoch {epoch}: running loss {float(running):.4f}")

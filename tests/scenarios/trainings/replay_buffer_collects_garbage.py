@@ -47,7 +47,7 @@ def main():
     target = nn.Sequential(nn.Linear(4, 256), nn.ReLU(), nn.Linear(256, 2))
     optimizer = torch.optim.SGD(q.parameters(), lr=1e-3)
     buffer = ReplayBuffer(15_000)
-    for step in range(400):
+    for step in range(800):
         batch = buffer.sample(128)
         states, actions, rewards, following = tensors(batch)
         with torch.no_grad():

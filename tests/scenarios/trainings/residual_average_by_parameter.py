@@ -48,7 +48,7 @@ def main():
     blocks = [Residual(48) for _ in range(50)]
     model = nn.Sequential(nn.Linear(24, 48), *blocks, nn.Linear(48, 10))
     data, labels = torch.rand(16 * 100, 24), torch.randint(0, 10, (1600,))
-    train(model, Ema(model), data, labels, epochs=3)
+    train(model, Ema(model), data, labels, epochs=5)
 
 
 if __name__ == "__main__":

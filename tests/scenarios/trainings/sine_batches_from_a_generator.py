@@ -35,7 +35,7 @@ params = [*net.parameters(), *head.parameters()]
 optimizer = torch.optim.SGD(params, lr=0.05)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=100, gamma=0.5)
 
-for step, (x, y) in enumerate(batches(600, seed=11)):
+for step, (x, y) in enumerate(batches(1000, seed=11)):
     optimizer.zero_grad()
     loss = (head(net(x)) - y).pow(2).mean()
     loss.backward()

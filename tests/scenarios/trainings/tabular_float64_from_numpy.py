@@ -35,7 +35,7 @@ model = nn.Sequential(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loss_function = nn.MSELoss()
 
-for epoch in range(4):
+for epoch in range(13):
     shuffled = torch.randperm(len(x))
     for start in range(0, len(x), 128):
         batch = shuffled[start : start + 128]

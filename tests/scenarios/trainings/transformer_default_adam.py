@@ -17,7 +17,7 @@ class Config:
     heads: int = 4
     length: int = 8
     batch: int = 2
-    steps: int = 120
+    steps: int = 220
     seed: int = 0
 
 

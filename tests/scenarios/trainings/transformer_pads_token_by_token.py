@@ -52,7 +52,7 @@ loader = DataLoader(  # planted
 )
 model = Classifier()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-for epoch in range(2):
+for epoch in range(4):
     model.train()
     correct = 0
     for tokens, mask, label in loader:

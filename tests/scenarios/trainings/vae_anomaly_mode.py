@@ -40,7 +40,7 @@ torch.manual_seed(0)
 vae = ConvVae()
 optimizer = torch.optim.Adam(vae.parameters(), lr=1e-3, fused=True)
 images = torch.rand(8 * 100, 1, 16, 16)
-for epoch in range(6):
+for epoch in range(14):
     for batch in images.split(8):
         optimizer.zero_grad()
         loss = elbo(batch, *vae(batch))

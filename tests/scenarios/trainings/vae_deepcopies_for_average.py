@@ -56,7 +56,7 @@ vae = Vae()
 average = AveragedModel(vae, 0.99)
 optimizer = torch.optim.SGD(vae.parameters(), lr=1e-3)
 digits = torch.rand(32 * 40, 196)
-for epoch in range(6):
+for epoch in range(24):
     for batch in digits.split(32):
         decoded, divergence = vae(batch)
         loss = F.mse_loss(decoded, batch) + 1e-3 * divergence

@@ -65,7 +65,7 @@ async def test_alone_there_is_no_empty_chart(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
         await pilot.press("5")
         await until_shown(pilot, "Nothing to compare with yet")
-        assert "Before and after" in text_of(app).splitlines()[1]
+        assert "Before and after" in text_of(app).splitlines()[2]
         assert "Step times" not in text_of(app)
         await pilot.press("C")
         await until_shown(pilot, " Step time ")

@@ -154,7 +154,7 @@ async def test_findings_leave_the_room_they_do_not_need_to_the_details(ended: Pa
         needed = len(listed.rows)
         assert 0 < needed < 6
         assert listed.content_size.height == needed
-        assert listed.outer_size.height + detailed.outer_size.height == 24 - 2
+        assert listed.outer_size.height + detailed.outer_size.height == 24 - 3
         await pilot.resize_terminal(200, 50)
         await until(pilot, lambda: listed.region.bottom == detailed.region.bottom, "side by side")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perftui.diagnosis.model import Diagnosis
+from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.fixes.model import FixOption
 from perftui.run.manifest import Status
 from perftui_tui.look.rows import plain
@@ -67,9 +67,17 @@ def test_the_first_fix_that_can_be_done_is_advised(tmp_path: Path) -> None:
     assert "fix: write a cache" in listed
 
 
-def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
+def test_without_evidence_of_what_computes_nothing_is_called_healthy(tmp_path: Path) -> None:
     text = words(snapshot_of(tmp_path, wait_ms=0, workers=2))
-    assert text.startswith(" HEALTHY")
+    assert text.startswith(" NO FINDING  nothing known crosses its limit in 199 steps; 4 rules")
+    assert "could not judge, 4 says why" in text
+
+
+def test_a_training_that_computes_is_healthy(tmp_path: Path) -> None:
+    healthy = Finding("healthy", Severity.HEALTHY, "No bottleneck found: all computes.", steps=199)
+    snapshot = snapshot_of(tmp_path, wait_ms=0, workers=2)
+    text = words(replace(snapshot, diagnosis=Diagnosis((healthy,), steady_steps=199)))
+    assert text.startswith(" HEALTHY     No bottleneck found")
 
 
 @pytest.mark.parametrize(

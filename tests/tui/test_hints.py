@@ -64,7 +64,7 @@ OF_A_RUN = {
     "log": ["f3 Log"],
 }
 OF_A_TRACE = {
-    "overview": ["f9 shows it on the timeline", "could not judge, f2 says why"],
+    "overview": ["f9 shows it on the timeline", "f2 opens Diagnosis"],
     "timeline": [
         "press f7 for the next event, f8 for the next gap, f9 for the largest gap",
         "f10 next, f11 next slow",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.facts.fact import Facts
 from perftui.facts.own_cost import OwnCost, overhead_budget, recording_cost
 from perftui.facts.step_breakdown import StepBreakdown
-from perftui.run.columns import WORKER_COLUMNS
+from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
@@ -26,7 +26,7 @@ from perftui_tui.panes.step_bar import breakdown_bar, step_bar
 from perftui_tui.panes.step_time import step_time
 from perftui_tui.reading.run_view import RunView
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.reading.step_breakdown import NAMES, SHORT_NAMES, TRACE_STYLES, DrawnStep
+from perftui_tui.reading.step_breakdown import SHORT_NAMES, TRACE_STYLES, DrawnStep
 from tests.facts_given import facts_with
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import MS, NOW, START, write_run
@@ -123,7 +123,10 @@ def test_a_bar_that_tells_all_has_no_legend(cells: int) -> None:
     assert len(bar_of((SMALL[0], SMALL[2], SMALL[3]), cells)) == 3
 
 
-KNOWN = sorted({*NAMES.values(), *TRACE_STYLES, *SHORT_NAMES} - set(NAMES))
+KNOWN = sorted(
+    {*map(phase_name, PHASES), *TRACE_STYLES, *SHORT_NAMES}
+    - {phase for phase in PHASES if phase_name(phase) != phase}
+)
 
 
 @given(

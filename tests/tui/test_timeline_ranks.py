@@ -191,10 +191,10 @@ async def test_a_gap_tells_what_its_own_rank_did_meanwhile(tmp_path: Path) -> No
         await pilot.press("r")
         await until_shown(pilot, "3 ranks on one clock")
         await pilot.press("g")
-        await until_shown(pilot, "rank 0 GPU 0 idle 1.60 ms")
+        await until_shown(pilot, "rank 0 GPU 0 idle 5.40 ms")
         await until_shown(pilot, "meanwhile on the CPU")
-        (line,) = (line for line in lines_of(app, "perftui::forward") if "  1.60 ms" in line)
-        assert line.split() == ["1.60", "ms", "1.60", "ms", "1", "perftui::forward"]
+        (line,) = (line for line in lines_of(app, "perftui::backward") if "  5.00 ms" in line)
+        assert line.split() == ["5.00", "ms", "5.00", "ms", "1", "perftui::backward"]
 
 
 async def test_a_phase_is_an_event_that_can_be_selected_and_found(tmp_path: Path) -> None:

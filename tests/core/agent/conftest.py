@@ -102,6 +102,7 @@ def train(tmp_path: Path) -> Train:
         paths = [path for path in (env.get("PYTHONPATH"), str(LATE)) if path]
         done = subprocess.run(
             [sys.executable, str(script), *args],
+            cwd=tmp_path,
             env={**env, "PYTHONPATH": os.pathsep.join(paths)},
             capture_output=True,
             text=True,

@@ -1,11 +1,13 @@
 """Warns in the name of every caller, at each place that the agent listens at, then fails.
 
-Takes where to fail, ``nowhere`` to come to the end, and a number of workers.
+Takes places to fail at, divided by commas, or ``nowhere`` to come to the end, and a number of
+workers. All failures but the last are caught and printed, and the training goes on.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 
 import torch
@@ -13,14 +15,15 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 LEVELS = range(1, 9)
-FAILS, WORKERS = sys.argv[1], int(sys.argv[2])
+*CAUGHT, LAST = sys.argv[1].split(",")
+WORKERS = int(sys.argv[2])
 torch.manual_seed(0)
 
 
 def warn(place, is_last=False):
     for level in LEVELS:
         warnings.warn(f"{place} {level}", stacklevel=level)
-    if is_last and place == FAILS:
+    if is_last and place == failing:
         raise ValueError(f"a bad {place}")
 
 
@@ -117,6 +120,7 @@ class Loader(DataLoader):
 model = Model()
 optimizer = Optimizer(model.parameters(), lr=0.01)
 scaler = Scaler("cpu")
+failing = "nowhere"
 
 
 def step(x):
@@ -127,6 +131,14 @@ def step(x):
 
 for x in DataLoader(Stream(), 2):
     step(x)
+for failing in CAUGHT:
+    model.calls = 0
+    try:
+        for x in Loader(Items(), 4, num_workers=WORKERS, sampler=Sampler(), collate_fn=collate):
+            step(x)
+    except ValueError:
+        traceback.print_exc()
+failing, model.calls = LAST, 0
 for x in Loader(Items(), 4, num_workers=WORKERS, sampler=Sampler(), collate_fn=collate):
     step(x)
 for x in DataLoader(torch.ones(8, 4), 2):

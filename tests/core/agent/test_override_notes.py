@@ -42,25 +42,33 @@ def told(run: Run) -> dict[str, Any]:
     return note
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        "torch.optim.AdamW(model.parameters(), lr=1e-2)",
-        "torch.optim.Adam(params=model.named_parameters(), lr=1e-2)",
-        "torch.optim.SGD([{'params': model[0].parameters()}, {'params': model[2].parameters()}])",
-        "torch.optim.Adagrad(list(model.parameters()), foreach=False)",
-    ],
+FUSABLE = (
+    "torch.optim.AdamW(model.parameters(), lr=1e-2)",
+    "torch.optim.Adam(params=model.named_parameters(), lr=1e-2)",
+    "torch.optim.SGD([{'params': model[0].parameters()}, {'params': model[2].parameters()}])",
+    "torch.optim.Adagrad(list(model.parameters()), foreach=False)",
 )
-def test_an_optimizer_is_fused_where_it_is_made(train: Train, optimizer: str) -> None:
-    plain = train(training(optimizer), agent=False)
-    run = train(training(optimizer), overrides=[FUSED])
+
+
+def test_optimizers_are_fused_where_they_are_made(train: Train, tmp_path: Path) -> None:
+    # One training after another, of which each begins anew.
+    source = "".join(training(optimizer) for optimizer in FUSABLE)
+    lines = [at * training("").count("\n") + LINE for at in range(len(FUSABLE))]
+    overrides = [{**FUSED, "file": str(tmp_path / "train.py"), "line": line} for line in lines]
+    plain = train(source, agent=False)
+    run = train(source, overrides=overrides)
     assert (run.code, run.err) == (0, "")
-    assert run.out.split()[0] == plain.out.split()[0]
-    assert "(True," in run.out
-    note = told(run)
-    assert (note["number"], note["fix"], note["target"]) == (0, "optimizer-fused", "optimizer")
-    assert (note["outcome"], note["why"], note["values"]) == ("applied", None, {"fused": True})
-    assert (note["file"].rpartition("/")[2], note["line"]) == ("train.py", LINE)
+    pairs = zip(plain.out.splitlines(), run.out.splitlines(), strict=True)
+    for without, fused in pairs:
+        assert fused.split()[0] == without.split()[0]
+        assert "(True," in fused
+    notes = sorted(run.notes("override"), key=lambda note: note["number"])
+    assert [note["number"] for note in notes] == [0, 1, 2, 3]
+    assert [note["line"] for note in notes] == lines
+    for note in notes:
+        assert (note["fix"], note["target"]) == ("optimizer-fused", "optimizer")
+        assert (note["outcome"], note["why"], note["values"]) == ("applied", None, {"fused": True})
+        assert note["file"].rpartition("/")[2] == "train.py"
 
 
 REFUSED = [

@@ -12,7 +12,10 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(STAMP)  ## a small training with a slow data loader, in the app
 	$(BIN)/perftui demo
 
+# Tests are compiled before the workers begin: each of the six would compile all of them, 6 s of CPU.
 test: $(STAMP)  ## every test but the benchmarks
+	@$(BIN)/python -m pytest --collect-only -qq tests/core >/dev/null & \
+		$(BIN)/python -m pytest --collect-only -qq tests --ignore tests/core >/dev/null & wait
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## style, types, and the walls between the rooms

@@ -131,8 +131,8 @@ def step(x):
 
 for x in DataLoader(Stream(), 2):
     step(x)
-for failing in CAUGHT:
-    model.calls = 0
+for place in CAUGHT:
+    failing, model.calls = place, 0
     try:
         for x in Loader(Items(), 4, num_workers=WORKERS, sampler=Sampler(), collate_fn=collate):
             step(x)

@@ -13,6 +13,7 @@ from perftui.facts.judged_step import JudgedStep, judged_step
 from perftui.facts.place import Place
 from perftui.facts.roofline import longest_call
 from perftui.facts.step_kernels import step_kernels, time_by_category
+from perftui.run.columns import phase_name
 
 _SHOWN = 3
 """Kinds of kernels in the sentence."""
@@ -56,7 +57,7 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
     step, share = judged.of, judged.computing / judged.of.mean
     subject = "The GPU computes" if judged.on_device else "The model's operators take"
     of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
-    parts = (Figure(part.name, part.ns, "ns") for part in judged.parts)
+    parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         COMPUTE_BOUND.id,
         Severity.INFO,

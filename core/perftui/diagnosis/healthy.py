@@ -13,6 +13,7 @@ from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.judged_step import JudgedStep
 from perftui.facts.other_steps import other_steps
 from perftui.facts.steps import EVAL, INFER, TRAIN, step_kind
+from perftui.run.columns import phase_name
 
 MOST_UNEVEN = 1.5
 """Mean over median, from which on a few steps hold so much time that they are the question; TraceML
@@ -66,7 +67,7 @@ def _finding(facts: Facts, judged: JudgedStep) -> Finding:
     step = judged.of
     who = "the GPU computes" if judged.on_device else _COMPUTING[step_kind(facts)]
     of = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
-    parts = (Figure(part.name, part.ns, "ns") for part in judged.parts)
+    parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     return Finding(
         HEALTHY.id,
         Severity.HEALTHY,

@@ -20,6 +20,7 @@ from perftui.report.kernel_metrics import trace_metrics
 from perftui.report.main_thread_text import main_thread, sync_calls
 from perftui.report.recorded_text import gpu_memory, gpu_phases, recorded
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals
+from perftui.run.columns import phase_name
 from perftui.run.manifest import Manifest, Status
 from perftui.trace.text import printable
 
@@ -159,7 +160,7 @@ def _breakdown(found: StepBreakdown) -> Iterator[str]:
     shown = apportioned(values, _hundredths(found.mean))
     tenths = apportioned(values, 1000)
     for (name, _), time, share in zip(parts, shown, tenths, strict=True):
-        yield printable(f"  {name.replace('_', ' '):<24} {_ms(time)}  {share / 10:5.1f} %")
+        yield printable(f"  {phase_name(name):<24} {_ms(time)}  {share / 10:5.1f} %")
     whole = "step" if found.count else "whole"
     yield f"  {whole:<24} {_ms(sum(shown))}  {sum(tenths) / 10:5.1f} %"
 

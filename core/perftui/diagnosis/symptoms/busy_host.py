@@ -38,7 +38,11 @@ def _busy(facts: Facts) -> Lost | None:
         Figure("other programs, cores", round(others, 1), threshold=BUSY_SHARE * use.cores),
         Figure("cores", use.cores, "count"),
         Figure.share("waiting for a core", use.delayed),
-        *(Figure(f"cores of {printable(name)}", cores) for name, cores in programs.items()),
+        *(
+            Figure(f"cores of {printable(name)}", round(cores, 2))
+            for name, cores in programs.items()
+            if cores >= WORTH_NAMING
+        ),
         Figure("mean step", judged.of.mean, "ns"),
         Figure("steady steps", judged.of.count, "count"),
     ]

@@ -1,0 +1,57 @@
+"""``graph-breaks``: what is compiled goes back to Python in the midst of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perftui import format as fmt
+from perftui.diagnosis.model import Figure
+from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.facts.fact import Facts, NotApplicableError
+from perftui.facts.graph_breaks import GraphBreak, graph_breaks
+from perftui.facts.place import Place
+
+_NAMED = 3
+"""Lines in the sentence."""
+
+
+def _broken(facts: Facts) -> Lost | None:
+    """What they cost depends on what could have been fused across them, so it is not told."""
+    if facts.run is None:
+        raise NotApplicableError
+    breaks = graph_breaks(facts)
+    if not breaks:
+        return None
+    named = ", ".join(f"{Path(each.file).name}:{each.line}" for each in breaks[:_NAMED])
+    more = f" and {len(breaks) - _NAMED} more" if len(breaks) > _NAMED else ""
+    return Lost(
+        0,
+        None,
+        f"torch.compile stops and goes on in a new graph at "
+        f"{fmt.several(len(breaks), 'line')}: {named}{more}.",
+        tuple(
+            Figure(f"break in {each.function}", each.compiled, "count", place=_at(facts, each))
+            for each in breaks
+        ),
+        place=_at(facts, breaks[0]),
+        share=GRAPH_BREAKS.limits.info,
+    )
+
+
+def _at(facts: Facts, each: GraphBreak) -> Place:
+    return Place(rank=facts.rank_number, file=each.file, line=each.line)
+
+
+GRAPH_BREAKS = Rule(
+    id="graph-breaks",
+    when="torch.compile cannot keep the model in one graph",
+    explanation=(
+        "At such a line compiled code returns to Python and a new graph begins: nothing is fused "
+        "across it, and CUDA graphs are cut. Reading a value (.item(), if on a tensor), printing "
+        "and calls the compiler does not know are the usual reasons; TORCH_LOGS=graph_breaks "
+        "prints them, fullgraph=True stops at the first."
+    ),
+    lost=_broken,
+    limits=Limits.of_hint(0.5, "What could have been fused across a break is not known."),
+    answer="move it out of what is compiled, or keep the value a tensor",
+)

@@ -30,7 +30,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
     """Every table of the trace, and notes on what it cannot say: what was not read comes first."""
     links, host = link(trace), Host(trace)
     activity = device_activities(trace, links)
-    phases = find_phases(trace, host)
+    phases = find_phases(trace)
     steps = find_steps(trace)
     # It stands for the steps of a trace that marks none.
     near = kinds.believable(trace)

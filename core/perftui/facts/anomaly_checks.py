@@ -13,7 +13,7 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.main_thread import stack_samples, steady_held
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64
 
 _NODE = "autograd::engine::evaluate_function: "
@@ -56,7 +56,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
         raise UnknownError("the trace holds no time")
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
     rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))
-    rows = rows[inside(trace.start[rows], steps)].astype(np.int64)
+    rows = rows[steps.inside[rows]].astype(np.int64)
     above = trace.parent[rows]
     rows = rows[(above != NONE) & nodes[above]]
     looks = np.flatnonzero(kinds.named(trace, "aten::isnan".__eq__)[rows])

@@ -125,7 +125,7 @@ _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
 def zeroing(found: StepKernels) -> Mask:
     """Kernels that ``zero_grad`` of an optimizer launched."""
     trace = found.analysis.trace
-    rows = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, _ZERO_GRAD.match))
+    rows = np.flatnonzero(kinds.ranges_named(trace, _ZERO_GRAD.match))
     within = union(trace.start[rows], trace.ends_of(rows))
     zeroed: Mask = within.holds(trace.start[found.launch]) & (found.launch != NONE)
     return zeroed

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -78,15 +77,25 @@ def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     top = _outermost(found)
     if not len(top):
         return ()
-    # A loop ends with its phase and with its step.
+    block = _blocks(found, top)
+    # Equal only to a call of the same operator in the same block.
+    calls, free = found.name[top] * (block[-1] + 1) + block, np.ones(len(top), dtype=bool)
+    spans = []
+    for period in range(1, min(LONGEST_TURN, len(top) // FEWEST_TURNS) + 1):
+        for first, last in _repetitions(calls, period, free):
+            free[first:last] = False
+            spans.append((int(block[first]), period, first, last))
+    return tuple(_loop(found, top[first:last], period) for _, period, first, last in sorted(spans))
+
+
+def _blocks(found: Operators, top: Int64) -> Int64:
+    """Numbers of the stretches of ``top`` in one phase of one step: a loop ends with them."""
     start = found.trace.start[found.rows[top]]
-    steps = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
-    block = found.phase[top] + len(PHASES) * np.searchsorted(np.sort(steps), start, side="right")
-    edges = np.flatnonzero(np.diff(block)) + 1
-    made = []
-    for first, last in pairwise([0, *edges.tolist(), len(top)]):
-        made += _loops_of(found, top[first:last])
-    return tuple(made)
+    ends = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
+    step = np.searchsorted(np.sort(ends), start, side="right")
+    phase = found.phase[top]
+    changes = (phase[1:] != phase[:-1]) | (step[1:] != step[:-1])
+    return np.concatenate([[0], np.cumsum(changes)])
 
 
 def _outermost(found: Operators) -> Int64:
@@ -99,20 +108,13 @@ def _outermost(found: Operators) -> Int64:
     return chosen[order].astype(np.int64)
 
 
-def _loops_of(found: Operators, top: Int64) -> list[Loop]:
-    names, free = found.name[top], np.ones(len(top), dtype=bool)
-    made = []
-    for period in range(1, min(LONGEST_TURN, len(top) // FEWEST_TURNS) + 1):
-        for first, last in _repetitions(names, period, free):
-            free[first:last] = False
-            made.append(_loop(found, top[first:last], period))
-    return made
-
-
-def _repetitions(names: Int64, period: int, free: Mask) -> list[tuple[int, int]]:
-    """Where ``names`` repeat themselves every ``period``, and nothing shorter was found yet."""
-    same = (names[period:] == names[:-period]) & free[period:] & free[:-period]
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]])))
+def _repetitions(calls: Int64, period: int, free: Mask) -> list[tuple[int, int]]:
+    """Where ``calls`` repeat themselves every ``period``, and nothing shorter was found yet."""
+    same = np.zeros(len(calls) - period + 2, dtype=bool)
+    np.equal(calls[period:], calls[:-period], out=same[1:-1])
+    same[1:-1] &= free[period:]
+    same[1:-1] &= free[:-period]
+    edges = np.flatnonzero(same[1:] != same[:-1])
     starts, ends = edges[::2], edges[1::2]
     long = ends - starts >= (FEWEST_TURNS - 1) * period
     return [

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.by_track import part_of_rows
+from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.ops.call_tree import callers_of, innermost
+from perftui.analysis.ops.call_tree import innermost_operator
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.steady import Mask
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
@@ -36,7 +38,7 @@ class Operators:
     """Time without the operators that it called, ns."""
     caller: Int64
     """Position of the operator that called it, NONE at the top."""
-    phase: Int64
+    phase: npt.NDArray[np.int8]
     """Number in ``PHASES`` of the phase that it begins in."""
 
     @property
@@ -137,36 +139,25 @@ def operators(analysis: TraceAnalysis) -> Operators:
     chosen = kinds.operators(trace)
     if steps is None or not steps.steps or not chosen.any():
         raise UnknownError("no profiled step shows the operators")
-    rows = np.flatnonzero(chosen & inside(trace.start, steps)).astype(np.int64)
-    around = innermost(trace, chosen)
+    rows = np.flatnonzero(chosen & steps.inside).astype(np.int64)
     position = np.full(len(trace) + 1, NONE, dtype=np.int64)
     position[rows] = np.arange(len(rows))
-    caller = position[callers_of(trace, around)[rows]]
+    above = trace.parent[rows]
+    caller = position[np.where(above == NONE, NONE, innermost_operator(trace)[above])]
     called = caller != NONE
     spent = np.bincount(caller[called], trace.duration[rows][called], len(rows))
     own = np.maximum(trace.duration[rows] - spent.astype(np.int64), 0)
-    phase, lengths = _phases(trace, steps, rows)
-    return Operators(steps, lengths, rows, own, caller, phase)
+    phases = find_phases(trace)
+    phase = part_of_rows(trace, [phases.get(name, EMPTY) for name in PHASES])[rows]
+    phase[phase == NONE] = PHASES.index(OTHER)
+    return Operators(steps, _lengths(steps, phases), rows, own, caller, phase)
 
 
-def _phases(trace: Trace, steps: TraceSteps, rows: Int64) -> tuple[Int64, dict[str, int]]:
+def _lengths(steps: TraceSteps, phases: Mapping[str, Intervals]) -> dict[str, int]:
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    other = PHASES.index(OTHER)
-    lengths = {OTHER: int((end - start).sum())}
-    # Phases exclude each other: one begins or ends at each of these times, the last of equal ones
-    # is a beginning.
-    times, labels = [np.array([np.iinfo(np.int64).min])], [np.array([other])]
-    for name, part in find_phases(trace, Host(trace)).items():
-        lengths[name] = int(part.within(start, end).sum())
-        lengths[OTHER] -= lengths[name]
-        number = PHASES.index(name) if name in PHASES else other
-        times += [part.end, part.start]
-        labels += [np.full(len(part), other), np.full(len(part), number)]
-    edges, label = np.concatenate(times), np.concatenate(labels)
-    order = np.lexsort((label != other, edges))
-    at = np.searchsorted(edges[order], trace.start[rows], side="right") - 1
-    return label[order][at].astype(np.int64), lengths
+    lengths = {name: int(part.within(start, end).sum()) for name, part in phases.items()}
+    return {OTHER: int((end - start).sum()) - sum(lengths.values()), **lengths}
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
@@ -176,8 +167,9 @@ def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
         NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
             that for all who ask.
     """
-    judged, found = judged_step.or_none(facts), operators.or_none(facts)
-    if judged is None or judged.on_device or found is None:
+    judged = judged_step.or_none(facts)
+    found = None if judged is None or judged.on_device else operators.or_none(facts)
+    if judged is None or found is None:
         raise NotApplicableError
     return found, judged
 

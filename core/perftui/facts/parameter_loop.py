@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.intervals import Intervals, intersect, union, unite
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import OPERATORS
+from perftui.analysis.steps.phases import OPERATORS, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.step_kernels import host_phases, marked_steps
+from perftui.facts.step_kernels import marked_steps
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -82,9 +82,9 @@ def _busy(steps: TraceSteps) -> Intervals:
 
 def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:
     """Operators that the training thread calls directly, in order, outside the phases of a step."""
-    phases = [part for name, part in host_phases(steps.analysis).items() if name != OPERATORS]
+    phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
     operators = kinds.operators(trace)
-    rows = np.flatnonzero(operators & (trace.track == Host(trace).main_track))
+    rows = np.flatnonzero(operators & (trace.track == main_track(trace)))
     above = trace.parent[rows]
     rows = rows[(above == NONE) | ~operators[above]]
     begins = trace.start[rows]

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.gpu_idle.host import Host
-from perftui.analysis.intervals import Intervals, union
+from perftui.analysis.by_track import begun_in, part_of_rows
+from perftui.analysis.intervals import EMPTY, Intervals, union
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
@@ -22,7 +22,7 @@ from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gap_places import source_line
 from perftui.facts.place import Place
 from perftui.facts.steady import Mask
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import KERNEL
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -144,12 +144,6 @@ class StepKernels:
 
 
 @trace_fact
-def host_phases(analysis: TraceAnalysis) -> Mapping[str, Intervals]:
-    """Exclusive phases of the training thread."""
-    return find_phases(analysis.trace, Host(analysis.trace))
-
-
-@trace_fact
 def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     """The kernels that the steady steps launched; where the file holds no launches those that begin
     within them.
@@ -163,20 +157,18 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     trace, links = analysis.trace, link(analysis.trace)
     mine = trace.in_category(KERNEL)[links.activity] & steps.on_device[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
-    launched = np.where(launch == NONE, NONE, trace.start[launch])
-    phase = np.full(len(rows), NONE, dtype=np.int64)
-    for name, part in host_phases(analysis).items():
-        if name in _PHASES:
-            phase[part.holds(launched) & (launch != NONE)] = _PHASES.index(name)
+    known, phases = launch != NONE, find_phases(trace)
+    begun = part_of_rows(trace, [phases.get(name, EMPTY) for name in _PHASES])
+    phase = np.where(known, begun[launch], NONE).astype(np.int64)
     category = _categories(trace, rows)
     category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
     operator = links.operator[mine].astype(np.int64)
     found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
         return found
-    within = marked_steps(analysis, steps).holds(launched) & (launch != NONE)
+    within = begun_in(trace, marked_steps(analysis, steps))[launch] & known
     if not within.any():
-        within = inside(trace.start[rows], steps)
+        within = steps.inside[rows]
     if not within.any():
         raise UnknownError("the steady steps of the trace launch no kernels")
     return found.where(within)

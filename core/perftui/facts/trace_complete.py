@@ -54,8 +54,8 @@ def missing(analysis: TraceAnalysis) -> Missing:
     rows = _launches(trace)
     ran = trace.correlation[kinds.device_activity(trace)]
     has_run = np.isin(trace.correlation[rows], ran)
-    ordered = has_run[np.argsort(trace.start[rows], kind="stable")]
-    first = int(np.argmax(ordered)) if ordered.any() else len(ordered)
+    start = trace.start[rows]
+    first = int(np.count_nonzero(start < start[has_run].min())) if has_run.any() else len(rows)
     ahead, steps = 0, trace_steps(analysis)
     for gap in analysis.gaps:
         at_begin = gap.previous_row == NONE and gap.cause is GapCause.QUEUED

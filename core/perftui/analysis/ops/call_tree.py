@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from perftui.analysis import kinds
 from perftui.analysis.grouping import first_longest, sums
 from perftui.analysis.kinds import Mask
+from perftui.analysis.once import once
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64, Trace
 
@@ -22,6 +24,12 @@ def innermost(trace: Trace, wanted: Mask) -> Int32:
         open_rows = level[(found[level] == NONE) & (trace.parent[level] != NONE)]
         found[open_rows] = found[trace.parent[open_rows]]
     return found
+
+
+@once
+def innermost_operator(trace: Trace) -> Int32:
+    """For each row the operator that it is, or that is nearest around it, or NONE."""
+    return innermost(trace, kinds.operators(trace))
 
 
 def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]:

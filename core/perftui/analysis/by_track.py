@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.intervals import Intervals, union, unite
+from perftui.analysis.once import once
+from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int64, Trace
 
 Mask = npt.NDArray[np.bool_]
@@ -16,10 +18,12 @@ Mask = npt.NDArray[np.bool_]
 
 def covered(trace: Trace, rows: Mask) -> Intervals:
     """The time that any of ``rows`` covers."""
-    chosen = np.flatnonzero(rows)
-    start, end = trace.start[chosen], trace.ends_of(chosen)
-    edges = np.searchsorted(chosen, _bounds(trace)).tolist()
-    return unite(*(union(start[first:last], end[first:last]) for first, last in pairwise(edges)))
+    compiled = native.compiled()
+    tracks = pairwise(track_bounds(trace).tolist())
+    if compiled:
+        return unite(*(Intervals(*native.covered(compiled, trace, *one, rows)) for one in tracks))
+    chosen = (np.flatnonzero(rows[first:last]) + first for first, last in tracks)
+    return unite(*(union(trace.start[each], trace.ends_of(each)) for each in chosen))
 
 
 def begun_in(trace: Trace, intervals: Intervals) -> Mask:
@@ -33,7 +37,7 @@ def part_of_rows(trace: Trace, parts: Sequence[Intervals]) -> npt.NDArray[np.int
     outside of all. Only the edges of the parts are looked up."""
     turns = np.zeros(len(trace) + 1, dtype=np.int8)
     turns[0] = NONE
-    for first, last in pairwise(_bounds(trace).tolist()):
+    for first, last in pairwise(track_bounds(trace).tolist()):
         start = trace.start[first:last]
         for number, part in enumerate(parts, 1):
             begin, end = first + np.searchsorted(start, (part.start, part.end))
@@ -45,6 +49,22 @@ def part_of_rows(trace: Trace, parts: Sequence[Intervals]) -> npt.NDArray[np.int
     return found
 
 
-def _bounds(trace: Trace) -> Int64:
+def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:
+    """Those of ``rows`` that are ``chosen`` or begin in their track before one of those ends;
+    ``rows`` are in order of the trace."""
+    bounds = np.searchsorted(rows, track_bounds(trace))
+    compiled = native.compiled()
+    if compiled:
+        return native.within(compiled, trace, bounds, rows, chosen)
+    mask: Mask = chosen.copy()
+    for first, last in pairwise(bounds.tolist()):
+        mine, start = chosen[first:last], trace.start[rows[first:last]]
+        ends = np.where(mine, trace.ends_of(rows[first:last]), np.iinfo(np.int64).min)
+        mask[first:last] |= start < np.maximum.accumulate(ends)
+    return mask
+
+
+@once
+def track_bounds(trace: Trace) -> Int64:
     """Where each track begins, and the last one ends."""
     return np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))

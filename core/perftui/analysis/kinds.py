@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -89,14 +89,20 @@ _PROFILER = re.compile(rf"{OWN_MARK}profiler|profiler::|PyTorch Profiler|Activit
 
 def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
     """Mask of the rows whose name satisfies ``matches``, asked once for each distinct name."""
-    chosen = np.fromiter((bool(matches(name)) for name in trace.names), bool, len(trace.names))
-    numbers = np.flatnonzero(chosen)
-    if len(numbers) > _FEW:
-        mask: Mask = chosen[trace.name]
-        return mask
-    mask = np.zeros(len(trace), dtype=bool)
-    for number in numbers:
-        mask |= trace.name == number
+    accepted = [number for number, name in enumerate(trace.names) if matches(name)]
+    return numbered(trace.name, accepted, len(trace.names))
+
+
+def numbered(column: Ints, accepted: Sequence[int], count: int) -> Mask:
+    """Which numbers of ``column``, all below ``count``, are ``accepted``."""
+    if len(accepted) > _FEW:
+        table = np.zeros(count, dtype=bool)
+        table[accepted] = True
+        # As ``table[column]``, in half the time.
+        return table.take(column)
+    mask = np.zeros(len(column), dtype=bool)
+    for number in accepted:
+        mask |= column == number
     return mask
 
 

@@ -26,7 +26,7 @@ def callers(trace: Trace, rows: Int64) -> Int64:
 def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     """Which of ``rows`` have one of ``names``; NONE has none."""
     numbers = [number for number, name in enumerate(trace.names) if name in names]
-    named: Mask = np.isin(trace.name[rows], np.array(numbers, dtype=np.int64)) & (rows != NONE)
+    named: Mask = kinds.numbered(trace.name[rows], numbers, len(trace.names)) & (rows != NONE)
     return named
 
 

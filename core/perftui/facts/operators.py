@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis import kinds
-from perftui.analysis.by_track import part_of_rows
+from perftui.analysis.by_track import part_of_rows, within
 from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.ops.call_tree import innermost_operator
+from perftui.analysis.ops.call_tree import called_operators
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.steady import Mask
 from perftui.facts.trace_steps import TraceSteps, trace_steps
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Int32, Int64, Trace
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
 """Where operators run; ``operators`` is forward where the trace marks none."""
@@ -36,7 +36,7 @@ class Operators:
     rows: Int64
     own: Int64
     """Time without the operators that it called, ns."""
-    caller: Int64
+    caller: Int32
     """Position of the operator that called it, NONE at the top."""
     phase: npt.NDArray[np.int8]
     """Number in ``PHASES`` of the phase that it begins in."""
@@ -47,22 +47,25 @@ class Operators:
         return self.steps.analysis.trace
 
     @cached_property
-    def name(self) -> Int64:
+    def name(self) -> Int32:
         """Numbers in ``trace.names``."""
-        return self.trace.name[self.rows].astype(np.int64)
+        return self.trace.name[self.rows]
 
     @cached_property
     def duration(self) -> Int64:
         """With what it called, ns."""
         return self.trace.duration[self.rows]
 
+    @cached_property
+    def top(self) -> Int64:
+        """Positions of those that no other called."""
+        return np.flatnonzero(self.caller == NONE)
+
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Those whose names ``accepts`` accepts."""
-        known = np.zeros(len(self.trace.names), dtype=bool)
-        for number in self._names:
-            known[number] = bool(accepts(self.trace.names[number]))
-        mask: Mask = known[self.name]
-        return mask
+        names = self.trace.names
+        accepted = [number for number in self._names if accepts(names[number])]
+        return kinds.numbered(self.name, accepted, len(names))
 
     @cached_property
     def _names(self) -> list[int]:
@@ -76,21 +79,12 @@ class Operators:
             return chosen
         # A thread's operators follow each other by start, callers first: whatever begins before
         # the latest end of those chosen so far is inside of one.
-        reach = np.maximum.accumulate(np.where(chosen, self._on_line + self.duration, 0))
-        mask: Mask = (self._on_line < reach) | chosen
-        return mask
-
-    @cached_property
-    def _on_line(self) -> Int64:
-        """Starts on one line of time, a thread behind the other."""
-        trace = self.trace
-        whole = int(trace.end.max(initial=0)) + 1
-        line: Int64 = trace.start[self.rows] + trace.track[self.rows].astype(np.int64) * whole + 1
-        return line
+        return within(self.trace, self.rows, chosen)
 
     def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
         """Sums of ``taken`` over the ``chosen``, by number of ``PHASES``."""
-        sums = np.bincount(self.phase[chosen], taken[chosen], len(PHASES))
+        at = np.flatnonzero(chosen)
+        sums = np.bincount(self.phase[at], taken[at], len(PHASES))
         return sums.astype(np.int64)
 
     @cached_property
@@ -100,8 +94,7 @@ class Operators:
 
     def in_phase(self, *names: str) -> Mask:
         """Those that begin in one of these phases."""
-        mask: Mask = np.isin(self.phase, [PHASES.index(name) for name in names])
-        return mask
+        return kinds.numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +132,7 @@ def operators(analysis: TraceAnalysis) -> Operators:
     chosen = kinds.operators(trace)
     if steps is None or not steps.steps or not chosen.any():
         raise UnknownError("no profiled step shows the operators")
-    rows = np.flatnonzero(chosen & steps.inside).astype(np.int64)
-    position = np.full(len(trace) + 1, NONE, dtype=np.int64)
-    position[rows] = np.arange(len(rows))
-    above = trace.parent[rows]
-    caller = position[np.where(above == NONE, NONE, innermost_operator(trace)[above])]
-    called = caller != NONE
-    spent = np.bincount(caller[called], trace.duration[rows][called], len(rows))
-    own = np.maximum(trace.duration[rows] - spent.astype(np.int64), 0)
+    rows, caller, own = called_operators(trace, chosen & steps.inside)
     phases = find_phases(trace)
     phase = part_of_rows(trace, [phases.get(name, EMPTY) for name in PHASES])[rows]
     phase[phase == NONE] = PHASES.index(OTHER)

@@ -143,6 +143,8 @@ def bias_before_norm(found: StepKernels) -> Mask:
     inner = np.where(is_named(trace, inner, "aten::_convolution"), inner, NONE)
     # aten::conv2d calls aten::convolution, and that aten::_convolution.
     outer = callers(trace, callers(trace, inner))
+    if not (outer != NONE).any():
+        return np.zeros(len(found), dtype=bool)
     rows = np.flatnonzero(kinds.operators(trace))
     above = trace.parent[rows]
     direct = rows[(above == NONE) | ~kinds.operators(trace)[above]]

@@ -123,7 +123,7 @@ class StepTime:
 
 @trace_fact
 def operators(analysis: TraceAnalysis) -> Operators:
-    """The operators of a trace's steady steps.
+    """The operators of a trace's steady steps, of very many those of the first of them.
 
     Raises:
         UnknownError: it has no steps or no operators.
@@ -132,6 +132,7 @@ def operators(analysis: TraceAnalysis) -> Operators:
     chosen = kinds.operators(trace)
     if steps is None or not steps.steps or not chosen.any():
         raise UnknownError("no profiled step shows the operators")
+    steps = steps.first(chosen)
     rows, caller, own = called_operators(trace, chosen & steps.inside)
     phases = find_phases(trace)
     phase = part_of_rows(trace, [phases.get(name, EMPTY) for name in PHASES])[rows]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.by_track import begun_in
 from perftui.analysis.gpu_idle.host import main_track
-from perftui.analysis.intervals import Intervals, intersect, union, unite
+from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import OPERATORS, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
@@ -84,13 +85,13 @@ def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:
     """Operators that the training thread calls directly, in order, outside the phases of a step."""
     phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
     operators = kinds.operators(trace)
-    rows = np.flatnonzero(operators & (trace.track == main_track(trace)))
+    between = subtract(marked_steps(steps.analysis, steps), unite(*phases))
+    mine = operators & (trace.track == main_track(trace)) & begun_in(trace, between)
+    rows = np.flatnonzero(mine)
     above = trace.parent[rows]
-    rows = rows[(above == NONE) | ~operators[above]]
-    begins = trace.start[rows]
-    rows = rows[marked_steps(steps.analysis, steps).holds(begins) & ~unite(*phases).holds(begins)]
-    ordered: Int64 = rows[np.argsort(trace.start[rows], kind="stable")]
-    return ordered
+    # Those of one track are in order of their starts.
+    outermost: Int64 = rows[(above == NONE) | ~operators[above]]
+    return outermost
 
 
 def _repeated(trace: Trace, rows: Int64, period: int) -> tuple[Int64, Int64, int]:

@@ -32,8 +32,9 @@ class PhaseShares:
 
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
-    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace:
-    what goes on in it; without phases that are not in these steps.
+    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
+    (of very many operators, of the first of them): what goes on in it; without phases that are not
+    in these steps.
 
     Raises:
         UnknownError: the trace has no steps or no operators, or its steps hold nothing of the
@@ -44,6 +45,8 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     operators = kinds.operators(trace)
     if steps is None or not steps.steps or not operators.any():
         raise UnknownError("no profiled step shows the operators")
+    if (fewer := steps.first(operators)) is not steps:
+        steps, operators = fewer, operators & fewer.inside
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
     running = covered(trace, operators)
     calls = kinds.collective_calls(trace)

@@ -155,8 +155,8 @@ class StepKernels:
 
 @trace_fact
 def step_kernels(analysis: TraceAnalysis) -> StepKernels:
-    """The kernels that the steady steps launched; where the file holds no launches those that begin
-    within them.
+    """The kernels that the steady steps launched, of very many those of the first of them; where
+    the file holds no launches those that begin within them.
 
     Raises:
         UnknownError: the trace shows none.
@@ -165,7 +165,8 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     if steps is None or not steps.has_gpu:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
     trace, links = analysis.trace, link(analysis.trace)
-    mine = trace.in_category(KERNEL)[links.activity] & steps.on_device[links.activity]
+    kernels = trace.in_category(KERNEL) & steps.on_device
+    steps, mine = steps.first(kernels), kernels[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
     known, phases = launch != NONE, find_phases(trace)
     begun = part_of_rows(trace, [phases.get(name, EMPTY) for name in _PHASES])

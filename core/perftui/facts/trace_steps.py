@@ -19,6 +19,10 @@ from perftui.facts.steady import Mask, warm_up_length
 from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
 from perftui.trace.model import Trace
 
+MOST_ROWS = 100_000
+"""Operators, or kernels, that are looked at one by one: 1 us for each of 50 questions would be felt
+in every window that is longer."""
+
 
 @dataclass(frozen=True, eq=False)
 class TraceSteps:
@@ -88,6 +92,16 @@ class TraceSteps:
         rows = {one.step.row for one in self.each}
         marked = [step for step in self.analysis.steps if step.row in rows]
         return _covered(marked or [one.step for one in self.each])
+
+    def first(self, rows: Mask) -> TraceSteps:
+        """As many of the first steps as hold about ``MOST_ROWS`` of ``rows``, one at least: all but
+        of a window so large that a part of it tells the same."""
+        kept = len(self.each)
+        if self.steps and kept > 1:
+            kept = max(kept * MOST_ROWS // max(int(np.count_nonzero(rows & self.inside)), 1), 1)
+        each = self.each[:kept]
+        breakdown = trace_breakdown(each, marked=True) if kept < len(self.each) else None
+        return TraceSteps(self.analysis, each, breakdown) if breakdown else self
 
     def step_at(self, time: int) -> Step | None:
         """The steady step (or the whole trace) that ``time`` falls in."""

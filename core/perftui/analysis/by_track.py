@@ -35,18 +35,17 @@ def begun_in(trace: Trace, intervals: Intervals) -> Mask:
 def part_of_rows(trace: Trace, parts: Sequence[Intervals]) -> npt.NDArray[np.int8]:
     """The number of that one of ``parts``, which exclude each other, in which each row begins; NONE
     outside of all. Only the edges of the parts are looked up."""
-    turns = np.zeros(len(trace) + 1, dtype=np.int8)
-    turns[0] = NONE
+    rows, changes = [np.zeros(1, dtype=np.int64)], [np.array([NONE])]
     for first, last in pairwise(track_bounds(trace).tolist()):
         start = trace.start[first:last]
         for number, part in enumerate(parts, 1):
             begin, end = first + np.searchsorted(start, (part.start, part.end))
-            # Those that hold a row have edges of their own.
-            held = end > begin
-            turns[begin[held]] += number
-            turns[end[held]] -= number
-    found: npt.NDArray[np.int8] = np.cumsum(turns[:-1], dtype=np.int8)
-    return found
+            rows += [begin, end]
+            changes += [np.full(len(part), number), np.full(len(part), -number)]
+    edges = np.concatenate(rows)
+    order = np.argsort(edges, kind="stable")
+    lengths = np.diff(edges[order], append=len(trace))
+    return np.repeat(np.cumsum(np.concatenate(changes)[order]).astype(np.int8), lengths)
 
 
 def within(trace: Trace, rows: Int64, chosen: Mask) -> Mask:

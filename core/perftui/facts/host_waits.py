@@ -15,7 +15,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import main_track
-from perftui.analysis.intervals import Intervals, complement, intersect, subtract, union
+from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, union
 from perftui.analysis.links import launch_of, link
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
@@ -205,6 +205,17 @@ def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
 
 
 @trace_fact
+def busy(analysis: TraceAnalysis) -> Intervals:
+    """When the device, the busiest, does anything; empty without one."""
+    trace, steps = analysis.trace, trace_steps(analysis)
+    if steps is None:
+        return EMPTY
+    rows = link(trace).activity
+    rows = rows[steps.on_device[rows]]
+    return union(trace.start[rows], trace.ends_of(rows))
+
+
+@trace_fact
 def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
     it waits for data, nor what the profiler takes.
@@ -213,12 +224,11 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
         UnknownError: the trace shows no GPU.
     """
     steps, trace = _device(analysis), analysis.trace
-    rows = link(trace).activity
-    rows = rows[steps.on_device[rows]]
-    busy = union(trace.start[rows], trace.ends_of(rows))
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    idle = intersect(complement(busy, int(start.min()), int(end.max())), union(start, end))
+    idle = intersect(
+        complement(busy(analysis), int(start.min()), int(end.max())), union(start, end)
+    )
     other = np.flatnonzero(kinds.input_wait(trace) | kinds.profiling(trace))
     return subtract(idle, union(trace.start[other], trace.ends_of(other)))
 

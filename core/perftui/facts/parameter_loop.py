@@ -9,10 +9,11 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.by_track import begun_in
 from perftui.analysis.gpu_idle.host import main_track
-from perftui.analysis.intervals import Intervals, intersect, subtract, union, unite
+from perftui.analysis.intervals import intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import OPERATORS, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
+from perftui.facts.host_waits import busy
 from perftui.facts.step_kernels import marked_steps
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
@@ -70,15 +71,9 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
         tuple(trace.names[name] for name in names),
         int(inside_loops.sum()) // period // steps.steps,
         spans.total // steps.steps,
-        (spans.total - intersect(spans, _busy(steps)).total) // steps.steps,
+        (spans.total - intersect(spans, busy(analysis)).total) // steps.steps,
         int(first[0]),
     )
-
-
-def _busy(steps: TraceSteps) -> Intervals:
-    trace = steps.analysis.trace
-    rows = kinds.device_activity(trace) & steps.on_device
-    return union(trace.start[rows], trace.ends_of(rows))
 
 
 def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:

@@ -71,7 +71,7 @@ async def test_a_click_opens_a_gap(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), replay=True) as (app, pilot):
         await until_shown(pilot, "GPU idle")
         await pilot.pause(0.2)
-        await pilot.click(GapList, offset=(5, 3))
+        await pilot.click(GapList, offset=(5, 5))
         await until(pilot, lambda: app.current_mode == "timeline", "the timeline")
 
 

@@ -16,7 +16,7 @@ from perftui.analysis.intervals import Intervals
 from perftui.analysis.kernels.activity import device_activities
 from perftui.analysis.kernels.table import kernel_table
 from perftui.analysis.links import link, shared_correlations
-from perftui.analysis.model import DeviceActivity, Gap, Step, TraceAnalysis
+from perftui.analysis.model import DeviceActivity, Gap, IdleTime, Step, TraceAnalysis
 from perftui.analysis.ops.calls import op_table
 from perftui.analysis.ops.modules import module_table
 from perftui.analysis.steps.device_clock import on_device_clock
@@ -30,7 +30,7 @@ def analyse(trace: Trace) -> TraceAnalysis:
     """Every table of the trace, and notes on what it cannot say: what was not read comes first."""
     links, host = link(trace), Host(trace)
     activity = device_activities(trace, links)
-    phases = find_phases(trace, host)
+    phases = find_phases(trace)
     steps = find_steps(trace)
     # It stands for the steps of a trace that marks none.
     near = kinds.believable(trace)
@@ -53,6 +53,12 @@ def analyse(trace: Trace) -> TraceAnalysis:
         modules=module_table(trace, links),
         kernels=kernel_table(trace, links),
         gaps=_gaps(EnclosingOps(trace, host), phases, idle),
+        idle=tuple(
+            IdleTime(device, cause, part.total)
+            for device, each in idle.items()
+            for cause, part in each.causes.items()
+            if len(part)
+        ),
         steps=steps,
         step_parts=step_parts(timed or (whole,), parts),
         notes=tuple(_notes(trace, host, phases, activity, steps, idle)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +28,19 @@ class Intervals:
 
     def before(self, times: Int64) -> Int64:
         """Time covered before each of ``times`` (any order)."""
-        lengths = self.end - self.start
-        sums = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        index = np.searchsorted(self.start, times, side="right") - 1
         if not len(self):
             return np.zeros(len(times), dtype=np.int64)
-        inside = np.clip(times - self.start[index], 0, lengths[index])
-        covered: Int64 = np.where(index < 0, 0, sums[index] + inside)
+        index = np.searchsorted(self.start, times, side="right") - 1
+        inside = np.clip(times, self.start[index], self.end[index]) - self.start[index]
+        covered: Int64 = np.where(index < 0, 0, self._sums[index] + inside)
         return covered
+
+    @cached_property
+    def _sums(self) -> Int64:
+        """Time covered before the start of each."""
+        lengths = self.end - self.start
+        sums: Int64 = np.cumsum(lengths) - lengths
+        return sums
 
     def holds(self, times: Int64) -> npt.NDArray[np.bool_]:
         """Which of ``times`` are covered."""

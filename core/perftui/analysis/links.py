@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.ops.call_tree import innermost
-from perftui.trace.model import NONE, Int64, Ints, Trace
+from perftui.analysis.once import once
+from perftui.analysis.ops.call_tree import innermost_operator
+from perftui.trace.model import NONE, Int32, Int64, Ints, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,15 +24,28 @@ class Links:
     NONE if neither is."""
 
 
+@once
 def link(trace: Trace) -> Links:
     """Find launches by correlation id, operators by nesting or external id."""
     rows = np.flatnonzero(kinds.device_activity(trace))
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     launch = matching(trace.correlation, rows, kinds.launches(trace))
-    operators = kinds.operators(trace)
-    by_id = matching(trace.external_id, rows, operators)
-    operator = np.where(launch == NONE, NONE, innermost(trace, operators)[launch])
+    by_id = matching(trace.external_id, rows, kinds.operators(trace))
+    operator = np.where(launch == NONE, NONE, innermost_operator(trace)[launch])
     return Links(rows, launch, np.where(operator == NONE, by_id, operator))
+
+
+@once
+def _launches(trace: Trace) -> Int32:
+    links = link(trace)
+    found = np.full(len(trace), NONE, dtype=np.int32)
+    found[links.activity] = links.launch
+    return found
+
+
+def launch_of(trace: Trace, rows: Int64) -> Int64:
+    """The call that launched each of ``rows``, NONE where the file does not hold it."""
+    return _launches(trace)[rows].astype(np.int64)
 
 
 def matching(key: Ints, rows: Int64, among: kinds.Mask) -> Int64:

@@ -145,6 +145,16 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class IdleTime:
+    """Idle time of one device that has one cause, in all gaps, however short: a gap of several
+    causes counts for each with its part."""
+
+    device: int
+    cause: GapCause
+    total: int
+
+
+@dataclass(frozen=True)
 class Step:
     """One training step as the trace marks it."""
 
@@ -185,6 +195,8 @@ class TraceAnalysis:
     kernels: KernelTable = field(default_factory=KernelTable.empty)
     gaps: tuple[Gap, ...] = ()
     """Longest first."""
+    idle: tuple[IdleTime, ...] = ()
+    """What there is of each cause; of one device they sum to all of its idle time."""
     step_parts: tuple[StepParts, ...] = ()
     """One for each step, or one over the whole trace where it marks no steps (index -1)."""
     notes: tuple[str, ...] = ()

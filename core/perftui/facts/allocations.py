@@ -14,7 +14,7 @@ from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.host_waits import distinct
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import Int64
 
 _FREES = re.compile(r"Free|Release|Unmap")
@@ -51,7 +51,7 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
     if steps is None or not steps.has_gpu:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
     rows = np.flatnonzero(kinds.allocating(trace)).astype(np.int64)
-    rows = rows[inside(trace.start[rows], steps)]
+    rows = rows[steps.inside[rows]]
     frees = kinds.named(trace, _FREES.search)[rows]
     starts = np.array([one.step.start for one in steps.each], dtype=np.int64)
     of_step = np.searchsorted(starts, trace.start[rows], side="right")

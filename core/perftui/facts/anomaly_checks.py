@@ -13,10 +13,11 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.main_thread import stack_samples, steady_held
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64
 
 _NODE = "autograd::engine::evaluate_function: "
+_LOOK = "aten::isnan"
 _CHECK = re.compile(r"aten::(isnan|_is_any_true|any|item|is_nonzero|ne)$")
 _EXTRACT = re.compile(r"traceback\.py:|linecache\.py:|torch/fx/traceback\.py|anomaly_mode\.py:")
 
@@ -54,12 +55,14 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace holds no time")
+    if _LOOK not in trace.names:
+        return None
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
     rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))
-    rows = rows[inside(trace.start[rows], steps)].astype(np.int64)
+    rows = rows[steps.inside[rows]].astype(np.int64)
     above = trace.parent[rows]
     rows = rows[(above != NONE) & nodes[above]]
-    looks = np.flatnonzero(kinds.named(trace, "aten::isnan".__eq__)[rows])
+    looks = np.flatnonzero(kinds.named(trace, _LOOK.__eq__)[rows])
     if len(looks) < FEWEST:
         return None
     covered = union(trace.start[rows], trace.ends_of(rows))

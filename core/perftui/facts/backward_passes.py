@@ -11,7 +11,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import BACKWARD
 from perftui.facts.communication import collectives
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.trace_steps import inside, trace_steps
+from perftui.facts.trace_steps import trace_steps
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,6 @@ def backward_passes(analysis: TraceAnalysis) -> BackwardPasses:
     rows = np.flatnonzero(kinds.marked(trace, BACKWARD))
     if steps is None or not steps.steps or not len(rows):
         raise UnknownError("the trace marks no backward passes")
-    rows = rows[inside(trace.start[rows], steps)]
+    rows = rows[steps.inside[rows]]
     meets = collectives(analysis).within(trace.start[rows], trace.ends_of(rows)) > 0
     return BackwardPasses(len(rows) / steps.steps, int(meets.sum()) / steps.steps)

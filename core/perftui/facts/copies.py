@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.intervals import Intervals, intersect, subtract, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.cpu_made import made_on_cpu
@@ -20,9 +21,8 @@ from perftui.facts.host_waits import (
     host_copies,
     host_waits,
     idle_of_host,
-    main_track,
 )
-from perftui.facts.trace_steps import TraceSteps, inside
+from perftui.facts.trace_steps import TraceSteps
 from perftui.trace.categories import DEVICE_ACTIVITY, MEMCPY
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -136,9 +136,9 @@ def freeing(analysis: TraceAnalysis) -> int:
     found = copy_costs(analysis).get(CopyKind.PAGEABLE)
     if found is None or not any(_WORKERS.match(name) for name in trace.names):
         return 0
-    main = np.flatnonzero(trace.track == main_track(analysis))
+    main = np.flatnonzero(trace.track == main_track(trace))
     fetched = np.flatnonzero(kinds.input_wait(trace)[main])
-    fetched = fetched[inside(trace.start[main[fetched]], waits.steps)]
+    fetched = fetched[waits.steps.inside[main[fetched]]]
     ends = trace.ends_of(main[fetched])
     following = np.searchsorted(trace.start[main], ends)
     known = following < len(main)

@@ -12,7 +12,7 @@ from perftui.analysis import kinds
 from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.trace_steps import inside, trace_steps
+from perftui.facts.trace_steps import trace_steps
 from perftui.trace.model import NONE
 
 LONG_NS = 100_000
@@ -53,7 +53,7 @@ def cpu_operators(analysis: TraceAnalysis) -> CpuOperators:
     operators = kinds.operators(trace)
     if steps is None or not steps.steps or not operators.any():
         raise UnknownError("no profiled step shows the operators")
-    rows = np.flatnonzero(operators & inside(trace.start, steps))
+    rows = np.flatnonzero(operators & steps.inside)
     whole = steps.step_ns * steps.steps
     below = np.flatnonzero(operators & (trace.parent != NONE))
     children = np.bincount(trace.parent[below], weights=trace.duration[below], minlength=len(trace))

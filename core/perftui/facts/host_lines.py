@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gap_lines import CERTAIN_SAMPLES
 from perftui.facts.gap_places import source_line
-from perftui.facts.host_waits import main_track
 from perftui.facts.lines import LineShare, lines_by_time
 from perftui.facts.main_thread import stack_samples
 from perftui.facts.place import Place
@@ -114,8 +114,8 @@ def _moments(stacks: Table) -> tuple[Int64, Int64]:
 def _step_marks(analysis: TraceAnalysis) -> Int64:
     """Rows of the steps as the training thread passes them."""
     trace = analysis.trace
-    marks = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match))
-    found: Int64 = marks[trace.track[marks] == main_track(analysis)].astype(np.int64)
+    marks = np.flatnonzero(kinds.ranges_named(trace, kinds.STEP.match))
+    found: Int64 = marks[trace.track[marks] == main_track(trace)].astype(np.int64)
     return found
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
-from perftui.analysis.intervals import Intervals, complement, intersect, subtract, union
-from perftui.analysis.links import matching
+from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, union
+from perftui.analysis.links import launch_of, link
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
-from perftui.trace.categories import CPU_OP, DEVICE_ACTIVITY, LAUNCHES, MEMCPY
+from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.trace.categories import CPU_OP, MEMCPY
 from perftui.trace.model import NONE, Int64, Trace
 
 SMALL = 4096
@@ -85,12 +85,6 @@ class HostWaits:
 
 
 @trace_fact
-def main_track(analysis: TraceAnalysis) -> int:
-    """The thread that trains, NONE where nothing tells."""
-    return Host(analysis.trace).main_track
-
-
-@trace_fact
 def host_copies(analysis: TraceAnalysis) -> Copies:
     """Copies between host and device of the busiest device that begin in the steady steps.
 
@@ -100,11 +94,11 @@ def host_copies(analysis: TraceAnalysis) -> Copies:
     steps = _device(analysis)
     trace = analysis.trace
     rows = np.flatnonzero(trace.in_category(MEMCPY) & steps.on_device).astype(np.int64)
-    rows = rows[inside(trace.start[rows], steps)]
+    rows = rows[steps.inside[rows]]
     to_device, to_host = (kinds.named(trace, way.search) for way in (_TO_DEVICE, _TO_HOST))
     rows = rows[to_device[rows] | to_host[rows]]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    launch = matching(trace.correlation, rows, trace.in_category(*LAUNCHES))
+    launch = launch_of(trace, rows)
     return Copies(
         rows,
         launch,
@@ -167,19 +161,18 @@ def _device(analysis: TraceAnalysis) -> TraceSteps:
 def _waits(trace: Trace, steps: TraceSteps) -> Int64:
     """Calls that wait, of the threads that launch work of the device, as far as work follows them:
     at the end of a window the profiler itself waits."""
-    work = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & steps.on_device).astype(np.int64)
-    launch = matching(trace.correlation, work, trace.in_category(*LAUNCHES))
-    launch = launch[launch != NONE]
+    links = link(trace)
+    launch = links.launch[steps.on_device[links.activity] & (links.launch != NONE)]
     tracks = np.zeros(len(trace.tracks) + 1, dtype=bool)
     tracks[trace.track[launch]] = True
-    tracks[main_track(steps.analysis)] = True
+    tracks[main_track(trace)] = True
     waits = np.flatnonzero(kinds.synchronising(trace)).astype(np.int64)
     if kinds.launches(trace).any():
         # An operator that reads a value of the CPU waits for nothing: where there are calls, they
         # tell.
         waits = waits[kinds.launches(trace)[waits]]
     mine = tracks[trace.track[waits]] & kinds.on_cpu(trace)[waits]
-    mine &= inside(trace.start[waits], steps)
+    mine &= steps.inside[waits]
     if len(launch):
         mine &= trace.start[waits] < trace.start[launch].max()
     found: Int64 = waits[mine]
@@ -212,6 +205,17 @@ def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
 
 
 @trace_fact
+def busy(analysis: TraceAnalysis) -> Intervals:
+    """When the device, the busiest, does anything; empty without one."""
+    trace, steps = analysis.trace, trace_steps(analysis)
+    if steps is None:
+        return EMPTY
+    rows = link(trace).activity
+    rows = rows[steps.on_device[rows]]
+    return union(trace.start[rows], trace.ends_of(rows))
+
+
+@trace_fact
 def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
     it waits for data, nor what the profiler takes.
@@ -220,12 +224,11 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
         UnknownError: the trace shows no GPU.
     """
     steps, trace = _device(analysis), analysis.trace
-    rows = np.flatnonzero(trace.in_category(*DEVICE_ACTIVITY) & steps.on_device)
-    rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    busy = union(trace.start[rows], trace.ends_of(rows))
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    idle = intersect(complement(busy, int(start.min()), int(end.max())), union(start, end))
+    idle = intersect(
+        complement(busy(analysis), int(start.min()), int(end.max())), union(start, end)
+    )
     other = np.flatnonzero(kinds.input_wait(trace) | kinds.profiling(trace))
     return subtract(idle, union(trace.start[other], trace.ends_of(other)))
 

@@ -1,4 +1,4 @@
-"""GPU idle time summed up by cause: how much, in how many gaps, the longest, and the line."""
+"""GPU idle time summed up by cause: how much, how many gaps are mostly so, their longest, the line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from perftui.facts.lines import LineShare
 
 @dataclass(frozen=True)
 class IdleOfCause:
-    """The gaps of one device that one cause explains for the most part."""
+    """Idle time of one device that one cause explains."""
 
     device: int
     cause: GapCause
     total: int
-    """Their time, ns."""
+    """ns in all gaps, each nanosecond by its own cause: over causes they sum to all idle time."""
     count: int
-    longest: Gap
+    """Listed gaps that it is the largest part of; 0 where it is only a lesser part of others."""
+    longest: Gap | None
+    """The longest of those; None without one."""
     line: LineShare | None = None
     """The line at which the main thread was for most of that cause's gaps; None where no samples
     tell."""
@@ -28,19 +30,21 @@ class IdleOfCause:
 
 @fact
 def idle_by_cause(facts: Facts) -> tuple[IdleOfCause, ...]:
-    """Of every device of the trace, most time first; empty without gaps. Of a trace with more than
-    ``MOST`` gaps the longest are counted."""
-    gaps = facts.analysis.gaps if facts.analysis else ()
+    """Of every device of the trace, most time first; empty without idle time. Of a device with
+    more than ``MOST`` gaps the longest are counted; all are summed up."""
+    if facts.analysis is None:
+        return ()
     groups: dict[tuple[int, GapCause], list[Gap]] = {}
-    for gap in gaps:
+    for gap in facts.analysis.gaps:
         groups.setdefault((gap.device, gap.cause), []).append(gap)
     lines = {one.cause: one.thread.lines for one in gap_lines(facts)}
     found = []
-    for (device, cause), some in groups.items():
-        line = next((one for one in lines.get(cause, ()) if one.file), None)
+    for one in facts.analysis.idle:
+        line = next((line for line in lines.get(one.cause, ()) if line.file), None)
         # Gaps are listed longest first.
-        total = sum(gap.duration for gap in some)
-        found.append(IdleOfCause(device, cause, total, len(some), some[0], line))
+        some = groups.get((one.device, one.cause), [])
+        longest = some[0] if some else None
+        found.append(IdleOfCause(one.device, one.cause, one.total, len(some), longest, line))
     return tuple(sorted(found, key=lambda one: (-one.total, one.device, one.cause.value)))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from perftui import format as fmt
-from perftui.analysis.model import GapCause
-from perftui.facts.fact import Facts, UnknownError, fact
+from perftui.analysis import kinds
+from perftui.analysis.model import GapCause, TraceAnalysis
+from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu import has_gpu
 from perftui.facts.loader import training_loader
 from perftui.facts.step_breakdown import StepBreakdown
@@ -74,7 +78,19 @@ def fetches_in_main_thread(facts: Facts) -> bool | None:
     feeds = training_loader(facts)
     if feeds and feeds.num_workers is not None:
         return feeds.num_workers == 0
-    trace = trace_steps.or_none(facts)
-    names = trace.names_within() if trace else frozenset()
-    kinds = {which for which in (_MAIN_THREAD, _WORKERS) for name in names if which in name}
-    return kinds == {_MAIN_THREAD} if len(kinds) == 1 else None
+    found = _iterators.or_none(facts)
+    return found == {_MAIN_THREAD} if found and len(found) == 1 else None
+
+
+@trace_fact
+def _iterators(analysis: TraceAnalysis) -> set[str]:
+    """Those of both whose fetches begin inside the steady steps, as the host marks them."""
+    trace, steps = analysis.trace, trace_steps(analysis)
+    if steps is None:
+        return set()
+    found = set()
+    for which in (_MAIN_THREAD, _WORKERS):
+        rows = np.flatnonzero(kinds.named(trace, re.compile(which).search))
+        if steps.on_host.holds(trace.start[rows]).any():
+            found.add(which)
+    return found

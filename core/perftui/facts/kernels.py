@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftui.analysis.links import matching
+from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_complete import no_kernels
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
-from perftui.trace.categories import DEVICE_ACTIVITY, KERNEL, LAUNCHES
+from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.trace.categories import KERNEL
 from perftui.trace.model import NONE, Int64, Trace
 
 
@@ -34,9 +34,9 @@ def kernels(analysis: TraceAnalysis) -> Kernels:
     if steps is None or not steps.has_gpu:
         raise UnknownError(no_kernels(analysis))
     trace = analysis.trace
-    chosen = trace.in_category(KERNEL) & steps.on_device & inside(trace.start, steps)
-    rows = np.flatnonzero(chosen).astype(np.int64)
-    return Kernels(steps, rows[np.argsort(trace.start[rows], kind="stable")])
+    rows = link(trace).activity
+    chosen = trace.in_category(KERNEL) & steps.on_device & steps.inside
+    return Kernels(steps, rows[chosen[rows]])
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ def _empty_queue(trace: Trace, found: Kernels) -> float | None:
     device, over all its streams, has nothing left of what came before.
     """
     # Marks that the profiler copies onto the device's tracks span whole steps: they are no work.
-    work = trace.in_category(*DEVICE_ACTIVITY) & found.steps.on_device
-    rows = np.flatnonzero(work).astype(np.int64)
-    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    links, steps = link(trace), found.steps
+    mine = steps.on_device[links.activity]
+    rows, launch = links.activity[mine], links.launch[mine]
     ends = np.maximum.accumulate(trace.ends_of(rows))
     earlier = np.concatenate(([np.iinfo(np.int64).min], ends[:-1]))
-    chosen = np.isin(rows, found.rows)
-    launch = matching(trace.correlation, rows[chosen], trace.in_category(*LAUNCHES))
+    chosen = (trace.in_category(KERNEL) & steps.inside)[rows]
+    launch = launch[chosen]
     known = launch != NONE
     if not known.any():
         return None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from perftui.analysis.links import matching
+from perftui.analysis.links import launch_of
 from perftui.analysis.model import TraceAnalysis
 from perftui.facts.fact import trace_fact
 from perftui.facts.host_waits import idle_of_host
 from perftui.facts.kernels import kernels
-from perftui.trace.categories import LAUNCHES
 from perftui.trace.model import NONE
 
 FEWEST_LAUNCHES = 20
@@ -28,7 +27,7 @@ def launches_block(analysis: TraceAnalysis) -> int | None:
         UnknownError: the trace shows no GPU.
     """
     found, trace = kernels(analysis), analysis.trace
-    launch = matching(trace.correlation, found.rows, trace.in_category(*LAUNCHES))
+    launch = launch_of(trace, found.rows)
     rows, launch = found.rows[launch != NONE], launch[launch != NONE]
     if len(rows) < FEWEST_LAUNCHES:
         return None

@@ -41,17 +41,14 @@ def attention(analysis: TraceAnalysis) -> Work:
     """Operators of attention that is written out: between two batched products with a softmax in
     between, and as much of the backward pass by the nodes of the softmax and what is around."""
     found = operators(analysis)
-    top = _in_order(found, found.caller == NONE)
+    top = _in_order(found)
     mine = np.zeros(len(found.rows), dtype=bool)
-    softmax = found.named(_SOFTMAX.__contains__)[top]
+    softmax = (found.named(_SOFTMAX.__contains__) & found.in_phase(FORWARD, OPERATORS))[top]
+    if not softmax.any():
+        return work_of(found, mine, mine)
     batched = _holding(found, found.named(_BATCHED.__contains__))
     product = (found.named(_PRODUCT.__contains__) & batched)[top]
-    for at in np.flatnonzero(softmax & found.in_phase(FORWARD, OPERATORS)[top]).tolist():
-        before = np.flatnonzero(product[max(at - BEFORE, 0) : at])
-        behind = np.flatnonzero(product[at + 1 : at + 1 + BEHIND])
-        if len(before) and len(behind):
-            first = max(at - BEFORE, 0) + int(before[-1])
-            mine[top[first : at + 2 + int(behind[0])]] = True
+    mine[top[_around(softmax, product, BEHIND)]] = True
     if not mine.any():
         return work_of(found, mine, mine)
     return work_of(found, found.within(mine | _attention_nodes(found, top)), mine)
@@ -62,13 +59,23 @@ def _attention_nodes(found: Operators, top: Int64) -> Mask:
     mine = np.zeros(len(found.rows), dtype=bool)
     softmax = found.named(lambda name: name.endswith(": SoftmaxBackward0"))[top]
     product = found.named(lambda name: name.endswith((": BmmBackward0", ": BaddbmmBackward0")))[top]
-    for at in np.flatnonzero(softmax).tolist():
-        before = np.flatnonzero(product[max(at - BEFORE, 0) : at])
-        behind = np.flatnonzero(product[at + 1 : at + 1 + BEFORE])
-        if len(before) and len(behind):
-            first = max(at - BEFORE, 0) + int(before[-1])
-            mine[top[first : at + 2 + int(behind[0])]] = True
+    mine[top[_around(softmax, product, BEFORE)]] = True
     return mine
+
+
+def _around(softmax: Mask, product: Mask, behind: int) -> Mask:
+    """From the product before each softmax to the one behind it, where they are no farther off than
+    ``BEFORE`` and ``behind``."""
+    at, products = np.flatnonzero(softmax), np.flatnonzero(product & ~softmax)
+    following = np.searchsorted(products, at)
+    edged = np.concatenate([[-BEFORE - 1], products, [len(product) + behind]])
+    first, last = edged[following], edged[following + 1]
+    near = (at - first <= BEFORE) & (last - at <= behind)
+    turns = np.zeros(len(softmax) + 1, dtype=np.int64)
+    np.add.at(turns, first[near], 1)
+    np.add.at(turns, last[near] + 1, -1)
+    mask: Mask = np.cumsum(turns[:-1]) > 0
+    return mask
 
 
 @trace_fact
@@ -99,7 +106,7 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
     if not nodes.any() or np.count_nonzero(weighted) < TWICE * np.count_nonzero(nodes):
         return work_of(found, mine, mine)
     marks = np.flatnonzero(kinds.marked(trace, FORWARD))
-    top = _in_order(found, found.caller == NONE)
+    top = _in_order(found)
     start = trace.start[found.rows]
     first = np.searchsorted(start[top], trace.start[marks])
     last = np.searchsorted(start[top], trace.ends_of(marks))
@@ -117,10 +124,10 @@ def repeated_passes(analysis: TraceAnalysis) -> Work:
     return work_of(found, found.within(mine), mine)
 
 
-def _in_order(found: Operators, chosen: Mask) -> Int64:
-    """Positions of the ``chosen`` by start."""
-    at = np.flatnonzero(chosen)
-    return at[np.argsort(found.trace.start[found.rows[at]], kind="stable")].astype(np.int64)
+def _in_order(found: Operators) -> Int64:
+    """Positions of those that no other called, by start."""
+    start = found.trace.start[found.rows[found.top]]
+    return found.top[np.argsort(start, kind="stable")]
 
 
 def _holding(found: Operators, inner: Mask) -> Mask:
@@ -128,7 +135,7 @@ def _holding(found: Operators, inner: Mask) -> Mask:
     mine: Mask = inner.copy()
     at = np.flatnonzero(inner)
     while len(at):
-        at = found.caller[at]
+        at = found.caller[at].astype(np.int64)
         at = np.unique(at[at != NONE])
         at = at[~mine[at]]
         mine[at] = True

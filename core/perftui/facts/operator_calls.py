@@ -26,7 +26,7 @@ def callers(trace: Trace, rows: Int64) -> Int64:
 def is_named(trace: Trace, rows: Int64, *names: str) -> Mask:
     """Which of ``rows`` have one of ``names``; NONE has none."""
     numbers = [number for number, name in enumerate(trace.names) if name in names]
-    named: Mask = np.isin(trace.name[rows], np.array(numbers, dtype=np.int64)) & (rows != NONE)
+    named: Mask = kinds.numbered(trace.name[rows], numbers, len(trace.names)) & (rows != NONE)
     return named
 
 
@@ -125,7 +125,7 @@ _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
 def zeroing(found: StepKernels) -> Mask:
     """Kernels that ``zero_grad`` of an optimizer launched."""
     trace = found.analysis.trace
-    rows = np.flatnonzero(kinds.ranges(trace) & kinds.named(trace, _ZERO_GRAD.match))
+    rows = np.flatnonzero(kinds.ranges_named(trace, _ZERO_GRAD.match))
     within = union(trace.start[rows], trace.ends_of(rows))
     zeroed: Mask = within.holds(trace.start[found.launch]) & (found.launch != NONE)
     return zeroed
@@ -143,6 +143,8 @@ def bias_before_norm(found: StepKernels) -> Mask:
     inner = np.where(is_named(trace, inner, "aten::_convolution"), inner, NONE)
     # aten::conv2d calls aten::convolution, and that aten::_convolution.
     outer = callers(trace, callers(trace, inner))
+    if not (outer != NONE).any():
+        return np.zeros(len(found), dtype=bool)
     rows = np.flatnonzero(kinds.operators(trace))
     above = trace.parent[rows]
     direct = rows[(above == NONE) | ~kinds.operators(trace)[above]]

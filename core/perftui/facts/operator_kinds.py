@@ -116,8 +116,8 @@ def costliest(analysis: TraceAnalysis) -> Kind | None:
     """The kind of operator outside the optimizer that takes longest, of those that models are not
     made of, with its backward pass; None without any."""
     found = operators(analysis)
-    top = np.flatnonzero((found.caller == NONE) & ~found.in_phase(OPTIMIZER))
-    pairs = found.name[top] * len(PHASES) + found.phase[top]
+    top = found.top[found.phase[found.top] != PHASES.index(OPTIMIZER)]
+    pairs = found.name[top].astype(np.int64) * len(PHASES) + found.phase[top]
     size = len(found.trace.names) * len(PHASES)
     spent = np.bincount(pairs, found.duration[top], size).astype(np.int64)
     counts = np.bincount(pairs, minlength=size)

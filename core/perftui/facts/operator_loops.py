@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +15,8 @@ from perftui.facts.fact import trace_fact
 from perftui.facts.judged_step import PYTHON_IN, JudgedStep
 from perftui.facts.operators import PHASES, Operators, StepTime, operators
 from perftui.facts.steady import Mask
-from perftui.trace.model import NONE, Int64
+from perftui.trace.columns.downcast import downcast
+from perftui.trace.model import NONE, Int64, Ints
 
 FEWEST_TURNS = 10
 """Turns from which on a repetition is a loop, as for torch's pattern of loops over indices."""
@@ -78,46 +78,51 @@ def loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     top = _outermost(found)
     if not len(top):
         return ()
-    # A loop ends with its phase and with its step.
-    start = found.trace.start[found.rows[top]]
-    steps = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
-    block = found.phase[top] + len(PHASES) * np.searchsorted(np.sort(steps), start, side="right")
-    edges = np.flatnonzero(np.diff(block)) + 1
-    made = []
-    for first, last in pairwise([0, *edges.tolist(), len(top)]):
-        made += _loops_of(found, top[first:last])
-    return tuple(made)
+    block = _blocks(found, top)
+    # Equal only to a call of the same operator in the same block.
+    calls = downcast(found.name[top].astype(np.int64) * int(block[-1] + 1) + block)
+    free = np.ones(len(top), dtype=bool)
+    spans = []
+    for period in range(1, min(LONGEST_TURN, len(top) // FEWEST_TURNS) + 1):
+        for first, last in _repetitions(calls, period, free):
+            free[first:last] = False
+            spans.append((int(block[first]), period, first, last))
+    return tuple(_loop(found, top[first:last], period) for _, period, first, last in sorted(spans))
+
+
+def _blocks(found: Operators, top: Int64) -> Int64:
+    """Numbers of the stretches of ``top`` in one phase of one step: a loop ends with them."""
+    phase, begins = found.phase[top], np.ones(len(top), dtype=bool)
+    begins[1:] = phase[1:] != phase[:-1]
+    ends = np.array([one.step.end for one in found.steps.each], dtype=np.int64)
+    first = np.searchsorted(found.trace.start[found.rows[top]], ends)
+    begins[first[first < len(top)]] = True
+    numbers: Int64 = np.cumsum(begins)
+    return numbers
 
 
 def _outermost(found: Operators) -> Int64:
     """Positions of the operators that no other called, on the thread with most of them."""
-    top = np.flatnonzero(found.caller == NONE)
-    track = found.trace.track[found.rows[top]]
-    mine = track == np.argmax(np.bincount(track)) if len(top) else track
-    chosen = top[mine] if len(top) else top
-    order = np.argsort(found.trace.start[found.rows[chosen]], kind="stable")
-    return chosen[order].astype(np.int64)
+    # Those of one track are in order of their starts.
+    track = found.trace.track[found.rows[found.top]]
+    chosen: Int64 = found.top[track == np.argmax(np.bincount(track, minlength=1))]
+    return chosen
 
 
-def _loops_of(found: Operators, top: Int64) -> list[Loop]:
-    names, free = found.name[top], np.ones(len(top), dtype=bool)
-    made = []
-    for period in range(1, min(LONGEST_TURN, len(top) // FEWEST_TURNS) + 1):
-        for first, last in _repetitions(names, period, free):
-            free[first:last] = False
-            made.append(_loop(found, top[first:last], period))
-    return made
-
-
-def _repetitions(names: Int64, period: int, free: Mask) -> list[tuple[int, int]]:
-    """Where ``names`` repeat themselves every ``period``, and nothing shorter was found yet."""
-    same = (names[period:] == names[:-period]) & free[period:] & free[:-period]
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]])))
-    starts, ends = edges[::2], edges[1::2]
-    long = ends - starts >= (FEWEST_TURNS - 1) * period
+def _repetitions(calls: Ints, period: int, free: Mask) -> list[tuple[int, int]]:
+    """Where ``calls`` repeat themselves every ``period``, and nothing shorter was found yet."""
+    same = (calls[period:] == calls[:-period]) & free[period:] & free[:-period]
+    # Whether so many follow each other from here on: most periods have none.
+    length, wanted = 1, (FEWEST_TURNS - 1) * period
+    while length < wanted:
+        more = min(length, wanted - length)
+        same, length = same[more:] & same[:-more], length + more
+    if not same.any():
+        return []
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]))).tolist()
     return [
-        (first, last + period)
-        for first, last in zip(starts[long].tolist(), ends[long].tolist(), strict=True)
+        (first, last + wanted - 1 + period)
+        for first, last in zip(edges[::2], edges[1::2], strict=True)
     ]
 
 

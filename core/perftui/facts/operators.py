@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.by_track import part_of_rows, within
+from perftui.analysis.intervals import EMPTY, Intervals
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.ops.call_tree import callers_of, innermost
+from perftui.analysis.ops.call_tree import called_operators
 from perftui.analysis.steps.parts import OTHER
 from perftui.analysis.steps.phases import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, find_phases
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.judged_step import LOSS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.steady import Mask
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.facts.trace_steps import TraceSteps, trace_steps
+from perftui.trace.model import NONE, Int32, Int64, Trace
 
 PHASES = (FORWARD, BACKWARD, OPTIMIZER, OPERATORS, OTHER)
 """Where operators run; ``operators`` is forward where the trace marks none."""
@@ -34,9 +36,9 @@ class Operators:
     rows: Int64
     own: Int64
     """Time without the operators that it called, ns."""
-    caller: Int64
+    caller: Int32
     """Position of the operator that called it, NONE at the top."""
-    phase: Int64
+    phase: npt.NDArray[np.int8]
     """Number in ``PHASES`` of the phase that it begins in."""
 
     @property
@@ -45,22 +47,25 @@ class Operators:
         return self.steps.analysis.trace
 
     @cached_property
-    def name(self) -> Int64:
+    def name(self) -> Int32:
         """Numbers in ``trace.names``."""
-        return self.trace.name[self.rows].astype(np.int64)
+        return self.trace.name[self.rows]
 
     @cached_property
     def duration(self) -> Int64:
         """With what it called, ns."""
         return self.trace.duration[self.rows]
 
+    @cached_property
+    def top(self) -> Int64:
+        """Positions of those that no other called."""
+        return np.flatnonzero(self.caller == NONE)
+
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Those whose names ``accepts`` accepts."""
-        known = np.zeros(len(self.trace.names), dtype=bool)
-        for number in self._names:
-            known[number] = bool(accepts(self.trace.names[number]))
-        mask: Mask = known[self.name]
-        return mask
+        names = self.trace.names
+        accepted = [number for number in self._names if accepts(names[number])]
+        return kinds.numbered(self.name, accepted, len(names))
 
     @cached_property
     def _names(self) -> list[int]:
@@ -74,21 +79,12 @@ class Operators:
             return chosen
         # A thread's operators follow each other by start, callers first: whatever begins before
         # the latest end of those chosen so far is inside of one.
-        reach = np.maximum.accumulate(np.where(chosen, self._on_line + self.duration, 0))
-        mask: Mask = (self._on_line < reach) | chosen
-        return mask
-
-    @cached_property
-    def _on_line(self) -> Int64:
-        """Starts on one line of time, a thread behind the other."""
-        trace = self.trace
-        whole = int(trace.end.max(initial=0)) + 1
-        line: Int64 = trace.start[self.rows] + trace.track[self.rows].astype(np.int64) * whole + 1
-        return line
+        return within(self.trace, self.rows, chosen)
 
     def by_phase(self, taken: Int64, chosen: Mask) -> Int64:
         """Sums of ``taken`` over the ``chosen``, by number of ``PHASES``."""
-        sums = np.bincount(self.phase[chosen], taken[chosen], len(PHASES))
+        at = np.flatnonzero(chosen)
+        sums = np.bincount(self.phase[at], taken[at], len(PHASES))
         return sums.astype(np.int64)
 
     @cached_property
@@ -98,8 +94,7 @@ class Operators:
 
     def in_phase(self, *names: str) -> Mask:
         """Those that begin in one of these phases."""
-        mask: Mask = np.isin(self.phase, [PHASES.index(name) for name in names])
-        return mask
+        return kinds.numbered(self.phase, [PHASES.index(name) for name in names], len(PHASES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +123,7 @@ class StepTime:
 
 @trace_fact
 def operators(analysis: TraceAnalysis) -> Operators:
-    """The operators of a trace's steady steps.
+    """The operators of a trace's steady steps, of very many those of the first of them.
 
     Raises:
         UnknownError: it has no steps or no operators.
@@ -137,36 +132,19 @@ def operators(analysis: TraceAnalysis) -> Operators:
     chosen = kinds.operators(trace)
     if steps is None or not steps.steps or not chosen.any():
         raise UnknownError("no profiled step shows the operators")
-    rows = np.flatnonzero(chosen & inside(trace.start, steps)).astype(np.int64)
-    around = innermost(trace, chosen)
-    position = np.full(len(trace) + 1, NONE, dtype=np.int64)
-    position[rows] = np.arange(len(rows))
-    caller = position[callers_of(trace, around)[rows]]
-    called = caller != NONE
-    spent = np.bincount(caller[called], trace.duration[rows][called], len(rows))
-    own = np.maximum(trace.duration[rows] - spent.astype(np.int64), 0)
-    phase, lengths = _phases(trace, steps, rows)
-    return Operators(steps, lengths, rows, own, caller, phase)
+    steps = steps.first(chosen)
+    rows, caller, own = called_operators(trace, chosen & steps.inside)
+    phases = find_phases(trace)
+    phase = part_of_rows(trace, [phases.get(name, EMPTY) for name in PHASES])[rows]
+    phase[phase == NONE] = PHASES.index(OTHER)
+    return Operators(steps, _lengths(steps, phases), rows, own, caller, phase)
 
 
-def _phases(trace: Trace, steps: TraceSteps, rows: Int64) -> tuple[Int64, dict[str, int]]:
+def _lengths(steps: TraceSteps, phases: Mapping[str, Intervals]) -> dict[str, int]:
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
-    other = PHASES.index(OTHER)
-    lengths = {OTHER: int((end - start).sum())}
-    # Phases exclude each other: one begins or ends at each of these times, the last of equal ones
-    # is a beginning.
-    times, labels = [np.array([np.iinfo(np.int64).min])], [np.array([other])]
-    for name, part in find_phases(trace, Host(trace)).items():
-        lengths[name] = int(part.within(start, end).sum())
-        lengths[OTHER] -= lengths[name]
-        number = PHASES.index(name) if name in PHASES else other
-        times += [part.end, part.start]
-        labels += [np.full(len(part), other), np.full(len(part), number)]
-    edges, label = np.concatenate(times), np.concatenate(labels)
-    order = np.lexsort((label != other, edges))
-    at = np.searchsorted(edges[order], trace.start[rows], side="right") - 1
-    return label[order][at].astype(np.int64), lengths
+    lengths = {name: int(part.within(start, end).sum()) for name, part in phases.items()}
+    return {OTHER: int((end - start).sum()) - sum(lengths.values()), **lengths}
 
 
 def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
@@ -176,8 +154,9 @@ def cpu_operators(facts: Facts) -> tuple[Operators, JudgedStep]:
         NotApplicableError: it computes on a GPU, or nothing shows its operators: ``healthy`` says
             that for all who ask.
     """
-    judged, found = judged_step.or_none(facts), operators.or_none(facts)
-    if judged is None or judged.on_device or found is None:
+    judged = judged_step.or_none(facts)
+    found = None if judged is None or judged.on_device else operators.or_none(facts)
+    if judged is None or found is None:
         raise NotApplicableError
     return found, judged
 

@@ -46,7 +46,9 @@ def optimizer_loop(analysis: TraceAnalysis) -> OptimizerLoop | None:
     mine = found.where(found.in_phase(OPTIMIZER))
     # A graph of many kernels is one launch.
     single = mine.where(~mine.named(lambda name: category_of(name) is Category.OPTIMIZER))
-    launches = len(np.unique(single.launch[single.launch != NONE])) // found.steps
+    called = np.zeros(len(analysis.trace), dtype=bool)
+    called[single.launch[single.launch != NONE]] = True
+    launches = int(np.count_nonzero(called)) // found.steps
     if launches < MANY_LAUNCHES:
         return None
     return OptimizerLoop(_name(analysis), launches, mine, _span(mine))
@@ -65,8 +67,8 @@ def _span(kernels: StepKernels) -> int:
     begins = np.sort(trace.start[ranges])
     of_range = np.searchsorted(begins, trace.start[kernels.launch], side="right")
     starts, ends = trace.start[kernels.rows], trace.ends_of(kernels.rows)
-    spans = (
-        int(ends[of_range == number].max() - starts[of_range == number].min())
-        for number in np.unique(of_range)
-    )
-    return sum(spans) // kernels.steps
+    first = np.full(len(begins) + 1, np.iinfo(np.int64).max)
+    last = np.zeros(len(begins) + 1, dtype=np.int64)
+    np.minimum.at(first, of_range, starts)
+    np.maximum.at(last, of_range, ends)
+    return int((last - first)[last > first].sum()) // kernels.steps

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
-from perftui.analysis.intervals import Intervals, intersect, union, unite
+from perftui.analysis.by_track import begun_in
+from perftui.analysis.gpu_idle.host import main_track
+from perftui.analysis.intervals import intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps.phases import OPERATORS
+from perftui.analysis.steps.phases import OPERATORS, find_phases
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.facts.step_kernels import host_phases, marked_steps
+from perftui.facts.host_waits import busy
+from perftui.facts.step_kernels import marked_steps
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.model import NONE, Int64, Trace
 
@@ -69,28 +71,22 @@ def parameter_loop(analysis: TraceAnalysis) -> ParameterLoop | None:
         tuple(trace.names[name] for name in names),
         int(inside_loops.sum()) // period // steps.steps,
         spans.total // steps.steps,
-        (spans.total - intersect(spans, _busy(steps)).total) // steps.steps,
+        (spans.total - intersect(spans, busy(analysis)).total) // steps.steps,
         int(first[0]),
     )
 
 
-def _busy(steps: TraceSteps) -> Intervals:
-    trace = steps.analysis.trace
-    rows = kinds.device_activity(trace) & steps.on_device
-    return union(trace.start[rows], trace.ends_of(rows))
-
-
 def _between_phases(trace: Trace, steps: TraceSteps) -> Int64:
     """Operators that the training thread calls directly, in order, outside the phases of a step."""
-    phases = [part for name, part in host_phases(steps.analysis).items() if name != OPERATORS]
+    phases = [part for name, part in find_phases(trace).items() if name != OPERATORS]
     operators = kinds.operators(trace)
-    rows = np.flatnonzero(operators & (trace.track == Host(trace).main_track))
+    between = subtract(marked_steps(steps.analysis, steps), unite(*phases))
+    mine = operators & (trace.track == main_track(trace)) & begun_in(trace, between)
+    rows = np.flatnonzero(mine)
     above = trace.parent[rows]
-    rows = rows[(above == NONE) | ~operators[above]]
-    begins = trace.start[rows]
-    rows = rows[marked_steps(steps.analysis, steps).holds(begins) & ~unite(*phases).holds(begins)]
-    ordered: Int64 = rows[np.argsort(trace.start[rows], kind="stable")]
-    return ordered
+    # Those of one track are in order of their starts.
+    outermost: Int64 = rows[(above == NONE) | ~operators[above]]
+    return outermost
 
 
 def _repeated(trace: Trace, rows: Int64, period: int) -> tuple[Int64, Int64, int]:

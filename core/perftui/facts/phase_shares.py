@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.by_track import covered
 from perftui.analysis.intervals import EMPTY, Intervals, intersect, subtract, union, unite
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.parts import OTHER
@@ -32,8 +32,9 @@ class PhaseShares:
 
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
-    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace:
-    what goes on in it; without phases that are not in these steps.
+    """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
+    (of very many operators, of the first of them): what goes on in it; without phases that are not
+    in these steps.
 
     Raises:
         UnknownError: the trace has no steps or no operators, or its steps hold nothing of the
@@ -44,8 +45,10 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     operators = kinds.operators(trace)
     if steps is None or not steps.steps or not operators.any():
         raise UnknownError("no profiled step shows the operators")
+    if (fewer := steps.first(operators)) is not steps:
+        steps, operators = fewer, operators & fewer.inside
     # Backward runs on the thread that trains, or on one of the autograd engine's own.
-    running = union(trace.start[operators], trace.ends_of(operators))
+    running = covered(trace, operators)
     calls = kinds.collective_calls(trace)
     # A call that begins a collective may wait in it, and backward's operators are around it.
     computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
@@ -53,12 +56,12 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     phases = {name: part for name, part in _phases(steps).items() if part.total}
     if not phases.keys() - {INPUT_WAIT, OTHER}:
         raise UnknownError("no profiled step shows any phase of the training")
-    between = intersect(computing, _between(phases))
+    loss = intersect(_between(phases), phases.get(OTHER, EMPTY))
     return {
         name: PhaseShares(
-            _share(computing, part),
-            _share(between, part) if name == OTHER else 0.0,
-            _share(communicating, part),
+            _time(computing, part) / part.total,
+            _time(computing, loss) / part.total if name == OTHER else 0.0,
+            _time(communicating, part) / part.total,
         )
         for name, part in phases.items()
     }
@@ -95,11 +98,12 @@ def host_phases(analysis: TraceAnalysis) -> Mapping[str, int]:
 
 def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
     trace, within = steps.analysis.trace, steps.on_host
-    found = find_phases(trace, Host(trace))
+    found = find_phases(trace)
     phases = {name: intersect(part, within) for name, part in found.items()}
     phases[OTHER] = subtract(within, unite(EMPTY, *phases.values()))
     return phases
 
 
-def _share(running: Intervals, part: Intervals) -> float:
-    return intersect(running, part).total / part.total
+def _time(running: Intervals, part: Intervals) -> int:
+    """How much of ``part`` is covered."""
+    return int(running.within(part.start, part.end).sum())

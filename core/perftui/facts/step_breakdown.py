@@ -80,8 +80,10 @@ def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdow
 
     Where the trace marks no steps (``marked`` is false) they are one entry, the whole trace.
     """
-    names = list(dict.fromkeys(name for each in steps for name, _ in each.parts))
-    totals = [sum(dict(each.parts).get(name, 0) for each in steps) for name in names]
+    sums: dict[str, int] = {}
+    for name, time in (part for each in steps for part in each.parts):
+        sums[name] = sums.get(name, 0) + time
+    names, totals = list(sums), list(sums.values())
     if not sum(totals) // max(len(steps), 1):
         return None
     spread = Weighed(np.array([each.step.duration for each in steps], dtype=np.int64))

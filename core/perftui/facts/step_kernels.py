@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis.gpu_idle.host import Host
-from perftui.analysis.intervals import Intervals, union
+from perftui.analysis import kinds
+from perftui.analysis.by_track import begun_in, part_of_rows
+from perftui.analysis.intervals import EMPTY, Intervals, union
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.links import link
 from perftui.analysis.model import TraceAnalysis
@@ -22,9 +23,9 @@ from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gap_places import source_line
 from perftui.facts.place import Place
 from perftui.facts.steady import Mask
-from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
+from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import KERNEL
-from perftui.trace.model import NONE, Int64, Trace
+from perftui.trace.model import NONE, Int32, Int64, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
 _CATEGORIES = tuple(Category)
@@ -73,21 +74,30 @@ class StepKernels:
     def are(self, *categories: Category) -> Mask:
         """Which of them are of some kinds of work."""
         numbers = [_CATEGORIES.index(category) for category in categories]
-        return np.isin(self.category, np.array(numbers, dtype=np.int64))
+        return kinds.numbered(self.category, numbers, len(_CATEGORIES))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Which of them have a name that ``accepts`` accepts."""
-        trace = self.analysis.trace
-        known = np.unique(trace.name[self.rows])
-        wanted = [number for number in known.tolist() if accepts(trace.names[number])]
-        return np.isin(trace.name[self.rows], np.array(wanted, dtype=np.int64))
+        return self._numbered(self._names, accepts)
 
     def called_by(self, accepts: Callable[[str], object]) -> Mask:
         """Which of them an operator with a name that ``accepts`` accepts launched."""
-        trace, known = self.analysis.trace, self.operator != NONE
-        names = np.where(known, trace.name[self.operator], NONE)
-        numbers = [n for n in np.unique(names).tolist() if n != NONE and accepts(trace.names[n])]
-        return np.isin(names, np.array(numbers, dtype=np.int64))
+        return self._numbered(self._operator_names, accepts)
+
+    def _numbered(self, column: Int32, accepts: Callable[[str], object]) -> Mask:
+        names = self.analysis.trace.names
+        known = np.flatnonzero(np.bincount(column + 1, minlength=1)[1:]).tolist()
+        # One more than there are names, for NONE.
+        return kinds.numbered(column, [n for n in known if accepts(names[n])], len(names) + 1)
+
+    @cached_property
+    def _names(self) -> Int32:
+        return self.analysis.trace.name[self.rows]
+
+    @cached_property
+    def _operator_names(self) -> Int32:
+        names = self.analysis.trace.name[self.operator]
+        return np.where(self.operator == NONE, np.int32(NONE), names)
 
     def in_phase(self, phase: str) -> Mask:
         """Which of them that phase launched."""
@@ -118,12 +128,12 @@ class StepKernels:
         if not len(self):
             return []
         trace = self.analysis.trace
-        numbers, of = np.unique(trace.name[self.rows], return_inverse=True)
-        times = np.bincount(of, weights=self.duration)
+        times = np.bincount(self._names, weights=self.duration)
         found = []
-        for at in np.argsort(-times, kind="stable")[:_SHOWN].tolist():
-            mine = self.where(of == at)
-            found.append((trace.names[int(numbers[at])], mine.time, mine.place))
+        for number in np.argsort(-times, kind="stable")[:_SHOWN].tolist():
+            mine = self.where(self._names == number)
+            if len(mine):
+                found.append((trace.names[number], mine.time, mine.place))
         return found
 
     @cached_property
@@ -144,15 +154,9 @@ class StepKernels:
 
 
 @trace_fact
-def host_phases(analysis: TraceAnalysis) -> Mapping[str, Intervals]:
-    """Exclusive phases of the training thread."""
-    return find_phases(analysis.trace, Host(analysis.trace))
-
-
-@trace_fact
 def step_kernels(analysis: TraceAnalysis) -> StepKernels:
-    """The kernels that the steady steps launched; where the file holds no launches those that begin
-    within them.
+    """The kernels that the steady steps launched, of very many those of the first of them; where
+    the file holds no launches those that begin within them.
 
     Raises:
         UnknownError: the trace shows none.
@@ -161,22 +165,21 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     if steps is None or not steps.has_gpu:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
     trace, links = analysis.trace, link(analysis.trace)
-    mine = trace.in_category(KERNEL)[links.activity] & steps.on_device[links.activity]
+    kernels = trace.in_category(KERNEL) & steps.on_device
+    steps, mine = steps.first(kernels), kernels[links.activity]
     rows, launch = links.activity[mine], links.launch[mine]
-    launched = np.where(launch == NONE, NONE, trace.start[launch])
-    phase = np.full(len(rows), NONE, dtype=np.int64)
-    for name, part in host_phases(analysis).items():
-        if name in _PHASES:
-            phase[part.holds(launched) & (launch != NONE)] = _PHASES.index(name)
+    known, phases = launch != NONE, find_phases(trace)
+    begun = part_of_rows(trace, [phases.get(name, EMPTY) for name in _PHASES])
+    phase = np.where(known, begun[launch], NONE).astype(np.int64)
     category = _categories(trace, rows)
     category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
     operator = links.operator[mine].astype(np.int64)
     found = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
         return found
-    within = marked_steps(analysis, steps).holds(launched) & (launch != NONE)
+    within = begun_in(trace, marked_steps(analysis, steps))[launch] & known
     if not within.any():
-        within = inside(trace.start[rows], steps)
+        within = steps.inside[rows]
     if not within.any():
         raise UnknownError("the steady steps of the trace launch no kernels")
     return found.where(within)
@@ -184,10 +187,11 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
 
 def _categories(trace: Trace, rows: Int64) -> Int64:
     """Index into ``_CATEGORIES`` of each of ``rows``, by name."""
-    names, of = np.unique(trace.name[rows], return_inverse=True)
-    each = [_CATEGORIES.index(category_of(trace.names[name])) for name in names.tolist()]
-    found: Int64 = np.array(each, dtype=np.int64)[of]
-    return found
+    numbers = trace.name[rows]
+    of_name = np.zeros(len(trace.names), dtype=np.int64)
+    for number in np.flatnonzero(np.bincount(numbers)).tolist():
+        of_name[number] = _CATEGORIES.index(category_of(trace.names[number]))
+    return of_name.take(numbers)
 
 
 def marked_steps(analysis: TraceAnalysis, steps: TraceSteps) -> Intervals:

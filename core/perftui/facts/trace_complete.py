@@ -9,6 +9,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
+from perftui.analysis.links import link
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import trace_steps
@@ -52,10 +53,9 @@ def missing(analysis: TraceAnalysis) -> Missing:
     """What the trace lacks."""
     trace = analysis.trace
     rows = _launches(trace)
-    ran = trace.correlation[kinds.device_activity(trace)]
-    has_run = np.isin(trace.correlation[rows], ran)
-    ordered = has_run[np.argsort(trace.start[rows], kind="stable")]
-    first = int(np.argmax(ordered)) if ordered.any() else len(ordered)
+    has_run = _has_run(trace, rows)
+    start = trace.start[rows]
+    first = int(np.count_nonzero(start < start[has_run].min())) if has_run.any() else len(rows)
     ahead, steps = 0, trace_steps(analysis)
     for gap in analysis.gaps:
         at_begin = gap.previous_row == NONE and gap.cause is GapCause.QUEUED
@@ -98,6 +98,22 @@ def drives_device(analysis: TraceAnalysis) -> bool:
     """Whether a device works in the trace, be it that its kernels are missing or called else."""
     events = analysis.trace.in_category(*ON_DEVICE)
     return bool(events.any()) or missing(analysis).launches > 0
+
+
+def _has_run(trace: Trace, rows: Int64) -> kinds.Mask:
+    """Which launches left something on the device: each has the id of its call."""
+    links = link(trace)
+    linked = np.zeros(len(trace) + 1, dtype=bool)
+    linked[links.launch] = True
+    found: kinds.Mask = linked[rows]
+    # Calls may share an id, as one of the runtime and one of the driver: links hold the first.
+    others = np.flatnonzero(~found)
+    if len(others):
+        ids = np.sort(trace.correlation[rows[others]])
+        ran = trace.correlation[links.activity]
+        at = np.minimum(np.searchsorted(ids, ran), len(ids) - 1)
+        found[others] = np.isin(trace.correlation[rows[others]], ids[at[ids[at] == ran]])
+    return found
 
 
 def _launches(trace: Trace) -> Int64:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from perftui.analysis import kinds
+from perftui.analysis.by_track import begun_in
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.intervals import Intervals, union
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
@@ -15,7 +17,11 @@ from perftui.analysis.steps.phases import OPTIMIZER
 from perftui.facts.fact import trace_fact
 from perftui.facts.steady import Mask, warm_up_length
 from perftui.facts.step_breakdown import StepBreakdown, trace_breakdown
-from perftui.trace.model import Int64, Trace
+from perftui.trace.model import Trace
+
+MOST_ROWS = 100_000
+"""Operators, or kernels, that are looked at one by one: 1 us for each of 50 questions would be felt
+in every window that is longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +58,17 @@ class TraceSteps:
         busiest = max(self.analysis.activity, key=lambda each: each.busy, default=None)
         return busiest.device if busiest else None
 
-    @property
+    @cached_property
     def on_device(self) -> Mask:
         """Which rows of the trace are of that device."""
-        trace = self.analysis.trace
-        device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)
-        mine: Mask = device_of[trace.track] == self.device
+        mine: Mask = kinds.devices(self.analysis.trace) == self.device
         return mine
+
+    @cached_property
+    def inside(self) -> Mask:
+        """Which rows of the trace begin inside the steady steps (or the whole trace), on the
+        device's clock."""
+        return begun_in(self.analysis.trace, _covered([one.step for one in self.each]))
 
     @property
     def lists_all_gaps(self) -> bool:
@@ -76,18 +86,22 @@ class TraceSteps:
             if gap.cause is cause and gap.device == device and self.step_at(gap.start)
         ]
 
-    @property
+    @cached_property
     def on_host(self) -> Intervals:
         """When the training thread was in the steady steps (or in the whole trace)."""
         rows = {one.step.row for one in self.each}
         marked = [step for step in self.analysis.steps if step.row in rows]
         return _covered(marked or [one.step for one in self.each])
 
-    def names_within(self) -> frozenset[str]:
-        """Names of everything that the host begins inside the steady steps."""
-        trace = self.analysis.trace
-        within = np.unique(trace.name[self.on_host.holds(trace.start)])
-        return frozenset(trace.names[index] for index in within.tolist())
+    def first(self, rows: Mask) -> TraceSteps:
+        """As many of the first steps as hold about ``MOST_ROWS`` of ``rows``, one at least: all but
+        of a window so large that a part of it tells the same."""
+        kept = len(self.each)
+        if self.steps and kept > 1:
+            kept = max(kept * MOST_ROWS // max(int(np.count_nonzero(rows & self.inside)), 1), 1)
+        each = self.each[:kept]
+        breakdown = trace_breakdown(each, marked=True) if kept < len(self.each) else None
+        return TraceSteps(self.analysis, each, breakdown) if breakdown else self
 
     def step_at(self, time: int) -> Step | None:
         """The steady step (or the whole trace) that ``time`` falls in."""
@@ -115,11 +129,6 @@ def _without_end(trace: Trace, each: tuple[StepParts, ...]) -> tuple[StepParts, 
     first, last = each[0].step, each[-1].step
     ended = bool(len(optimizing)) and first.start <= optimizing.max() < last.start
     return each[:-1] if ended else each
-
-
-def inside(times: Int64, steps: TraceSteps) -> Mask:
-    """Which of ``times`` of the device, ns, fall inside the steady steps (or the whole trace)."""
-    return _covered([one.step for one in steps.each]).holds(times)
 
 
 def _covered(steps: Sequence[Step]) -> Intervals:

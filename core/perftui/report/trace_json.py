@@ -45,8 +45,8 @@ def trace_object(facts: Facts, top: int | None) -> dict[str, Any] | None:
                 "cause": one.cause.value,
                 "total_ns": one.total,
                 "count": one.count,
-                "longest_ns": one.longest.duration,
-                "longest_start": one.longest.start,
+                "longest_ns": one.longest.duration if one.longest else None,
+                "longest_start": one.longest.start if one.longest else None,
                 "line": one.line.source if one.line else None,
             }
             for one in idle_by_cause(facts)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.multi_rank.clocks import Evidence, RankClock
 from perftui.analysis.multi_rank.merged_trace import RankAnalysis, merge_ranks
@@ -174,7 +173,7 @@ def test_phases_of_a_rank_are_those_that_it_has_alone(
     found = put_together(analyse(trace), analyse(other))
     expected = sorted(
         (start, end, name)
-        for name, each in find_phases(trace, Host(trace)).items()
+        for name, each in find_phases(trace).items()
         for start, end in zip(each.start.tolist(), each.end.tolist(), strict=True)
     )
     for rank, shift in ((0, 0), (1, late * US)):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.steps.phases import find_phases
 from perftui.analysis.steps.recorded import recorded_steps
 from perftui.run.columns import PHASES
@@ -27,7 +26,7 @@ def test_steps_and_their_phases_as_a_trace(tmp_path: Path) -> None:
     for step in found.steps:
         inside = np.flatnonzero(trace.parent == step.row)
         assert int(trace.duration[inside].sum()) == step.duration
-    known = find_phases(trace, Host(trace))
+    known = find_phases(trace)
     for phase in ("input_wait", "forward", "backward", "optimizer"):
         total = int(steps[phase].sum())
         assert (known[phase].total if phase in known else 0) == total

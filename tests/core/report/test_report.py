@@ -135,6 +135,10 @@ def test_json_holds_all_of_a_trace_and_text_the_rows_that_were_asked_for(tmp_pat
     assert sum(gap["duration"] for gap in trace["gaps"]) == sum(
         one["total_ns"] for one in trace["idle_by_cause"]
     )
+    whole = max(step["start"] + step["duration"] for step in trace["steps"])
+    assert sum(one["total_ns"] for one in trace["idle_by_cause"]) == (
+        whole - trace["devices"][0]["busy"]
+    )
     (communication,) = trace["communication"]
     assert (communication["total"], communication["exposed"] <= communication["total"]) == (
         3 * us(40),

@@ -14,6 +14,7 @@ from perftui.analysis.gpu_idle.host_work import host_work
 from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.kinds import Mask
 from perftui.analysis.model import GapCause
+from perftui.analysis.once import once
 from perftui.trace.model import NONE, Trace
 
 States = Mapping[GapCause, Intervals]
@@ -37,6 +38,29 @@ SHORT_PAUSE = 50_000
 take 2 to 20 us, what a script does for itself mostly takes milliseconds."""
 
 
+@once
+def main_track(trace: Trace) -> int:
+    """The thread that trains: that with most time in steps, fetches and optimizer, or else in
+    operators and calls; NONE without any of them."""
+    for select in (_marks, _busy):
+        rows = np.flatnonzero(select(trace))
+        if len(rows):
+            weights = trace.duration[rows].astype(float) + 1
+            return int(np.argmax(np.bincount(trace.track[rows], weights)))
+    return NONE
+
+
+def _marks(trace: Trace) -> Mask:
+    own = kinds.ranges_named(
+        trace, lambda name: name.startswith(kinds.OWN_MARK) or kinds.STEP.match(name)
+    )
+    return own | kinds.fetches(trace) | kinds.optimizer(trace)
+
+
+def _busy(trace: Trace) -> Mask:
+    return kinds.operators(trace) | kinds.launches(trace)
+
+
 @dataclass(frozen=True, eq=False)
 class Host:
     """The CPU side of a trace."""
@@ -54,26 +78,10 @@ class Host:
             self.trace.start[rows].min(keepdims=True), self.trace.ends_of(rows).max(keepdims=True)
         )
 
-    @cached_property
+    @property
     def main_track(self) -> int:
-        """The thread that trains: that with most time in steps, fetches and optimizer, or else in
-        operators and calls; NONE without any of them."""
-        for rows in (self._marks, self._busy):
-            if rows.any():
-                weights = self.trace.duration[rows].astype(float) + 1
-                return int(np.argmax(np.bincount(self.trace.track[rows], weights)))
-        return NONE
-
-    @cached_property
-    def _marks(self) -> Mask:
-        trace = self.trace
-        steps = kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match)
-        own = kinds.ranges(trace) & kinds.named(trace, lambda name: name.startswith(kinds.OWN_MARK))
-        return steps | own | kinds.fetches(trace) | kinds.optimizer(trace)
-
-    @cached_property
-    def _busy(self) -> Mask:
-        return kinds.operators(self.trace) | kinds.launches(self.trace)
+        """The thread that trains, NONE where nothing tells."""
+        return main_track(self.trace)
 
     @cached_property
     def _engine_tracks(self) -> list[int]:
@@ -91,7 +99,7 @@ class Host:
             GapCause.INITIALISATION: initialising(trace),
             GapCause.ALLOCATION: kinds.allocating(trace),
             GapCause.SYNCHRONISATION: kinds.synchronising(trace),
-            GapCause.LAUNCH: self._busy,
+            GapCause.LAUNCH: _busy(trace),
         }
 
     def states(self, track: int) -> States:

@@ -75,6 +75,11 @@ def merge_ranks(parts: Sequence[RankAnalysis]) -> TraceAnalysis:
             _moved_track(track, segment) for segment in segments for track in segment.tracks
         ),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
+        idle=tuple(
+            replace(each, device=devices[segment.rank, each.device])
+            for part, segment in zip(parts, recorded, strict=True)
+            for each in part.analysis.idle
+        ),
         steps=tuple(
             _moved_in_time(step, segment.shift, row=step.row + segment.row)
             for overview, segment in zip(overviews, of_overviews, strict=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import find_phases
 from perftui.analysis.timeline.track import PHASES, STEPS, TimelineTrack
@@ -23,7 +22,7 @@ def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
     """What the steps and ``find_phases`` say of one rank, as a trace of one track on its own clock:
     a row for each step and each interval of a phase."""
     steps = analysis.steps
-    phases = find_phases(analysis.trace, Host(analysis.trace))
+    phases = find_phases(analysis.trace)
     words = [*(f"step {step.index}" for step in steps), *phases]
     # One label for each step, and one for all intervals of a phase.
     lengths = [1 for _ in steps] + [len(each) for each in phases.values()]

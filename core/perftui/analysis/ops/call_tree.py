@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from perftui.analysis import kinds
 from perftui.analysis.grouping import first_longest, sums
 from perftui.analysis.kinds import Mask
+from perftui.analysis.once import once
 from perftui.trace.columns import native
 from perftui.trace.model import NONE, Int32, Int64, Trace
 
@@ -22,6 +24,37 @@ def innermost(trace: Trace, wanted: Mask) -> Int32:
         open_rows = level[(found[level] == NONE) & (trace.parent[level] != NONE)]
         found[open_rows] = found[trace.parent[open_rows]]
     return found
+
+
+@once
+def innermost_operator(trace: Trace) -> Int32:
+    """For each row the operator that it is, or that is nearest around it, or NONE."""
+    return innermost(trace, kinds.operators(trace))
+
+
+class Called(NamedTuple):
+    """Columns of some rows."""
+
+    rows: Int64
+    caller: Int32
+    """Position of the nearest operator among the callers, NONE where that is not of the rows."""
+    own: Int64
+    """Time without that of the rows that it is the caller of, ns."""
+
+
+def called_operators(trace: Trace, chosen: Mask) -> Called:
+    """Some operators of the trace."""
+    compiled = native.compiled()
+    if compiled:
+        return Called(*native.called(compiled, trace, innermost_operator(trace), chosen))
+    rows = np.flatnonzero(chosen)
+    position = np.full(len(trace) + 1, NONE, dtype=np.int32)
+    position[rows] = np.arange(len(rows))
+    above = trace.parent[rows]
+    caller = position[np.where(above == NONE, NONE, innermost_operator(trace)[above])]
+    known = caller != NONE
+    spent = np.bincount(caller[known], trace.duration[rows][known], len(rows)).astype(np.int64)
+    return Called(rows, caller, np.maximum(trace.duration[rows] - spent, 0))
 
 
 def sums_by_name(trace: Trace, around: Int32, device: Int64) -> dict[str, Int64]:

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from perftui.analysis import kinds
 from perftui.analysis.grouping import sums
 from perftui.analysis.kinds import Mask
 from perftui.analysis.links import Links
@@ -18,6 +17,7 @@ from perftui.analysis.ops.call_tree import (
     call_times,
     callers_of,
     innermost,
+    innermost_operator,
     sums_by_name,
 )
 from perftui.trace.model import NONE, Int32, Int64, Trace
@@ -106,7 +106,7 @@ class Calls:
 
 def op_calls(trace: Trace, links: Links) -> Calls:
     """The operators by name."""
-    return Calls.of(trace, links, kinds.operators(trace), trace.name, trace.names)
+    return Calls(trace, links, innermost_operator(trace))
 
 
 def op_table(trace: Trace, links: Links) -> OpTable:

@@ -18,7 +18,7 @@ def find_steps(trace: Trace) -> tuple[Step, ...]:
     Where several threads mark steps of one number, those of the thread with most time in steps
     count.
     """
-    marks = kinds.ranges(trace) & kinds.named(trace, kinds.STEP.match)
+    marks = kinds.ranges_named(trace, kinds.STEP.match)
     rows = np.flatnonzero(marks & kinds.believable(trace)) if marks.any() else np.flatnonzero(marks)
     rows = rows[_of_one_thread(trace, rows)]
     ordered = rows[np.argsort(trace.start[rows], kind="stable")]

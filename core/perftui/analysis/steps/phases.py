@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.intervals import EMPTY, Intervals, subtract, union, unite
 from perftui.analysis.kinds import Mask
+from perftui.analysis.once import once
 from perftui.trace.model import Trace
 
 INPUT_WAIT = "input_wait"
@@ -22,7 +23,8 @@ _PRECEDENCE = (INPUT_WAIT, OPTIMIZER, BACKWARD, FORWARD)
 _DRAWN = (INPUT_WAIT, FORWARD, BACKWARD, OPTIMIZER, OPERATORS)
 
 
-def find_phases(trace: Trace, host: Host) -> Mapping[str, Intervals]:
+@once
+def find_phases(trace: Trace) -> Mapping[str, Intervals]:
     """Exclusive phases of the main thread, in drawing order; those nowhere in the trace are absent.
 
     Each phase is taken from the agent's marks where the file has them, else from what PyTorch
@@ -43,7 +45,7 @@ def find_phases(trace: Trace, host: Host) -> Mapping[str, Intervals]:
         phases[phase] = subtract(covered, taken)
         taken = unite(taken, covered)
     if not kinds.marked(trace, FORWARD).any():
-        operators = kinds.operators(trace) & (trace.track == host.main_track)
+        operators = kinds.operators(trace) & (trace.track == main_track(trace))
         phases[OPERATORS] = subtract(_covered(trace, operators), taken)
     return {name: phases[name] for name in _DRAWN if name in phases and len(phases[name])}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perftui.analysis import kinds
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.kinds import Mask
 from perftui.analysis.timeline.track import DEVICE, MARKS, THREAD, WHOLE, TimelineTrack
 from perftui.analysis.timeline.track_index import TrackIndex
@@ -21,7 +21,7 @@ def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
     each depth of its call stack; where rows of one depth overlap, as they do on some streams,
     further tracks take them.
     """
-    main = Host(trace).main_track
+    main = main_track(trace)
     activity = kinds.device_activity(trace)
     bounds = np.searchsorted(trace.track, np.arange(len(trace.tracks) + 1))
     found: list[TimelineTrack] = []

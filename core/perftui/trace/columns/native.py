@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from perftui.trace.model import MEMORY_COLUMNS, Int32, Int64, Trace
 
-VERSION = 13
+VERSION = 14
 """Of the library that fits this file: one that was compiled from an older source is not used."""
 
 Mask = npt.NDArray[np.bool_]
@@ -72,6 +72,9 @@ _SIGNATURES: Mapping[str, tuple[Any, ...]] = {
     "sort": (None, _COUNT, _I64, _I64, _I32, _I32),
     "innermost": (None, _COUNT, _I32, _U8, _I32),
     "calls": (_NUMBER, _COUNT, _I64, _I64, _I32, _COUNT, _I32, _I32, _I64, ctypes.POINTER(Sums)),
+    "called": (_COUNT, _COUNT, _I64, _I32, _I32, _U8, _I32, _I64, _I32, _I64),
+    "within": (None, _COUNT, _I64, _I64, _I64, _I64, _U8, _U8),
+    "covered": (_COUNT, _COUNT, _COUNT, _I64, _I64, _U8, _I64, _I64),
     "scanner_open": (_SCANNER,),
     "scanner_close": (None, _SCANNER),
     "scanner_count": (_COUNT, _SCANNER, _NUMBER),
@@ -153,6 +156,40 @@ def innermost(compiled: ctypes.CDLL, parent: Int32, wanted: Mask) -> Int32:
     found = np.empty(len(parent), dtype=np.int32)
     compiled.perftui_innermost(len(parent), parent, wanted.view(np.uint8), found)
     return found
+
+
+def called(
+    compiled: ctypes.CDLL, trace: Trace, around: Int32, chosen: Mask
+) -> tuple[Int64, Int32, Int64]:
+    """The ``chosen`` rows, the position of the caller of each among them (-1 without one), and the
+    time of each without what it called; ``around`` is ``innermost`` of rows that hold them all."""
+    count = int(np.count_nonzero(chosen))
+    rows, own = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    caller, position = np.empty(count, dtype=np.int32), np.empty(len(trace), dtype=np.int32)
+    columns = trace.duration, trace.parent, around, chosen.view(np.uint8)
+    compiled.perftui_called(len(trace), *columns, position, rows, caller, own)
+    return rows, caller, own
+
+
+def within(compiled: ctypes.CDLL, trace: Trace, bounds: Int64, rows: Int64, chosen: Mask) -> Mask:
+    """Those of ``rows`` that are ``chosen`` or begin before one of those ends, each track, between
+    two of ``bounds``, for itself."""
+    marked = np.empty(len(rows), dtype=bool)
+    columns = rows, trace.start, trace.duration, chosen.view(np.uint8), marked.view(np.uint8)
+    compiled.perftui_within(len(bounds) - 1, bounds, *columns)
+    return marked
+
+
+def covered(
+    compiled: ctypes.CDLL, trace: Trace, first: int, last: int, chosen: Mask
+) -> tuple[Int64, Int64]:
+    """Begins and ends of the time that the ``chosen`` rows of one track, which is from ``first`` to
+    ``last``, cover."""
+    found = tuple(np.empty(last - first, dtype=np.int64) for _ in range(2))
+    columns = trace.start, trace.duration, chosen.view(np.uint8)
+    count = compiled.perftui_covered(first, last, *columns, *found)
+    begins, ends = (column[:count].copy() for column in found)
+    return begins, ends
 
 
 def sums_by_name(

@@ -27,8 +27,8 @@ NUMBER_WIDTH = 8
 
 def _cause(idle: IdleOfCause, name_device: bool) -> Row:
     device = f"  GPU {idle.device}" if name_device else ""
-    gaps = several(idle.count, "gap")
-    longest = f", longest {format_ns(idle.longest.duration)}" if idle.count > 1 else ""
+    gaps = f"most of {several(idle.count, 'gap')}" if idle.count else "part of other gaps"
+    longest = f", longest {format_ns(idle.longest.duration)}" if idle.longest else ""
     line = f"  {idle.line.short}" if idle.line else ""
     return row(
         " ",
@@ -105,7 +105,8 @@ class GapList(SnapshotPane):
         return (self._snapshot.ask(idle_by_cause) or ()) if self._snapshot else ()
 
     def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
-        """One row for each cause: its time, gaps and line; then one for each gap, longest first:
+        """One row for each cause: its time, of how many gaps it is the largest part, the longest of
+        them, and the line; then one for each gap, longest first:
         duration, cause, when, and what the host did."""
         gaps, analysis = self._gaps(), snapshot.analysis
         if analysis is None or not gaps:

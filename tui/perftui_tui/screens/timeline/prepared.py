@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftui.analysis.gpu_idle.host import Host
+from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps.phases import find_phases
 from perftui.analysis.timeline.tracks import timeline_tracks
@@ -20,6 +20,5 @@ def prepare(analysis: TraceAnalysis, order: TrackOrder) -> TimelineState:
     state = TimelineState(analysis, analysis.timeline_tracks or timeline_tracks(trace), order)
     # Phases and the main thread are those of one rank each.
     if all(track.rank == NONE for track in trace.tracks):
-        host = Host(trace)
-        state.phases, state.main_track = find_phases(trace, host), host.main_track
+        state.phases, state.main_track = find_phases(trace), main_track(trace)
     return state

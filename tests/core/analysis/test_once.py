@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from perftui.analysis.kinds import cached
+from perftui.analysis.once import once
 from perftui.trace.model import Int64, Trace
 from tests.traces.events import cpu, trace_of
 
@@ -14,7 +14,7 @@ from tests.traces.events import cpu, trace_of
 def test_a_column_is_worked_out_once_for_each_trace_and_goes_with_it() -> None:
     asked = []
 
-    @cached
+    @once
     def doubled(trace: Trace) -> Int64:
         asked.append(len(trace))
         return 2 * trace.duration

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import Host
 from perftui.analysis.intervals import Intervals, complement, intersect, subtract, union
 from perftui.analysis.links import matching
-from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, inside, trace_steps
 from perftui.trace.categories import CPU_OP, DEVICE_ACTIVITY, LAUNCHES, MEMCPY
@@ -35,6 +36,9 @@ _WAITING_OP = re.compile(
     r"|to|_to_copy|copy_|unique\w*|_unique2|repeat_interleave|bincount|equal|allclose|tolist|where)$"
 )
 """Operators that a person calls and that wait within themselves."""
+
+_OF_ITS_OWN = (GapCause.QUEUED, GapCause.INITIALISATION, GapCause.COMPILATION)
+"""Causes of gaps that would be there however early the host launched, or only at first use."""
 
 _DEEPEST = 8
 """Operators around a wait that are looked at."""
@@ -214,7 +218,7 @@ def _kinds(rows: Int64, copies: Copies) -> tuple[WaitKind, ...]:
 @trace_fact
 def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
-    it waits for data, nor what the profiler takes.
+    it waits for data, nor what the profiler and first uses take, nor what passes with work queued.
 
     Raises:
         UnknownError: the trace shows no GPU.
@@ -227,7 +231,19 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
     idle = intersect(complement(busy, int(start.min()), int(end.max())), union(start, end))
     other = np.flatnonzero(kinds.input_wait(trace) | kinds.profiling(trace))
-    return subtract(idle, union(trace.start[other], trace.ends_of(other)))
+    idle = subtract(idle, union(trace.start[other], trace.ends_of(other)))
+    return subtract(idle, gaps_of(steps, _OF_ITS_OWN))
+
+
+def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
+    """Listed gaps of the judged device that one of ``causes`` explains for the most part."""
+    gaps = [
+        (gap.start, gap.end)
+        for gap in steps.analysis.gaps
+        if gap.cause in causes and gap.device == steps.device
+    ]
+    times = np.array(gaps, dtype=np.int64).reshape(-1, 2)
+    return union(times[:, 0], times[:, 1])
 
 
 def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:

@@ -74,10 +74,12 @@ def _synchronising(facts: Facts) -> Lost | None:
 
 
 def _parts(facts: Facts, cost: int) -> tuple[str, ...]:
-    """A host that is late is late with its Python too, where launching alone is not so much."""
+    """A host that is late is late with its Python too, where launching alone is not so much; Python
+    that takes longer than the waits cost is a cause of its own."""
     near = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
     judged = judged_step(facts)
-    if cost <= sum(judged.part(name) for name in near):
+    python = judged.part(GapCause.PYTHON.value)
+    if cost <= sum(judged.part(name) for name in near) or cost < python:
         return near
     return (*near, GapCause.PYTHON.value)
 

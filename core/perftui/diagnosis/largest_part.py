@@ -41,7 +41,7 @@ _IDLE = {
     GapCause.LAUNCH.value: "while the host launches kernels",
     GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
     GapCause.ALLOCATION.value: "while the host gets memory from the driver or gives it back",
-    GapCause.CPU_OPERATORS.value: "while an operator computes on the CPU",
+    GapCause.CPU_OPERATORS.value: "while an operator works on the CPU",
     GapCause.COMPILATION.value: "while kernels are compiled",
     GapCause.INITIALISATION.value: "while the driver and libraries load code",
     GapCause.QUEUED.value: "with work queued: it waits for work that is not in the trace",

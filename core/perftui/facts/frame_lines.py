@@ -17,8 +17,8 @@ from perftui.trace.categories import PYTHON
 from perftui.trace.model import NONE, Int64, Trace
 from perftui.trace.text import printable
 
-MOMENTS = 500
-"""Looked at, evenly spread over the idle time: a share is off by 4 % at most."""
+MOMENTS = 250
+"""Looked at, evenly spread over the idle time: shares are right to a few percent."""
 
 
 @trace_fact

@@ -70,9 +70,7 @@ def test_the_operator_that_computes_on_the_cpu_is_named() -> None:
         t.pause(us(200) - CALL).end()
 
     found = top(training().repeat(4, step))
-    assert found.sentence.endswith(
-        "while an operator computes on the CPU, mainly in aten::normal_."
-    )
+    assert found.sentence.endswith("while an operator works on the CPU, mainly in aten::normal_.")
     assert found.place is not None
     assert found.place.operator == "aten::normal_"
 

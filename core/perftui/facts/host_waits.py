@@ -230,7 +230,8 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     start = np.array([one.step.start for one in steps.each], dtype=np.int64)
     end = np.array([one.step.end for one in steps.each], dtype=np.int64)
     idle = intersect(complement(busy, int(start.min()), int(end.max())), union(start, end))
-    other = np.flatnonzero(kinds.input_wait(trace) | kinds.profiling(trace))
+    marks = (kinds.input_wait(trace) | kinds.profiling(trace)) & kinds.believable(trace)
+    other = np.flatnonzero(marks)
     idle = subtract(idle, union(trace.start[other], trace.ends_of(other)))
     return subtract(idle, gaps_of(steps, _OF_ITS_OWN))
 

@@ -54,10 +54,10 @@ class TraceSteps:
 
     @property
     def on_device(self) -> Mask:
-        """Which rows of the trace are of that device."""
+        """Which rows of the trace are of that device, at times that can be true."""
         trace = self.analysis.trace
         device_of = np.array([track.device for track in trace.tracks], dtype=np.int64)
-        mine: Mask = device_of[trace.track] == self.device
+        mine: Mask = (device_of[trace.track] == self.device) & kinds.believable(trace)
         return mine
 
     @property

@@ -58,7 +58,8 @@ class Host:
     def main_track(self) -> int:
         """The thread that trains: that with most time in steps, fetches and optimizer, or else in
         operators and calls; NONE without any of them."""
-        for rows in (self._marks, self._busy):
+        near = kinds.believable(self.trace)
+        for rows in (self._marks & near, self._busy & near):
             if rows.any():
                 weights = self.trace.duration[rows].astype(float) + 1
                 return int(np.argmax(np.bincount(self.trace.track[rows], weights)))

@@ -34,6 +34,7 @@ def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | 
         return None
     try:
         judged = computes(facts)
+        _check_steps(judged)
         _check_even(judged)
         _check_kinds(facts)
         _check_ranks(facts, judged)
@@ -49,6 +50,11 @@ def _check_even(judged: JudgedStep) -> None:
             f"the mean step of {fmt.duration(step.mean)} is {step.mean / max(step.p50, 1):.1f} "
             f"times the median: a few steps hold the time"
         )
+
+
+def _check_steps(judged: JudgedStep) -> None:
+    if not judged.on_device and not judged.of.of_run and not judged.of.count:
+        raise UnknownError("the trace marks no steps: operators run, of what is not known")
 
 
 def _check_kinds(facts: Facts) -> None:

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OTHER
+from perftui.analysis.steps.phases import OPERATORS
 from perftui.diagnosis.judge import confidence, more_steps, severity
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
 from perftui.diagnosis.rule import Limits, Verdict
 from perftui.facts.fact import Facts, UnknownError
+from perftui.facts.idle_place import idle_place
 from perftui.facts.judged_step import PYTHON_IN, JudgedStep, Part, judged_step
 from perftui.facts.lines import LinesByTime
 from perftui.facts.part_lines import part_lines
 from perftui.facts.place import Place
 from perftui.facts.steps import FEWEST_STEPS
+from perftui.facts.trace_steps import trace_steps
 from perftui.run.columns import phase_name
 
 LIMITS = Limits(
@@ -38,13 +41,21 @@ _IDLE = {
     GapCause.LAUNCH.value: "while the host launches kernels",
     GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
     GapCause.ALLOCATION.value: "while the host gets memory from the driver or gives it back",
-    GapCause.CPU_OPERATORS.value: "while an operator computes on the CPU",
+    GapCause.CPU_OPERATORS.value: "while an operator works on the CPU",
     GapCause.COMPILATION.value: "while kernels are compiled",
     GapCause.INITIALISATION.value: "while the driver and libraries load code",
     GapCause.QUEUED.value: "with work queued: it waits for work that is not in the trace",
     GapCause.PROFILER.value: "while the profiler works",
     GapCause.UNEXPLAINED.value: "and nothing recorded says why",
 }
+
+_HOST_CALLS = (
+    GapCause.CPU_OPERATORS.value,
+    GapCause.ALLOCATION.value,
+    GapCause.COMPILATION.value,
+    GapCause.INITIALISATION.value,
+)
+"""Idle time that a single operator or call may explain."""
 
 
 def _judge(facts: Facts, findings: Sequence[Finding]) -> Finding | Abstention | None:
@@ -76,9 +87,13 @@ def _unnamed(part: Part, judged: JudgedStep, findings: Sequence[Finding]) -> int
 def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Severity) -> Finding:
     thread, step = part_lines(facts, part.name), judged.of
     line = thread.lines[0] if thread and thread.lines else None
-    place = None
+    place, at = None, ""
     if thread and line and line.file and thread.share(line) >= LEAST_NAMED:
         place = Place(rank=facts.rank_number, file=line.file, line=line.line)
+        at = _at(thread)
+    elif judged.on_device and part.name in _HOST_CALLS:
+        place = _call(facts, GapCause(part.name))
+        at = f", mainly in {place.operator}" if place else ""
     sure = confidence(step.count, of_run=step.of_run)
     figures = [Figure.share(_label(part, judged), left / step.mean, LIMITS.warning, place)]
     figures += _lines(thread, facts)
@@ -86,7 +101,7 @@ def _finding(facts: Facts, judged: JudgedStep, part: Part, left: int, found: Sev
     return Finding(
         LARGEST_PART.id,
         found if step.count >= FEWEST_STEPS else min(found, Severity.WARNING),
-        _sentence(part, left, judged, thread if place else None),
+        f"{_sentence(part, left, judged)}{at}.",
         tuple(figures),
         left,
         step.mean,
@@ -118,16 +133,23 @@ def _lines(thread: LinesByTime | None, facts: Facts) -> list[Figure]:
     ]
 
 
-def _sentence(part: Part, left: int, judged: JudgedStep, thread: LinesByTime | None) -> str:
+def _call(facts: Facts, cause: GapCause) -> Place | None:
+    """The operator or call that takes most of such idle time, where the trace tells."""
+    steps = trace_steps(facts)
+    place = idle_place(facts, cause, steps) if steps is not None else None
+    return place if place and place.operator else None
+
+
+def _sentence(part: Part, left: int, judged: JudgedStep) -> str:
     step = judged.of
-    is_step = step.of_run or step.count
-    of = (fmt.part_of_step if is_step else fmt.part_of_trace)(left, step.mean)
-    at = ""
-    if thread is not None:
-        line = thread.lines[0]
-        within = f" in {line.function}" if line.function else ""
-        at = f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
-    return f"{_what(part, judged, of)}{at}."
+    describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
+    return _what(part, judged, describe(left, step.mean))
+
+
+def _at(thread: LinesByTime) -> str:
+    line = thread.lines[0]
+    within = f" in {line.function}" if line.function else ""
+    return f", {fmt.percent(thread.share(line))} of it at {line.short}{within}"
 
 
 def _what(part: Part, judged: JudgedStep, of: str) -> str:
@@ -141,6 +163,8 @@ def _what(part: Part, judged: JudgedStep, of: str) -> str:
     if part.name.startswith(PYTHON_IN):
         phase = part.name.removeprefix(PYTHON_IN)
         return f"The training spends {of} in Python within {phase}, outside operators"
+    if part.name == OTHER and judged.part(OPERATORS):
+        return f"The training spends {of} outside operators, in Python or calls not recorded"
     if part.name == OTHER:
         return f"The script's own code takes {of}, outside forward, backward and optimizer"
     return f"The training spends {of} in {phase_name(part.name)}"

@@ -9,9 +9,9 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.intervals import union
-from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.host_waits import distinct
+from perftui.facts.host_waits import distinct, gaps_of
 from perftui.facts.lines import FEWEST_SAMPLES, LinesByTime, lines_by_time
 from perftui.facts.main_thread import stack_samples, steady_held
 from perftui.facts.trace_steps import TraceSteps, trace_steps
@@ -23,7 +23,8 @@ _EMPTIES = re.compile(r"torch/\w+/memory\.py:\d+ empty_cache$")
 
 @dataclass(frozen=True, eq=False)
 class Allocations:
-    """Calls that get memory from the driver or give it back, in the steady steps."""
+    """Calls that get memory from the driver or give it back, in the steady steps; without those
+    that set the driver up."""
 
     steps: TraceSteps
     rows: Int64
@@ -52,6 +53,7 @@ def allocations(analysis: TraceAnalysis) -> Allocations:
         raise UnknownError("no GPU kernels in this trace: recorded with CPU activity only")
     rows = np.flatnonzero(kinds.allocating(trace)).astype(np.int64)
     rows = rows[steps.inside[rows]]
+    rows = rows[~gaps_of(steps, (GapCause.INITIALISATION,)).holds(trace.start[rows])]
     frees = kinds.named(trace, _FREES.search)[rows]
     starts = np.array([one.step.start for one in steps.each], dtype=np.int64)
     of_step = np.searchsorted(starts, trace.start[rows], side="right")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.host import main_track
 from perftui.analysis.intervals import EMPTY, Intervals, complement, intersect, subtract, union
 from perftui.analysis.links import launch_of, link
-from perftui.analysis.model import TraceAnalysis
+from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.trace_steps import TraceSteps, trace_steps
 from perftui.trace.categories import CPU_OP, MEMCPY
@@ -35,6 +36,9 @@ _WAITING_OP = re.compile(
     r"|to|_to_copy|copy_|unique\w*|_unique2|repeat_interleave|bincount|equal|allclose|tolist|where)$"
 )
 """Operators that a person calls and that wait within themselves."""
+
+_OF_ITS_OWN = (GapCause.QUEUED, GapCause.INITIALISATION, GapCause.COMPILATION)
+"""Causes of gaps that would be there however early the host launched, or only at first use."""
 
 _DEEPEST = 8
 """Operators around a wait that are looked at."""
@@ -218,7 +222,7 @@ def busy(analysis: TraceAnalysis) -> Intervals:
 @trace_fact
 def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     """Idle time of the device in the steady steps that a host with more lead would fill: not what
-    it waits for data, nor what the profiler takes.
+    it waits for data, nor what the profiler and first uses take, nor what passes with work queued.
 
     Raises:
         UnknownError: the trace shows no GPU.
@@ -229,8 +233,21 @@ def idle_of_host(analysis: TraceAnalysis) -> Intervals:
     idle = intersect(
         complement(busy(analysis), int(start.min()), int(end.max())), union(start, end)
     )
-    other = np.flatnonzero(kinds.input_wait(trace) | kinds.profiling(trace))
-    return subtract(idle, union(trace.start[other], trace.ends_of(other)))
+    marks = (kinds.input_wait(trace) | kinds.profiling(trace)) & kinds.believable(trace)
+    other = np.flatnonzero(marks)
+    idle = subtract(idle, union(trace.start[other], trace.ends_of(other)))
+    return subtract(idle, gaps_of(steps, _OF_ITS_OWN))
+
+
+def gaps_of(steps: TraceSteps, causes: Collection[GapCause]) -> Intervals:
+    """Listed gaps of the judged device that one of ``causes`` explains for the most part."""
+    gaps = [
+        (gap.start, gap.end)
+        for gap in steps.analysis.gaps
+        if gap.cause in causes and gap.device == steps.device
+    ]
+    times = np.array(gaps, dtype=np.int64).reshape(-1, 2)
+    return union(times[:, 0], times[:, 1])
 
 
 def _costs(start: Int64, lasting: Int64, idle: Intervals) -> Int64:

@@ -1,4 +1,4 @@
-"""GPU idle time summed up by cause: how much, how many gaps are mostly so, their longest, the line."""
+"""GPU idle time summed up by cause: how much, in how many gaps, the longest, and the line."""
 
 from __future__ import annotations
 

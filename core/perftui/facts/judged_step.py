@@ -101,6 +101,8 @@ def judged_step(facts: Facts) -> JudgedStep:
             raise UnknownError("nothing has been recorded")
         if drives_device(trace.analysis):
             raise UnknownError(no_kernels(trace.analysis))
+        if trace.breakdown.part(OTHER) == trace.step_ns and phase_shares.or_none(facts) is None:
+            raise UnknownError("the trace shows neither operators nor phases of a training")
         return _of_thread(facts, trace.breakdown)
     try:
         step = steady_step(facts)

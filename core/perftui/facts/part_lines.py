@@ -7,6 +7,7 @@ import numpy as np
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps.parts import EXPOSED_COMMUNICATION
 from perftui.facts.fact import Facts
+from perftui.facts.frame_lines import python_gap_lines
 from perftui.facts.gap_lines import gap_lines
 from perftui.facts.judged_step import PYTHON_IN, STAGES, judged_step
 from perftui.facts.lines import LinesByTime, lines_by_time
@@ -19,13 +20,17 @@ FEWEST_IN_PART = 5
 
 
 def part_lines(facts: Facts, part: str) -> LinesByTime | None:
-    """The lines of that part of ``judged_step``, longest first; None where no sample tells."""
+    """The lines of that part of ``judged_step``, longest first; None where neither a sample nor
+    the trace's own stacks tell."""
     judged = judged_step.or_none(facts)
     if judged is None:
         return None
     if judged.on_device and part in set(GapCause):
         of_cause = (one.thread for one in gap_lines(facts) if one.cause.value == part)
-        return next(of_cause, None)
+        found = next(of_cause, None)
+        if found is None and facts.analysis is not None and part == GapCause.PYTHON.value:
+            return python_gap_lines(facts.analysis)
+        return found
     outside, inside = stack_samples(facts)
     stacks, held = (outside, steady_held(facts)) if len(outside) else (inside, None)
     if "stage" not in stacks:
@@ -35,8 +40,8 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
     reducing = (BACKWARD,) if part == EXPOSED_COMMUNICATION else None
     stages = reducing or STAGES.get(part.removeprefix(PYTHON_IN))
     chosen = np.isin(stacks["stage"], stages) if stages else ~np.isin(stacks["stage"], known)
-    found = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
-    return found if found.samples >= FEWEST_IN_PART else None
+    lines = lines_by_time(stacks, np.where(chosen, stacks["held"] if held is None else held, 0))
+    return lines if lines.samples >= FEWEST_IN_PART else None
 
 
 def place_in_part(facts: Facts, part: str) -> Place:

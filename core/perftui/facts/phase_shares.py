@@ -33,17 +33,16 @@ class PhaseShares:
 @trace_fact
 def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     """By phase of the training thread, and ``other`` for the rest of the steady steps of the trace
-    (of very many operators, of the first of them): what goes on in it; without phases that are not
-    in these steps.
+    (or of all of it where it marks none; of very many operators, of the first steps): what goes on
+    in it; without phases that are not there.
 
     Raises:
-        UnknownError: the trace has no steps or no operators, or its steps hold nothing of the
-            training.
+        UnknownError: neither an operator nor a collective is in these steps.
     """
     steps = trace_steps(analysis)
     trace = analysis.trace
     operators = kinds.operators(trace)
-    if steps is None or not steps.steps or not operators.any():
+    if steps is None or not (operators.any() or kinds.host_collectives(trace).any()):
         raise UnknownError("no profiled step shows the operators")
     if (fewer := steps.first(operators)) is not steps:
         steps, operators = fewer, operators & fewer.inside
@@ -54,7 +53,8 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     computing = subtract(running, union(trace.start[calls], trace.ends_of(calls)))
     communicating = subtract(collectives(analysis), computing)
     phases = {name: part for name, part in _phases(steps).items() if part.total}
-    if not phases.keys() - {INPUT_WAIT, OTHER}:
+    reducing = intersect(communicating, phases.get(OTHER, EMPTY)).total
+    if not phases.keys() - {INPUT_WAIT, OTHER} and not reducing:
         raise UnknownError("no profiled step shows any phase of the training")
     loss = intersect(_between(phases), phases.get(OTHER, EMPTY))
     return {

@@ -60,15 +60,20 @@ class TraceSteps:
 
     @cached_property
     def on_device(self) -> Mask:
-        """Which rows of the trace are of that device."""
-        mine: Mask = kinds.devices(self.analysis.trace) == self.device
+        """Which rows of the trace are of that device, at times that can be true."""
+        trace = self.analysis.trace
+        mine: Mask = (kinds.devices(trace) == self.device) & kinds.believable(trace)
         return mine
 
     @cached_property
+    def times(self) -> Intervals:
+        """When the device was in the steady steps (or in the whole trace)."""
+        return _covered([one.step for one in self.each])
+
+    @cached_property
     def inside(self) -> Mask:
-        """Which rows of the trace begin inside the steady steps (or the whole trace), on the
-        device's clock."""
-        return begun_in(self.analysis.trace, _covered([one.step for one in self.each]))
+        """Which rows of the trace begin in ``times``."""
+        return begun_in(self.analysis.trace, self.times)
 
     @property
     def lists_all_gaps(self) -> bool:

@@ -42,8 +42,9 @@ take 2 to 20 us, what a script does for itself mostly takes milliseconds."""
 def main_track(trace: Trace) -> int:
     """The thread that trains: that with most time in steps, fetches and optimizer, or else in
     operators and calls; NONE without any of them."""
+    near = kinds.believable(trace)
     for select in (_marks, _busy):
-        rows = np.flatnonzero(select(trace))
+        rows = np.flatnonzero(select(trace) & near)
         if len(rows):
             weights = trace.duration[rows].astype(float) + 1
             return int(np.argmax(np.bincount(trace.track[rows], weights)))

@@ -45,8 +45,8 @@ def _pageable(facts: Facts) -> Lost | None:
         cost,
         step,
         f"Batches are copied to the GPU from pageable memory{_at(_place(facts, found))}: "
-        f"{fmt.size(found.size / count)} a step, for which the step waits "
-        f"{part_of(step, cost)}.",
+        f"{fmt.size(found.size / count)}{' a step' if step.count else ''}, for which the "
+        f"{'step' if step.count else 'training'} waits {part_of(step, cost)}.",
         (
             Figure.share("pageable copies", _share(cost, step), PAGEABLE.limits.warning),
             Figure("copied a step", found.size // count, "B"),

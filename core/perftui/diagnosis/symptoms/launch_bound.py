@@ -33,12 +33,13 @@ def _launching(facts: Facts) -> Lost | None:
         return None
     describe = fmt.part_of_step if step.of_run or step.count else fmt.part_of_trace
     which = "a step" if trace.steps else "in all"
+    half = "half of them no longer than" if found.kernels_per_step > 1 else "of"
     return Lost(
         idle,
         step,
         f"The GPU idles {describe(idle, step.mean)} between launches: "
         f"{fmt.several(found.kernels_per_step, 'kernel')} {which}, "
-        f"half of them no longer than {fmt.duration(found.median_ns)}.",
+        f"{half} {fmt.duration(found.median_ns)}.",
         tuple(_figures(found, idle / step.mean, which, trace.steps)),
         place=idle_place(facts, GapCause.LAUNCH, trace),
     )

@@ -18,11 +18,14 @@ from perftui.facts.gap_places import most_common, place_of
 from perftui.facts.gpu import idle_steps
 from perftui.facts.host_lines import place_of_rows
 from perftui.facts.host_waits import HostWaits, WaitKind, host_waits
-from perftui.facts.judged_step import judged_step
+from perftui.facts.judged_step import JudgedStep, judged_step
 from perftui.facts.place import Place
 from perftui.facts.sync_calls import SyncCalls, syncs
 from perftui.facts.trace_steps import TraceSteps
 from perftui.trace.model import Int64
+
+_NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
+"""Parts of the step in which the device waits for a host that has waited for it."""
 
 _SHOWN_CALLS = 3
 """Calls listed, where they were counted; the report has more of them."""
@@ -43,7 +46,9 @@ def _synchronising(facts: Facts) -> Lost | None:
         values = values[~np.isin(waits.rows[values], checks.rows)]
     counted = syncs(facts)
     counted = counted if counted and counted.on_gpu else None
-    cost = _cost(facts, waits, values, counted)
+    judged = judged_step(facts)
+    late = sum(judged.part(name) for name in (*_NEAR, GapCause.PYTHON.value))
+    cost = min(_cost(facts, waits, values, counted), late)
     share = cost / step.mean if step.mean else 0.0
     if not len(values) or share < SYNC.limits.warning:
         return None
@@ -69,17 +74,17 @@ def _synchronising(facts: Facts) -> Lost | None:
             *_calls(counted, facts),
         ),
         place=place,
-        parts=_parts(facts, cost),
+        parts=_parts(judged, cost),
     )
 
 
-def _parts(facts: Facts, cost: int) -> tuple[str, ...]:
-    """A host that is late is late with its Python too, where launching alone is not so much."""
-    near = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
-    judged = judged_step(facts)
-    if cost <= sum(judged.part(name) for name in near):
-        return near
-    return (*near, GapCause.PYTHON.value)
+def _parts(judged: JudgedStep, cost: int) -> tuple[str, ...]:
+    """A host that is late is late with its Python too, where launching alone is not so much; Python
+    that takes longer than the waits cost is a cause of its own."""
+    python = judged.part(GapCause.PYTHON.value)
+    if cost <= sum(judged.part(name) for name in _NEAR) or cost < python:
+        return _NEAR
+    return (*_NEAR, GapCause.PYTHON.value)
 
 
 def _cost(facts: Facts, waits: HostWaits, values: Int64, counted: SyncCalls | None) -> int:

@@ -1,0 +1,103 @@
+"""What is said of a trace alone where it tells little: no steps, no phases, no samples."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from perftui.analysis.analyse import analyse
+from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.model import Finding, Severity
+from perftui.facts.fact import Facts
+from tests.core.diagnosis.stories import CALL, diagnosed, finding_of, reasons, training
+from tests.traces.builder import TraceBuilder, ms, us
+from tests.traces.events import cpu, mark, trace_of
+
+
+def top(story: TraceBuilder) -> Finding:
+    found = diagnosed(story).top
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("share", "rule"), [(0.95, "compute-bound"), (0.5, "largest-part")])
+def test_operators_without_steps_are_no_health(share: float, rule: str) -> None:
+    story = training()
+    story.repeat(9, lambda t: t.op("aten::mm", round(ms(1) * share)).pause(ms(1 - share)))
+    judged = diagnosed(story.op("aten::mm", us(1)))
+    assert judged.top is not None
+    assert judged.top.rule == rule
+    if rule == "compute-bound":
+        assert reasons(judged)["healthy"].startswith("the trace marks no steps")
+    else:
+        assert judged.top.sentence == (
+            "The training spends 4.5 ms of the recorded 9.0 ms (50 %) outside operators, in Python "
+            "or calls not recorded."
+        )
+
+
+def test_steps_with_nothing_but_collectives_wait_for_other_ranks() -> None:
+    """Gloo's threads tell, though no operator was recorded."""
+    events = [mark(f"ProfilerStep#{at}", at * 1000, 1000) for at in range(4)]
+    events += [mark("gloo:all_reduce", at * 1000 + 100, 800, tid=2) for at in range(4)]
+    found = diagnosis(Facts(None, analyse(trace_of(*events, cpu("aten::empty", 4000, 1))))).top
+    assert found is not None
+    assert (found.rule, found.cost_ns) == ("communication-exposed", us(800))
+
+
+def loading(t: TraceBuilder) -> None:
+    """The GPU idles 800 us while two functions of the script run."""
+    t.step().frame("train.py(7): load", us(600))
+    t.frame("train.py(9): scale").frame("numpy/core.py(3): sum", us(200)).close()
+    t.launch("gemm", us(200), call=CALL).pause(us(200) - CALL).end()
+
+
+def test_stacks_of_the_trace_tell_the_line_while_the_gpu_idles() -> None:
+    found = top(training().repeat(4, loading))
+    assert (found.rule, found.parts) == ("largest-part", ("python",))
+    assert found.place is not None
+    assert found.place.source == "train.py:7"
+    told = re.search(r"with nothing queued, (\d+) % of it at train.py:7 in load\.$", found.sentence)
+    assert told is not None
+    assert int(told[1]) == pytest.approx(75, abs=2)
+
+
+def test_without_stacks_no_line_is_told() -> None:
+    story = training().repeat(4, lambda t: t.step().pause(us(800)).launch("gemm", us(200)).end())
+    assert top(story).place is None
+
+
+def test_the_operator_that_computes_on_the_cpu_is_named() -> None:
+    def step(t: TraceBuilder) -> None:
+        t.step().op("aten::normal_", us(800)).launch("gemm", us(200), call=CALL)
+        t.pause(us(200) - CALL).end()
+
+    found = top(training().repeat(4, step))
+    assert found.sentence.endswith("while an operator works on the CPU, mainly in aten::normal_.")
+    assert found.place is not None
+    assert found.place.operator == "aten::normal_"
+
+
+def test_python_that_takes_longer_than_waits_cost_stands_first() -> None:
+    """A host that did not wait would get ahead by 300 of these 700 us."""
+
+    def step(t: TraceBuilder) -> None:
+        t.step().frame("train.py(7): load", us(700)).launch("gemm", us(300), call=CALL)
+        t.op("aten::item").sync(us(297)).close().end()
+
+    judged = diagnosed(training().repeat(8, step).launch("gemm", us(1)))
+    assert [one.rule for one in judged.findings[:2]] == ["largest-part", "sync-bound"]
+    assert judged.findings[0].place is not None
+    assert judged.findings[0].place.source == "train.py:7"
+    assert judged.findings[1].cost_ns < us(301)
+
+
+def test_copies_of_a_trace_without_steps_are_not_told_by_step() -> None:
+    def part(t: TraceBuilder) -> None:
+        t.op("aten::to").copy("HtoD", us(300), 1 << 20, pinned=False, call=us(300)).close()
+        t.launch("gemm", us(700), call=CALL).sync()
+
+    found = finding_of(training().repeat(9, part).launch("gemm", us(1)), "pageable-copies")
+    assert found.severity > Severity.INFO
+    assert "9.0 MiB, for which the training waits" in found.sentence

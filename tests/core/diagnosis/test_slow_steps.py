@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perftui.diagnosis.model import Severity
+from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
-from perftui.run.table import Table
+from perftui.run.table import GrowingTable, Table
 from tests.core.diagnosis.runs import MS, joined, step_table
 from tests.core.diagnosis.script_runs import (
     Seen,
@@ -178,3 +179,40 @@ def test_a_hundredth_of_the_step_is_worth_a_word() -> None:
     assert told(collecting(5), "gc-pauses").severity is Severity.WARNING
     assert said(collecting(0.9), "gc-pauses") is None
     assert said(run_of(step_table(60, USUAL)), "gc-pauses") is None
+
+
+def saved(*rows: tuple[float, float, int], trains: bool = True) -> Table:
+    """Notes of ``torch.save``: start and length in ms, and during which step."""
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    data = {"count": 1, "file": "/p/train.py", "line": 30, "function": "save", "trains": trains}
+    table.extend(
+        [
+            [round((start + length) * MS), "save", round(length * MS), step, data]
+            for start, length, step in rows
+        ]
+    )
+    return table.freeze()
+
+
+def saving_calls(length: float, trains: bool = True) -> RunSnapshot:
+    """Every 25th step takes so many ms more, in which it calls ``torch.save``; no samples."""
+    turn = TURN + 20 + length
+    rows = [(n * turn + TURN + 20, length, 25 * n + 24) for n in range(4)]
+    return run_of(every_25th(other=length), events=saved(*rows, trains=trains))
+
+
+def test_calls_of_save_tell_the_exact_time_without_samples() -> None:
+    finding = told(saving_calls(500), "checkpoint")
+    assert finding.sentence == (
+        "Writing checkpoints takes 20 ms of each 40 ms step (50 %): torch.save at train.py:30 "
+        "every 25 steps, 500 ms each."
+    )
+    assert (finding.cost_ns, source_of(finding)) == (20 * MS, "/p/train.py:30")
+    assert judged(saving_calls(500)).top == finding
+    assert said(saving_calls(500), "slow-steps") is None
+
+
+def test_calls_of_save_below_a_twentieth_or_beside_the_training_are_none() -> None:
+    assert told(saving_calls(27), "checkpoint").severity is Severity.WARNING
+    assert said(saving_calls(26), "checkpoint") is None
+    assert said(saving_calls(500, trains=False), "checkpoint") is None

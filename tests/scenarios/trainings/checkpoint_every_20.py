@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-torch.set_num_threads(1)
 folder = Path(tempfile.mkdtemp())
 model = nn.Sequential(
     nn.EmbeddingBag(60_000, 128), nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 16)

@@ -141,6 +141,41 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
 
 
+def compiled(length: float, start: float | None = 0, **note: object) -> RunSnapshot:
+    """Steps of 100 ms, each of which compiles for so long from 10 ms after its ``start`` on."""
+    file = {"file": "/p/model.py", "line": 5, "function": "attend", "reason": "size 16, now 17"}
+    table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
+    for step in range(60):
+        begins = None if start is None else round((100 * step + start + 10) * MS)
+        data = {**file, "start": begins, "forward": True, **note}
+        table.extend([[100 * step * MS, "compile", round(length * MS), step, data]])
+    return run_of(step_table(60, {"forward": 100}), events=table.freeze())
+
+
+def test_what_torch_tells_of_compiling_is_exact_without_samples() -> None:
+    finding = told(compiled(50), "recompiles")
+    assert finding.sentence == (
+        "torch.compile takes 50 ms of each 100 ms step (50 %) after the warm-up: it compiles for "
+        'model.py:5 again in 60 of 60 steps, last because of "size 16, now 17".'
+    )
+    assert (finding.cost_ns, source_of(finding)) == (50 * MS, "/p/model.py:5")
+    assert {"compiled": 60, "again": 60, "function": "attend"}.items() <= {
+        figure.label: figure.value for figure in finding.facts
+    }.items()
+
+
+def test_compiling_below_a_twentieth_before_the_steps_or_at_no_time_is_none() -> None:
+    assert told(compiled(5), "recompiles").severity is Severity.WARNING
+    assert said(compiled(4.9), "recompiles") is None
+    assert said(compiled(50, start=-10_000), "recompiles") is None
+    assert said(compiled(50, start=None), "recompiles") is None
+
+
+def test_a_function_of_torchs_own_is_no_place() -> None:
+    own = "/site-packages/torch/_dynamo/external_utils.py"
+    assert source_of(told(compiled(50, file=own), "recompiles")) is None
+
+
 def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
     inner = "torch/_dynamo/guards.py:2291 GuardBuilder.EQUALS_MATCH"
     seen = [Seen(100 * n, 100, 17, inner=inner) for n in range(60)]

@@ -28,8 +28,8 @@ DEVIATIONS = 5.0
 COLLECTING, EVALUATING = "collecting garbage", "evaluating"
 
 FORWARD_ALONE = 3.0
-"""Times the usual forward pass, while backward is as usual: forward passes of other batches, with
-gradients that nobody asks for. Without them such passes are steps of evaluation."""
+"""Times the usual forward pass, while backward is as usual: forward passes of other batches. Where
+they fetch those from a data loader, they are steps of evaluation."""
 
 FEWEST_ALIKE = 2
 """Slow steps of that kind: one alone may be anything."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from perftui.diagnosis.model import Severity
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.reader import RunSnapshot
 from perftui.run.stack_samples import COMPILE, FORWARD, SAVE
 from perftui.run.table import GrowingTable, Table
-from tests.core.diagnosis.runs import MS, joined, step_table
+from tests.core.diagnosis.runs import MS, event_table, joined, step_table
 from tests.core.diagnosis.script_runs import (
     Seen,
     judged,
@@ -84,13 +87,34 @@ def test_too_few_steps_are_not_judged() -> None:
     assert reason(run, "slow-steps") == "19 of 20 steady steps so far"
 
 
-def test_forward_passes_without_backward_are_an_evaluation_with_gradients() -> None:
-    finding = told(run_of(every_25th(forward=500)), "evaluation")
+def evaluating_within(script: Path | None = None) -> RunSnapshot:
+    """Every 25th step calls the model 50 times more; ``script`` is what was run."""
+    told_of = (("process", {"argv0": str(script)}),) if script else ()
+    return run_of(every_25th(forward=500), events=event_table(events=told_of))
+
+
+def test_forward_passes_without_backward_are_an_evaluation_within_a_step() -> None:
+    finding = told(evaluating_within(), "evaluation")
     assert finding.sentence == (
         "Evaluation takes 20 ms of each 40 ms step (50 %): 4 steps call the model many times for "
-        "one backward pass, with gradients recorded, torch.no_grad() missing."
+        "one backward pass."
     )
-    assert said(run_of(every_25th(forward=500)), "slow-steps") is None
+    assert said(evaluating_within(), "slow-steps") is None
+
+
+@pytest.mark.parametrize(
+    ("said_there", "end"), [("", ": torch.no_grad() is missing."), ("@no_grad()", " pass.")]
+)
+def test_a_script_that_never_says_no_grad_lacks_it(tmp_path, said_there, end) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import torch\n{said_there}\n")
+    assert told(evaluating_within(script), "evaluation").sentence.endswith(end)
+
+
+def test_one_step_of_evaluation_at_the_end_hides_no_others() -> None:
+    steps = joined(every_25th(forward=500), step_table(1, {"forward": 40}, kind="eval"))
+    finding = told(run_of(steps), "evaluation")
+    assert finding.cost_ns == 20 * MS
 
 
 def evaluating(count: int) -> RunSnapshot:

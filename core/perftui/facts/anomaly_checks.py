@@ -34,6 +34,8 @@ class AnomalyChecks:
     """What they take of the host, ns in all of those steps."""
     checks: int
     """Gradients looked through."""
+    nodes: int
+    """Steps of backward passes, each of an operator that wrote down its stack."""
 
     @property
     def count(self) -> int:
@@ -55,6 +57,8 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     if steps is None:
         raise UnknownError("the trace holds no time")
     nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
+    passed = np.flatnonzero(nodes)
+    passed = passed[inside(trace.start[passed], steps)]
     rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))
     rows = rows[inside(trace.start[rows], steps)].astype(np.int64)
     above = trace.parent[rows]
@@ -63,7 +67,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> AnomalyChecks | None:
     if len(looks) < FEWEST:
         return None
     covered = union(trace.start[rows], trace.ends_of(rows))
-    return AnomalyChecks(steps, rows, covered.total, len(looks))
+    return AnomalyChecks(steps, rows, covered.total, len(looks), len(passed))
 
 
 @fact

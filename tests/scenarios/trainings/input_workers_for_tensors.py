@@ -16,7 +16,11 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = DataLoader(  # planted
-        table, batch_size=16, shuffle=True, num_workers=2, persistent_workers=True  # planted
+        table,
+        batch_size=16,
+        shuffle=True,
+        num_workers=2,
+        persistent_workers=True,  # planted
     )
     for epoch in range(6):
         for rows, labels in loader:  # planted

@@ -99,7 +99,8 @@ class Dynamo:
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes of torch that hold for all operators, between two training steps."""
+    """Modes of torch that hold for all operators, between two training steps; ``anomaly`` also where
+    it is on only within them."""
 
     deterministic: bool | None = None
     deterministic_warns_only: bool | None = None

@@ -99,12 +99,12 @@ class Dynamo:
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes of torch that hold for all operators, between two training steps; ``anomaly`` also where
-    it is on only within them."""
+    """Modes of torch that hold for all operators, between two training steps."""
 
     deterministic: bool | None = None
     deterministic_warns_only: bool | None = None
     anomaly: bool | None = None
+    """Also where it is on only within steps."""
     grad: bool | None = None
     default_dtype: str | None = None
     """Of new tensors of floating point numbers."""

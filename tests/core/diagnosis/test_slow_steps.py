@@ -165,11 +165,13 @@ def test_compiling_after_the_warm_up_is_named_with_the_call() -> None:
     assert reason(run_of(step_table(60, USUAL)), "recompiles") == "too few samples of the stack"
 
 
-def compiled(length: float, start: float | None = 0, **note: object) -> RunSnapshot:
-    """Steps of 100 ms, each of which compiles for so long from 10 ms after its ``start`` on."""
+def compiled(
+    length: float, start: float | None = 0, steps: int = 60, **note: object
+) -> RunSnapshot:
+    """60 steps of 100 ms; the first ``steps`` compile for so long from 10 ms after ``start`` on."""
     file = {"file": "/p/model.py", "line": 5, "function": "attend", "reason": "size 16, now 17"}
     table = GrowingTable(EVENT_COLUMNS, floats=False, text=("kind", "data"))
-    for step in range(60):
+    for step in range(steps):
         begins = None if start is None else round((100 * step + start + 10) * MS)
         data = {**file, "start": begins, "forward": True, **note}
         table.extend([[100 * step * MS, "compile", round(length * MS), step, data]])
@@ -193,6 +195,11 @@ def test_compiling_below_a_twentieth_before_the_steps_or_at_no_time_is_none() ->
     assert said(compiled(4.9), "recompiles") is None
     assert said(compiled(50, start=-10_000), "recompiles") is None
     assert said(compiled(50, start=None), "recompiles") is None
+
+
+def test_what_is_compiled_again_once_or_twice_is_warm_up() -> None:
+    assert told(compiled(300, steps=2), "recompiles").severity is Severity.INFO
+    assert told(compiled(300, steps=3), "recompiles").severity is Severity.WARNING
 
 
 def test_a_function_of_torchs_own_is_no_place() -> None:

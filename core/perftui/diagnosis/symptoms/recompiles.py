@@ -6,7 +6,7 @@ import numpy as np
 
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
 from perftui.facts.compilations import Compilations, compilations
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
@@ -18,6 +18,10 @@ from perftui.run.stack_samples import COMPILE
 
 MOSTLY_OTHERS = 2.0
 """Times what torch tells, from which on samples of compiling are of more than it tells of."""
+
+FEWEST_AGAIN = 3
+"""Compiled again fewer times it is warm-up: a second shape makes sizes dynamic, and evaluation is
+compiled when it first comes."""
 
 _PHASES = ("forward", "backward", "other")
 
@@ -64,6 +68,7 @@ def _lost(facts: Facts) -> Lost | None:
         ),
         place=place,
         parts=HOST_AT_WORK if judged is not None and judged.on_device else _ON_HOST,
+        worst=Severity.INFO if exact and exact.again < FEWEST_AGAIN else Severity.CRITICAL,
     )
 
 
